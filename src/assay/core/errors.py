@@ -1,0 +1,83 @@
+"""Every error assay raises on purpose.
+
+AssayError                  exit code
+├── UsageError              2   wrong flag, wrong value, something that is not there
+│   └── MissingExtra        2   an optional package is needed
+├── InputError              2   a file is wrong; carries every problem found in it
+├── RunBusy                 2   another process works on the same run
+├── ModelRefused            2   the endpoint refused us before it gave one answer
+├── StopRun                 3   the run stops here and can be continued
+└── ModelError              -   one call failed; becomes a Failure on the record, never a crash
+
+A message says what happened, where, and what to do. It has no prefix and no exclamation mark:
+the command line adds what is needed around it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from assay.core.types import Failure
+
+
+class AssayError(Exception):
+    """The root: whoever catches this catches everything raised on purpose."""
+
+    exit_code = 2
+
+
+class UsageError(AssayError):
+    """The command, a flag or a name is wrong."""
+
+
+class MissingExtra(UsageError):
+    """A feature needs a package that the base install leaves out."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional package: pip install 'assay[{extra}]'")
+
+
+class Problem(NamedTuple):
+    """One thing wrong in a file: where it is and what it is."""
+
+    where: str
+    message: str
+    level: str = "error"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}"
+
+
+class InputError(AssayError):
+    """A file cannot be used; all its problems at once."""
+
+    def __init__(self, problems: list[Problem] | Problem) -> None:
+        self.problems = [problems] if isinstance(problems, Problem) else problems
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class RunBusy(AssayError):
+    """A run folder has one writer at a time."""
+
+
+class ModelRefused(AssayError):
+    """401, 403 or an unknown model on the first reply: asking on would change nothing."""
+
+
+class StopRun(AssayError):
+    """Nothing is lost: the same command continues."""
+
+    exit_code = 3
+
+
+class ModelError(AssayError):
+    """One call failed. `retry` says whether asking again may help, `wait` what the server asked for."""
+
+    exit_code = 3
+
+    def __init__(self, failure: Failure, *, retry: bool = False, wait: float | None = None) -> None:
+        self.failure = failure
+        self.retry = retry
+        self.wait = wait
+        self.attempts = 1
+        super().__init__(failure.message)

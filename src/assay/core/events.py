@@ -1,0 +1,51 @@
+"""What happens while a run runs: one stream that progress bars and live views hang on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from assay.core.types import Case, End, Failure, Usage
+
+
+class Started(NamedTuple):
+    """The loop begins. `done` cases ended in an earlier start."""
+
+    total: int
+    done: int
+
+
+class Called(NamedTuple):
+    """A call ended, well or not. `replayed` ones came from the log and cost nothing."""
+
+    usage: Usage | None
+    failed: bool
+    replayed: bool
+
+
+class Retrying(NamedTuple):
+    """An attempt failed and another will follow after `wait` seconds."""
+
+    failure: Failure
+    wait: float
+
+
+class Ended(NamedTuple):
+    """A stage of a case was committed."""
+
+    case: Case
+    end: End
+
+
+class Stopping(NamedTuple):
+    """No further case is taken."""
+
+    reason: str
+
+
+class Finished(NamedTuple):
+    """The loop is over."""
+
+
+Event = Started | Called | Retrying | Ended | Stopping | Finished
+Notify = Callable[[Event], None]

@@ -1,0 +1,82 @@
+"""Content keys and fingerprints: what is equal has the same name."""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def fingerprint(value: Any) -> str:
+    """Sixteen hex digits of any JSON-like value; the order of keys does not matter."""
+    return hashlib.blake2b(_encode(value), digest_size=8).hexdigest()
+
+
+def request_hash(request: msgspec.Struct) -> str:
+    """The name of a question in the call log: 128 bits, since replies are served by it."""
+    return hashlib.blake2b(_encode(request), digest_size=16).hexdigest()
+
+
+def row_key(raw: bytes) -> str:
+    """The key of a case: its raw bytes' name, whatever place it has in the file."""
+    return hashlib.blake2b(raw, digest_size=8).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """A file by content, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Twins:
+    """Numbers equal rows: the second of two equal keys is `key~2`.
+
+    Only keys that occur more than once are held, so memory does not grow with the data.
+    """
+
+    def __init__(self, repeated: Iterable[str] = ()) -> None:
+        self._seen = dict.fromkeys(repeated, 0)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def name(self, key: str) -> str:
+        """Call once for each row, in data order."""
+        if key not in self._seen:
+            return key
+        self._seen[key] += 1
+        count = self._seen[key]
+        return key if count == 1 else f"{key}~{count}"
+
+
+class RepeatFinder:
+    """Finds the keys that occur more than once: eight bytes a row while looking, nothing after."""
+
+    _FEW = 50_000
+
+    def __init__(self) -> None:
+        self._digests = array("Q")
+
+    def add(self, key: str) -> None:
+        """Note one row's key."""
+        self._digests.append(int(key, 16))
+
+    def repeated(self) -> list[str]:
+        """The keys seen at least twice."""
+        return [f"{digest:016x}" for digest in self._repeated_digests()]
+
+    def _repeated_digests(self) -> Iterable[int]:
+        if len(self._digests) < self._FEW:
+            ordered = sorted(self._digests)
+            return {a for a, b in zip(ordered, ordered[1:], strict=False) if a == b}
+        import numpy as np
+
+        digests = np.frombuffer(self._digests, dtype=np.uint64).copy()
+        digests.sort()
+        return set(digests[1:][digests[1:] == digests[:-1]].tolist())

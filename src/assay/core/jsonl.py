@@ -1,0 +1,69 @@
+"""Reads JSON lines the way people write them, and says of every bad line where and why it is bad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.errors import InputError, Problem
+
+_BOM = b"\xef\xbb\xbf"
+_decode = msgspec.json.Decoder().decode
+
+
+class Line(NamedTuple):
+    """A line that is not blank, as bytes without its end."""
+
+    number: int
+    raw: bytes
+
+
+class Row(NamedTuple):
+    """A line that holds an object."""
+
+    number: int
+    raw: bytes
+    value: dict[str, Any]
+
+
+def lines(path: Path) -> Iterator[Line]:
+    """Every line that is not blank; tolerates a BOM, CRLF and a missing last line end."""
+    with path.open("rb", buffering=1 << 18) as file:
+        for number, raw in enumerate(file, 1):
+            body = raw.strip()
+            if number == 1 and body.startswith(_BOM):
+                body = body[len(_BOM) :].strip()
+            if body:
+                yield Line(number, body)
+
+
+def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[Row]:
+    """Every object of the file. Bad lines go to `problems`; without it the first one raises."""
+    for number, raw in lines(path):
+        value = parse_object(raw, f"{path}:{number}", problems)
+        if value is not None:
+            yield Row(number, raw, value)
+
+
+def parse_object(raw: bytes, where: str, problems: list[Problem] | None = None) -> dict[str, Any] | None:
+    """The object in `raw`; None after noting the problem. NaN and Infinity are not JSON."""
+    try:
+        value = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problem = Problem(where, f"not JSON: {error}")
+    else:
+        if isinstance(value, dict):
+            return value
+        problem = Problem(where, f"expected an object, found {_kind(value)}")
+    if problems is None:
+        raise InputError(problem)
+    problems.append(problem)
+    return None
+
+
+def _kind(value: Any) -> str:
+    names = {list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

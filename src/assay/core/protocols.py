@@ -1,0 +1,157 @@
+"""The seams: what the engine asks of suites, solvers, scorers and models. Each is one method wide."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from assay.core.errors import Problem
+from assay.core.spec import Options, RunSpec
+from assay.core.types import Case, End, Record, Request, Response, Score
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Model(Protocol):
+    """A provider's connection. `can` says what it is able to do before the first request."""
+
+    can: frozenset[str]
+    endpoint: str
+
+    async def send(self, request: Request, seed: int) -> Response:
+        """One attempt. Raises ModelError; never retries by itself."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+class Asker(Protocol):
+    """A model as one case sees it: logged, replayed, limited, retried."""
+
+    async def ask(self, request: Request) -> Response:
+        """The reply, from the log where it was asked before."""
+        ...
+
+
+class Context(Protocol):
+    """What a solver or scorer may use. Everything that could differ between tries comes from here."""
+
+    def model(self, role: str = "main") -> Asker:
+        """The model that plays this role."""
+        ...
+
+    def emit(self, kind: str, data: Any, part: str = "") -> None:
+        """Write one record."""
+        ...
+
+    async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
+        """`function` of all items side by side, results in order of items."""
+        ...
+
+    def rng(self, name: str) -> random.Random:
+        """A stream of random numbers that is the same in every try of this case."""
+        ...
+
+    def now(self) -> float:
+        """The run's first start, in seconds: the same in every try."""
+        ...
+
+
+class Solver(Protocol):
+    """How one case runs."""
+
+    async def solve(self, inputs: Any, ctx: Context) -> None:
+        """Ask, and emit records. A coroutine that emits, never a generator."""
+        ...
+
+
+class View(NamedTuple):
+    """What a scorer sees: a case with its gold, how it ended, and its records in order."""
+
+    case: Case
+    end: End
+    records: list[Record]
+
+
+class Scorer(Protocol):
+    """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew."""
+
+    id: str
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """The scores, in order of their parts."""
+        ...
+
+
+class Reader(Protocol):
+    """A run in the order of its data."""
+
+    def end(self, index: int) -> End | None:
+        """How the case ended, if it did."""
+        ...
+
+    def records(self, index: int) -> list[Record]:
+        """The records of the try that ended."""
+        ...
+
+    def scores(self, index: int, scorer: str) -> list[Score]:
+        """What this scorer said."""
+        ...
+
+
+class RunFacts(NamedTuple):
+    """What a suite's files say about the run besides its content."""
+
+    started: float
+    seconds: float
+    folder: Path
+
+
+class Plan(Protocol):
+    """A suite bound to a spec: everything resolved, checked and ready."""
+
+    ask: Any
+    score: Any
+    solver: Solver
+    scorers: list[Scorer]
+    needs: frozenset[str]
+
+    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
+        """Look at the data once; a later start hands back what the first one found."""
+        ...
+
+    @property
+    def total(self) -> int:
+        """How many cases there are."""
+        ...
+
+    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
+        """The cases in data order, without those to be skipped."""
+        ...
+
+    def summarise(self, reader: Reader) -> dict[str, Any]:
+        """Every number with its denominator, as JSON."""
+        ...
+
+    def write(self, reader: Reader, summary: dict[str, Any], facts: RunFacts) -> list[Path]:
+        """The format's own files."""
+        ...
+
+
+class Suite(Protocol):
+    """One format: reads its cases, chooses solver and scorers, writes its files."""
+
+    Options: type[Options]
+
+    def plan(self, spec: RunSpec) -> Plan:
+        """Resolve and check; raises before anything is written."""
+        ...
+
+    def check(self, path: Path) -> list[Problem]:
+        """Every problem of one of its files."""
+        ...

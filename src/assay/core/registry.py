@@ -1,0 +1,93 @@
+"""Finds a plugin by name: `path/to/file.py:Name`, a built-in file, or an installed entry point.
+
+Built-ins are found by file name, through the same door as everybody else's.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from difflib import get_close_matches
+from importlib.metadata import EntryPoints, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from assay.core.errors import InputError, Problem, UsageError
+
+KINDS = {
+    "model": "assay.models",
+    "metric": "assay.scoring.metrics",
+    "filter": "assay.scoring.filters",
+    "suite": "assay.suites",
+}
+
+
+def names(kind: str) -> list[str]:
+    """Every name that `find` knows, built-in and installed."""
+    package = importlib.import_module(KINDS[kind])
+    built_in = {
+        module.name.replace("_", "-") if kind in ("model", "suite") else module.name
+        for module in pkgutil.iter_modules(package.__path__)
+        if not (module.ispkg and kind != "suite")
+    }
+    return sorted(built_in | {point.name for point in _entry_points(kind)})
+
+
+def find(kind: str, name: str) -> Any:
+    """The plugin: a module for built-ins, whatever the file or entry point names otherwise."""
+    if ".py:" in name:
+        return load_from_file(name)
+    module = f"{KINDS[kind]}.{name.replace('-', '_')}"
+    if name.replace("-", "_").isidentifier() and importlib.util.find_spec(module) is not None:
+        return importlib.import_module(module)
+    for point in _entry_points(kind):
+        if point.name == name:
+            return point.load()
+    raise UsageError(unknown(kind, name, names(kind)))
+
+
+def unknown(kind: str, name: str, known: list[str]) -> str:
+    """The sentence for a name nobody has, with the nearest ones."""
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
+    return f"there is no {kind} named {name!r}; {hint}"
+
+
+def load_from_file(reference: str) -> Any:
+    """`path/to/file.py:Name` as an object. The user named it, so it runs."""
+    path, _, attribute = reference.rpartition(":")
+    module = load_module(Path(path))
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        raise UsageError(f"{path} has no {attribute!r}") from None
+
+
+def load_module(path: Path) -> ModuleType:
+    """A Python file as a module; its folder is importable, as if it had been run as a script."""
+    if not path.is_file():
+        raise UsageError(f"there is no file {str(path)!r}")
+    name = f"assay_user_{path.stem}_{abs(hash(path.resolve())):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InputError(Problem(str(path), f"importing it raised {type(error).__name__}: {error}")) from error
+    return module
+
+
+def _entry_points(kind: str) -> EntryPoints:
+    return entry_points(group=f"assay.{kind}s")

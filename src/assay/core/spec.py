@@ -1,0 +1,118 @@
+"""RunSpec: the one carrier of options.
+
+Flags, YAML and Python all build it. Every field is marked with what changing it does to a run that exists:
+`ask` starts another run, `score` regrades the replies that are there, `how` just continues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+
+import msgspec
+from msgspec import UNSET, Meta, Struct
+
+from assay.core.errors import UsageError
+from assay.core.registry import unknown
+
+Mark = Literal["ask", "score", "how"]
+
+
+def ask(text: str, **extra: Any) -> Meta:
+    """The field affects replies."""
+    return Meta(description=text, extra={"mark": "ask", **extra})
+
+
+def score(text: str, **extra: Any) -> Meta:
+    """The field affects what is made of replies."""
+    return Meta(description=text, extra={"mark": "score", **extra})
+
+
+def how(text: str, **extra: Any) -> Meta:
+    """The field affects neither."""
+    return Meta(description=text, extra={"mark": "how", **extra})
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """The base of each suite's own options."""
+
+
+class RunSpec(Struct, frozen=True, kw_only=True):
+    """Everything a run was told. `options` is the suite's own struct."""
+
+    suite: Annotated[str, ask("Which suite runs.", cli=False)]
+    options: Annotated[Options, ask("The suite's own options.", cli=False)]
+    model: Annotated[str, ask("Model as PROVIDER/NAME, such as local/smollm2 or openai/gpt-4o-mini.")] = ""
+    base_url: Annotated[str | None, ask("Endpoint of the model; else OPENAI_BASE_URL.")] = None
+    judge: Annotated[str | None, score("Model that judges, as PROVIDER/NAME.")] = None
+    output_dir: Annotated[
+        str, how("Where results and run folders go.", flags=["--output-dir", "--output-path"])
+    ] = "results"
+    concurrency: Annotated[int, how("Calls in flight at once."), Meta(ge=1)] = 16
+    limit: Annotated[float | None, ask("Only the first N cases of each set; below 1, a fraction.")] = None
+    seed: Annotated[int, ask("Base seed; the n-th equal request sends seed + n.")] = 1234
+    timeout: Annotated[float, how("Seconds one request may take."), Meta(gt=0)] = 300.0
+    max_retries: Annotated[int, how("Further attempts after a failed one."), Meta(ge=0)] = 5
+    max_calls: Annotated[int | None, how("Stop after this many calls; the same command continues.")] = None
+    fresh: Annotated[bool, how("Start another run even if this one exists.")] = False
+    retry_failed: Annotated[bool, how("Ask cases again that ended in subject_error.")] = False
+    reuse: Annotated[str | None, how("Take replies from another RUN where the question is the same.")] = None
+    quiet: Annotated[bool, how("Print nothing but errors.")] = False
+
+
+class Field(NamedTuple):
+    """One option as the command line, the YAML reader and the fingerprint see it."""
+
+    name: str
+    type: Any
+    default: Any
+    mark: Mark
+    help: str
+    extra: dict[str, Any]
+
+
+def fields(struct: type[Struct]) -> Iterator[Field]:
+    """The marked fields of a spec or an options struct, in order."""
+    hints = get_type_hints(struct, include_extras=True)
+    for item in msgspec.structs.fields(struct):
+        metas = [meta for meta in get_args(hints[item.name])[1:] if isinstance(meta, Meta)]
+        marked = next((meta for meta in metas if meta.extra and "mark" in meta.extra), None)
+        if marked is None or marked.extra is None:
+            raise TypeError(f"{struct.__name__}.{item.name} is not marked ask, score or how")
+        default = item.default if item.default is not msgspec.NODEFAULT else UNSET
+        if item.default_factory is not msgspec.NODEFAULT:
+            default = item.default_factory()
+        extra = {key: value for key, value in marked.extra.items() if key != "mark"}
+        kind = get_args(hints[item.name])[0]
+        yield Field(item.name, kind, default, marked.extra["mark"], marked.description or "", extra)
+
+
+def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
+    """The values of all fields with this mark, the suite's options among them."""
+    common = {f.name: getattr(spec, f.name) for f in fields(RunSpec) if f.mark == mark and f.name != "options"}
+    own = {f.name: getattr(spec.options, f.name) for f in fields(type(spec.options)) if f.mark == mark}
+    return common | own
+
+
+def build(suite: str, options: type[Options], values: dict[str, Any], where: str = "") -> RunSpec:
+    """A spec from flat values: common keys and the suite's own keys side by side."""
+    common = {f.name for f in fields(RunSpec)} - {"suite", "options"}
+    own = {f.name for f in fields(options)}
+    if wrong := [key for key in values if key not in common | own]:
+        raise UsageError(_at(where) + unknown("option", wrong[0], sorted(common | own)))
+    try:
+        own_options = msgspec.convert({k: v for k, v in values.items() if k in own}, options, strict=False)
+        rest = {k: v for k, v in values.items() if k in common}
+        spec = msgspec.convert({**rest, "suite": suite, "options": {}}, RunSpec, strict=False)
+    except msgspec.ValidationError as error:
+        raise UsageError(_at(where) + _plain(error)) from None
+    return msgspec.structs.replace(spec, options=own_options)
+
+
+def _at(where: str) -> str:
+    return f"{where}: " if where else ""
+
+
+def _plain(error: msgspec.ValidationError) -> str:
+    message, _, path = str(error).partition(" - at `$.")
+    return f"option {path.rstrip('`')!r}: {message}" if path else message

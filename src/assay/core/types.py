@@ -1,0 +1,138 @@
+"""The data every layer speaks: frozen structs, nothing else.
+
+A case is what is scheduled, a call is what is paid, a record is what is read, a score judges records,
+an end commits a stage of a case. Field order is the order in the journal's lines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Raw, Struct, field
+
+Status = Literal["ok", "subject_error", "infra_error"]
+ScoreStatus = Literal["scored", "not_applicable", "invalid"]
+
+ASK = "ask"
+"""The stage in which a case is solved; every other stage is a scorer's id."""
+
+SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow"})
+"""Failures that count against what is evaluated. All others are the infrastructure's."""
+
+
+class Usage(Struct, frozen=True, omit_defaults=True):
+    """Tokens of one call, as the endpoint counted them."""
+
+    input: int = 0
+    output: int = 0
+
+
+class Failure(Struct, frozen=True, omit_defaults=True):
+    """Why something has no result. `kind` is one word a program can branch on."""
+
+    kind: str
+    message: str
+    where: str = ""
+
+    @property
+    def status(self) -> Status:
+        """How a record with this failure ends."""
+        return "subject_error" if self.kind in SUBJECT_KINDS else "infra_error"
+
+
+class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What is asked, without seed and secret: two equal requests are the same question."""
+
+    model: str
+    endpoint: str = ""
+    prompt: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+class Response(Struct, frozen=True, omit_defaults=True):
+    """What came back, parsed. `data` keeps what only some callers need (a gateway's whole reply)."""
+
+    text: str
+    finish: str | None = None
+    usage: Usage | None = None
+    data: Any = None
+
+
+class Case(Struct, frozen=True):
+    """One unit of work. `inputs` go to the solver, `gold` to scorers only."""
+
+    index: int
+    key: str
+    set: str
+    subject: str
+    label: str
+    inputs: Any
+    gold: Any = None
+    failure: Failure | None = None
+
+
+class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"):
+    """One paid question and its answer. The request stands on the first of equal ones only."""
+
+    index: int
+    case: str
+    set: str
+    subject: str
+    stage: str
+    try_: int = field(name="try")
+    hash: str
+    n: int
+    request: Request | Raw | None = None
+    response: Response | None = None
+    failure: Failure | None = None
+    attempts: int = 1
+    seconds: float = 0.0
+
+
+class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):
+    """One thing a case produced. `part` orders several of a kind, such as "summarise/3"."""
+
+    index: int
+    case: str
+    set: str
+    subject: str
+    try_: int = field(name="try")
+    kind: str
+    part: str = ""
+    status: Status = "ok"
+    data: Any = None
+    failure: Failure | None = None
+
+
+class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="type"):
+    """One judgement. `scorer` is name@fingerprint; `value` is null unless status is "scored"."""
+
+    index: int
+    case: str
+    set: str
+    subject: str
+    scorer: str
+    part: str = ""
+    vote: int = 0
+    status: ScoreStatus = "scored"
+    value: float | None = None
+    reason: str = ""
+    data: Any = None
+
+
+class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
+    """A stage of a case is done: only now its lines count. `lines` are their offsets in the same file."""
+
+    index: int
+    case: str
+    set: str
+    subject: str
+    stage: str
+    try_: int = field(name="try")
+    status: Status
+    lines: list[int]
+    failure: Failure | None = None
+    usage: Usage | None = None
+    calls: int = 0
+    seconds: float = 0.0

@@ -1,0 +1,172 @@
+"""Run folders: `<output>/assay/<time>-<suite>-<ask>/`. Finds them, makes them, locks them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import InputError, Problem, RunBusy, UsageError
+
+FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
+HOME = "assay"
+
+
+class RunInfo(msgspec.Struct, kw_only=True):
+    """`run.json`: what the run was told and what its data looked like. Written once, before the first request."""
+
+    schema: int = 1
+    suite: str
+    ask: str
+    started: float
+    version: str
+    total: int
+    command: list[str]
+    spec: dict[str, Any]
+    parts: dict[str, Any]
+    facts: dict[str, Any]
+
+
+class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`summary.json`: how the run stands. Rewritten when it ends; its presence with `finished` means done."""
+
+    state: str
+    score: str
+    total: int
+    ok: int
+    subject_error: int
+    infra_error: int
+    exit_code: int
+    seconds: float
+    calls: dict[str, Any]
+    files: list[str]
+    results: dict[str, Any]
+    failures: dict[str, int] = {}
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write to a temporary name, sync, rename: readers see the old file or the new one."""
+    data = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
+    replace_file(path, data)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """The file appears whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read_info(folder: Path) -> RunInfo:
+    """The run's `run.json`."""
+    path = folder / "run.json"
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=RunInfo)
+    except FileNotFoundError:
+        raise UsageError(f"{folder} is no run folder: it has no run.json") from None
+    except msgspec.DecodeError as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
+
+
+def read_summary(folder: Path) -> Summary | None:
+    """The run's `summary.json`, once there is one."""
+    try:
+        return msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
+    except FileNotFoundError:
+        return None
+    except msgspec.DecodeError as error:
+        raise InputError(Problem(str(folder / "summary.json"), f"cannot be read: {error}")) from None
+
+
+def stamp(started: float) -> str:
+    """The time in names of files and folders, such as 2026-01-28T03-22-54."""
+    return time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
+
+
+class RunFolder:
+    """One run on disk, locked by this process while it is open."""
+
+    def __init__(self, path: Path, *, created: bool) -> None:
+        self.path = path
+        self.created = created
+        self._lock = lock_folder(path)
+
+    def info(self) -> RunInfo:
+        """What `run.json` says."""
+        return read_info(self.path)
+
+    def discard(self) -> None:
+        """Remove a folder made by this process in which nothing was recorded, and parents left empty."""
+        self.close()
+        shutil.rmtree(self.path)
+        for parent in (self.path.parent, self.path.parent.parent):
+            try:
+                parent.rmdir()
+            except OSError:
+                return
+
+    def close(self) -> None:
+        """Unlock."""
+        os.close(self._lock)
+
+
+def lock_folder(path: Path) -> int:
+    """One writer a run; the lock goes with the process, however it ends."""
+    fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise RunBusy(
+            f"another process is working on {path}; wait for it, or use --fresh for a second run"
+        ) from None
+    return fd
+
+
+@contextmanager
+def choosing(home: Path) -> Iterator[None]:
+    """Only one process at a time decides which run folder a command means."""
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise UsageError(f"the output path {str(home.parent)!r} is a file; name a folder") from None
+    fd = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def find(home: Path, suite: str, ask: str) -> Path | None:
+    """The newest run of this ask below an output folder."""
+    found = sorted(path for path in home.glob(f"*-{suite}-{ask}*") if (path / "run.json").is_file())
+    return found[-1] if found else None
+
+
+def create(home: Path, info: RunInfo) -> RunFolder:
+    """A new run folder with its `run.json` and empty journal."""
+    name = f"{stamp(info.started)}-{info.suite}-{info.ask}"
+    path = home / name
+    count = 1
+    while path.exists():
+        count += 1
+        path = home / f"{name}-{count}"
+    path.mkdir()
+    folder = RunFolder(path, created=True)
+    write_json(path / "run.json", info)
+    return folder

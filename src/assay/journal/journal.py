@@ -1,0 +1,118 @@
+"""The journal of an open run: what was asked, what came of it, what it was worth.
+
+`calls.jsonl`, `records.jsonl` and `scores.jsonl` only grow. A reply is logged before its case sees it; a case
+counts when its end is written. Everything else a run shows is a reading of these three files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from assay.core.errors import Problem
+from assay.core.types import ASK, Call, End, Record, Score
+from assay.journal.files import AppendFile, Syncer
+from assay.journal.folder import FILES
+from assay.journal.reader import CallReader, RunReader
+from assay.journal.redact import Redactor
+from assay.journal.scan import INFRA_ERROR, SUBJECT_ERROR, CallLine, Index, decoded
+
+Replies = dict[tuple[str, str, int], Call]
+"""(stage, hash, n) of what was asked before."""
+
+
+class Journal:
+    """Appends to a run and answers what has ended. One process, one thread writes."""
+
+    def __init__(self, folder: Path, scorers: list[str], secrets: list[str]) -> None:
+        self.folder = folder
+        redact = Redactor(secrets)
+        self._calls, self._records, self._scores = [AppendFile(folder / name, redact) for name in FILES]
+        self.index = Index([ASK, *scorers])
+        self.index.scan(self._records.path)
+        self.index.scan(self._scores.path)
+        self._asked = self._unfinished_calls()
+        self._call_reader = CallReader(folder)
+        self._syncer = Syncer([self._calls, self._records, self._scores])
+        self.reader = RunReader(folder, self.index)
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Damaged lines that were found on opening."""
+        return self.index.problems
+
+    @property
+    def empty(self) -> bool:
+        """Whether no reply was ever recorded."""
+        return not self._asked and not len(self.index.ask.codes)
+
+    def _unfinished_calls(self) -> dict[int, list[int]]:
+        """Places of the calls whose case may be run again: those not ended well."""
+        asked: dict[int, list[int]] = {}
+        ended, scored = self.index.ask.codes, [s.codes for k, s in self.index.stages.items() if k != ASK]
+        known = len(ended)
+        for offset, line in decoded(self._calls.path, set()):
+            if type(line) is CallLine:
+                at = line.index
+                if at < known and ended[at] == 1 and all(at < len(c) and c[at] for c in scored):
+                    continue
+                asked.setdefault(at, []).append(offset)
+        return asked
+
+    def replies(self, index: int, stage: str, last_try: int) -> Replies:
+        """What an earlier try was told. Of tries that ended, only good replies; of the open one, all."""
+        found: Replies = {}
+        for offset in self._asked.get(index, ()):
+            call = self._call_reader.call(offset)
+            good = call.response is not None
+            if call.stage == stage and (good or call.try_ > last_try):
+                found[call.stage, call.hash, call.n] = call
+        return found
+
+    def done(self, index: int, *, retry_failed: bool) -> bool:
+        """Whether nothing is left to do for this case in any stage."""
+        code = self.index.ask.code(index)
+        if code in (0, INFRA_ERROR) or (retry_failed and code == SUBJECT_ERROR):
+            return False
+        return all(stage.code(index) for stage in self.index.stages.values())
+
+    def asked(self, index: int, *, retry_failed: bool) -> bool:
+        """Whether the case need not be asked (again)."""
+        code = self.index.ask.code(index)
+        return code == 1 or (code == SUBJECT_ERROR and not retry_failed)
+
+    def last_try(self, index: int) -> int:
+        """How many tries of this case have ended."""
+        return self.index.tries.get(index, 1 if self.index.ask.code(index) else 0)
+
+    def call(self, call: Call) -> None:
+        """Log one call. Whoever asked hears of the reply only after this."""
+        self._calls.append([self._calls.encode(call)])
+
+    def record(self, record: Record) -> int:
+        """Write one record of an open try; returns its place, which the end will name."""
+        return self._records.append([self._records.encode(record)])
+
+    def end(self, end: End, last: Sequence[Record] = ()) -> None:
+        """Commit a case, with records that were not written yet, in one write."""
+        self._commit(self._records, end, last)
+
+    def scored(self, end: End, scores: Sequence[Score]) -> None:
+        """Commit what one scorer said of a case."""
+        self._commit(self._scores, end, scores)
+
+    def _commit(self, file: AppendFile, end: End, last: Sequence[Record | Score]) -> None:
+        lines = [file.encode(line) for line in last]
+        at = file.size
+        for line in lines:
+            end.lines.append(at)
+            at += len(line) + 1
+        self.index.end(end, file.append([*lines, file.encode(end)]))
+
+    def close(self) -> None:
+        """Sync and let go of the files."""
+        self._syncer.close()
+        for file in (self._calls, self._records, self._scores):
+            file.close()
+        self.reader.close()
+        self._call_reader.close()

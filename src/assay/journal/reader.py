@@ -1,0 +1,97 @@
+"""Reads a run in the order of its data: lines by their place, in windows, so that neighbours cost one read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.types import ASK, Call, End, Record, Score
+from assay.journal.scan import Index
+
+_WINDOW = 1 << 16
+_records = msgspec.json.Decoder(Record | End)
+_scores = msgspec.json.Decoder(Score | End)
+_calls = msgspec.json.Decoder(Call)
+
+
+class LineFile:
+    """Random access to the lines of a file that others may still be writing."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._start = 0
+        self._window = b""
+
+    def line(self, offset: int) -> bytes:
+        """The line that begins at this offset, without its end."""
+        begin = offset - self._start
+        end = self._window.find(b"\n", begin) if 0 <= begin < len(self._window) else -1
+        size = _WINDOW
+        while end < 0:
+            self._start, begin = offset, 0
+            self._window = os.pread(self._fd, size, offset)
+            end = self._window.find(b"\n")
+            if end < 0 and len(self._window) < size:
+                return self._window
+            size *= 4
+        return self._window[begin:end]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._fd)
+
+
+class RunReader:
+    """Cases of a run by index. Only ends count: what a try left unfinished is not seen."""
+
+    def __init__(self, folder: Path, index: Index) -> None:
+        self.index = index
+        self._records = LineFile(folder / "records.jsonl")
+        self._scores = LineFile(folder / "scores.jsonl")
+
+    def end(self, index: int) -> End | None:
+        """How the case ended, if it did."""
+        return self._end(self._records, _records, ASK, index)
+
+    def records(self, index: int) -> list[Record]:
+        """The records of the try that ended."""
+        end = self.end(index)
+        return self._lines(self._records, _records, end)
+
+    def scores(self, index: int, scorer: str) -> list[Score]:
+        """What this scorer said of the case."""
+        end = self._end(self._scores, _scores, scorer, index)
+        return self._lines(self._scores, _scores, end)
+
+    def _end(self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int) -> Any:
+        place = self.index.stages.get(stage)
+        if place is None or not place.code(index):
+            return None
+        return decoder.decode(file.line(place.offsets[index]))
+
+    @staticmethod
+    def _lines(file: LineFile, decoder: msgspec.json.Decoder[Any], end: End | None) -> list[Any]:
+        return [decoder.decode(file.line(offset)) for offset in end.lines] if end else []
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._records.close()
+        self._scores.close()
+
+
+class CallReader:
+    """Calls by their place in the log."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = LineFile(folder / "calls.jsonl")
+
+    def call(self, offset: int) -> Call:
+        """One call with its reply."""
+        return _calls.decode(self._file.line(offset))
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

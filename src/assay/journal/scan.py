@@ -1,0 +1,156 @@
+"""What a journal says about its cases: arrays by index, no set or dict of all keys.
+
+Seventeen bytes a case are held: how it ended and where its end stands, for asking and for scoring.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import Problem
+from assay.core.types import ASK
+
+_CHUNK = 1 << 20
+_CODES = {"ok": 1, "subject_error": 2, "infra_error": 3}
+OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
+
+
+class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
+    index: int
+    stage: str
+    try_: int = msgspec.field(name="try")
+    status: str
+
+
+class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
+    index: int
+
+
+class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
+    index: int
+
+
+class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
+    """As much of a call as the scan needs."""
+
+    index: int
+
+
+class _WholeEnd(msgspec.Struct, tag="end", tag_field="type"):
+    index: int
+    stage: str
+    lines: list[int]
+
+
+_Line = _EndLine | _RecordLine | _ScoreLine | CallLine
+_decoder = msgspec.json.Decoder(_Line)
+_whole_decoder = msgspec.json.Decoder(_WholeEnd | _RecordLine | _ScoreLine | CallLine)
+
+
+class Stage:
+    """One stage of all cases: a code and an offset each."""
+
+    def __init__(self) -> None:
+        self.codes = bytearray()
+        self.offsets = array("q")
+
+    def set(self, index: int, status: str, offset: int) -> None:
+        """Note how a case ended; a later end replaces an earlier one."""
+        if index >= len(self.codes):
+            missing = index + 1 - len(self.codes)
+            self.codes.extend(bytes(missing))
+            self.offsets.extend([-1] * missing if missing < 64 else array("q", [-1]) * missing)
+        self.codes[index] = _CODES[status]
+        self.offsets[index] = offset
+
+    def code(self, index: int) -> int:
+        """0 while the case has not ended."""
+        return self.codes[index] if index < len(self.codes) else 0
+
+    def forget(self, index: int) -> None:
+        """The case counts as unfinished."""
+        if index < len(self.codes):
+            self.codes[index] = 0
+
+
+class Index:
+    """The journal's cases by stage, the tries of those that ended more than once, and bad lines."""
+
+    def __init__(self, stages: list[str]) -> None:
+        self.stages = {stage: Stage() for stage in stages}
+        self.tries: dict[int, int] = {}
+        self.problems: list[Problem] = []
+
+    @property
+    def ask(self) -> Stage:
+        """The stage everything else builds on."""
+        return self.stages[ASK]
+
+    def end(self, line: Any, offset: int) -> None:
+        """Take in one end, read or just written."""
+        stage = self.stages.get(line.stage)
+        if stage is None:
+            return
+        stage.set(line.index, line.status, offset)
+        if line.stage == ASK and (line.try_ > 1 or line.status != "ok"):
+            self.tries[line.index] = line.try_
+
+    def scan(self, path: Path) -> None:
+        """Read one file of ends from its start. An end that relies on a bad line does not count."""
+        bad: set[int] = set()
+        for offset, line in decoded(path, bad):
+            if type(line) is _EndLine:
+                self.end(line, offset)
+        if bad:
+            self._spoil(path, bad)
+
+    def _spoil(self, path: Path, bad: set[int]) -> None:
+        for offset in sorted(bad):
+            message = f"the line at byte {offset} is damaged; its case counts as unfinished"
+            self.problems.append(Problem(str(path), message))
+        for _, line in decoded(path, set(), _whole_decoder):
+            if type(line) is _WholeEnd and line.stage in self.stages and not bad.isdisjoint(line.lines):
+                self.stages[line.stage].forget(line.index)
+
+
+def decoded(
+    path: Path, bad: set[int], decoder: msgspec.json.Decoder[Any] = _decoder
+) -> Iterator[tuple[int, Any]]:
+    """(offset, line) of every good line; offsets of damaged ones go to `bad`. Decodes in blocks."""
+    for start, block in blocks(path):
+        raw = block.split(b"\n")
+        raw.pop()
+        try:
+            values: list[Any] = decoder.decode_lines(block)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            values = [_one(line, decoder) for line in raw]
+        for line, value in zip(raw, values, strict=True):
+            if value is None:
+                bad.add(start)
+            else:
+                yield start, value
+            start += len(line) + 1
+
+
+def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
+    """(offset, whole lines) of a journal file after its header."""
+    with path.open("rb") as file:
+        offset = len(file.readline())
+        while chunk := file.read(_CHUNK):
+            chunk += file.readline()
+            if not chunk.endswith(b"\n"):
+                chunk = chunk[: chunk.rfind(b"\n") + 1]
+            yield offset, chunk
+            offset += len(chunk)
+
+
+def _one(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
+    try:
+        return decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,205 @@
+"""The one place where money is spent: log, replay, permits, retries and metering around any model."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
+from assay.core.events import Called, Notify, Retrying
+from assay.core.hashing import request_hash
+from assay.core.protocols import Model
+from assay.core.types import Call, Case, Failure, Request, Response
+from assay.models.calling.permits import Permits
+
+Replies = Mapping[tuple[str, str, int], Call]
+"""(stage, hash, n) of what an earlier try was told."""
+Reuse = Callable[[Case, str, str, int], Call | None]
+"""The complete call of another run for (case, stage, hash, n)."""
+
+_FIRST_WAIT = 0.5
+_LONGEST_WAIT = 30.0
+_REFUSALS = frozenset({"auth", "not_found"})
+
+
+class Outcome(NamedTuple):
+    """How paying for one request went."""
+
+    response: Response | None
+    failure: Failure | None
+    attempts: int
+    seconds: float
+
+
+class CallLog(Protocol):
+    """Where calls are written before anybody hears of them."""
+
+    def call(self, call: Call) -> None:
+        """Append one call."""
+        ...
+
+
+class Desk:
+    """What all callers of a run share: the log, the budget, and the word to stop."""
+
+    def __init__(self, log: CallLog, notify: Notify, max_calls: int | None, reuse: Reuse | None) -> None:
+        self.log = log
+        self.notify = notify
+        self.reuse = reuse
+        self.halted: AssayError | None = None
+        self._left = max_calls
+        self._most = max_calls
+
+    def halt(self, reason: AssayError) -> AssayError:
+        """No call may be made any more; the first reason stands."""
+        self.halted = self.halted or reason
+        return self.halted
+
+    def spend(self) -> None:
+        """Take one call from the budget."""
+        if self.halted:
+            raise self.halted
+        if self._left is not None:
+            if self._left == 0:
+                raise self.halt(StopRun(f"stopped after {self._most} calls, as --max-calls says"))
+            self._left -= 1
+
+
+class Caller:
+    """All calls of a run to one model."""
+
+    def __init__(self, model: Model, permits: Permits, desk: Desk, *, seed: int, max_retries: int) -> None:
+        self.model = model
+        self.permits = permits
+        self.desk = desk
+        self._seed = seed
+        self._max_retries = max_retries
+        self._answered = 0
+
+    def bind(self, case: Case, stage: str, try_: int, replies: Replies) -> CaseAsker:
+        """The model as one try of one case sees it."""
+        return CaseAsker(self, case, stage, try_, replies)
+
+    async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int]:
+        """Ask the endpoint; the reply and the number of attempts it took."""
+        self.desk.spend()
+        answered_before = self._answered
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return await self._attempt(request, n, order), attempt
+            except ModelError as error:
+                if not error.retry or attempt > self._max_retries:
+                    error.attempts = attempt
+                    self._look_beyond(error.failure, answered_before)
+                    raise
+                await self._wait(error, attempt)
+
+    async def _attempt(self, request: Request, n: int, order: int) -> Response:
+        await self.permits.acquire(order)
+        try:
+            if self.desk.halted:
+                raise self.desk.halted
+            response = await self.model.send(request, self._seed + n)
+        except ModelError as error:
+            if error.failure.kind == "rate_limited":
+                self.permits.overloaded()
+            raise
+        finally:
+            self.permits.release()
+        self._answered += 1
+        self.permits.succeeded()
+        return response
+
+    def _look_beyond(self, failure: Failure, answered_before: int) -> None:
+        """Some failures concern every call to come, not just this one."""
+        if failure.kind in _REFUSALS and not self._answered:
+            raise self.desk.halt(ModelRefused(failure.message))
+        if failure.kind == "unreachable" and self._answered == answered_before:
+            raise self.desk.halt(StopRun(failure.message))
+
+    async def _wait(self, error: ModelError, attempt: int) -> None:
+        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)  # noqa: S311
+        if error.wait is not None:
+            wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
+        self.desk.notify(Retrying(error.failure, wait))
+        await asyncio.sleep(wait)
+
+
+class CaseAsker:
+    """Asks for one try of one case: replay first, then reuse, then the endpoint.
+
+    Equal requests are told apart by the order they are issued in, so calls may run side by side.
+    """
+
+    __slots__ = ("_caller", "_case", "_counts", "_replies", "_stage", "_try", "calls", "input", "output")
+
+    def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: Replies) -> None:
+        self._caller = caller
+        self._case = case
+        self._stage = stage
+        self._try = try_
+        self._replies = replies
+        self._counts: dict[str, int] = {}
+        self.calls = 0
+        self.input = 0
+        self.output = 0
+
+    async def ask(self, request: Request) -> Response:
+        """The reply to this request; raises ModelError where there is none."""
+        name = request_hash(request)
+        n = self._counts.get(name, 0)
+        self._counts[name] = n + 1
+        self.calls += 1
+        if self._replies and (earlier := self._replies.get((self._stage, name, n))):
+            return self._told(earlier, replayed=True)
+        reuse = self._caller.desk.reuse
+        if reuse and (other := reuse(self._case, self._stage, name, n)):
+            outcome = Outcome(other.response, None, other.attempts, 0.0)
+            return self._told(self._log(name, n, request, outcome), replayed=True)
+        outcome = await self._pay(request, n)
+        return self._told(self._log(name, n, request, outcome), replayed=False)
+
+    async def _pay(self, request: Request, n: int) -> Outcome:
+        started = time.perf_counter()
+        try:
+            response, attempts = await self._caller.pay(request, n, self._case.index)
+            return Outcome(response, None, attempts, round(time.perf_counter() - started, 6))
+        except ModelError as error:
+            return Outcome(None, error.failure, error.attempts, round(time.perf_counter() - started, 6))
+
+    def _log(self, name: str, n: int, request: Request, outcome: Outcome) -> Call:
+        case = self._case
+        call = Call(
+            index=case.index,
+            case=case.key,
+            set=case.set,
+            subject=case.subject,
+            stage=self._stage,
+            try_=self._try,
+            hash=name,
+            n=n,
+            request=request if n == 0 else None,
+            response=outcome.response,
+            failure=outcome.failure,
+            attempts=outcome.attempts,
+            seconds=outcome.seconds,
+        )
+        self._caller.desk.log.call(call)
+        return call
+
+    def _told(self, call: Call, *, replayed: bool) -> Response:
+        response = call.response
+        usage = response.usage if response else None
+        if usage:
+            self.input += usage.input
+            self.output += usage.output
+        self._caller.desk.notify(Called(usage, failed=response is None, replayed=replayed))
+        if response is None:
+            assert call.failure
+            raise ModelError(call.failure)
+        return response

@@ -1,0 +1,87 @@
+"""Chat models behind an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from assay.core.connect import CHAT, About, Connection, openai_base_url
+from assay.core.errors import ModelError
+from assay.core.types import Failure, Request, Response, Usage
+from assay.models.calling.http import HttpEndpoint, bad_reply, parse
+
+ABOUT = About(
+    summary="chat models behind an OpenAI-compatible endpoint",
+    needs="--base-url or OPENAI_BASE_URL; OPENAI_API_KEY where the endpoint wants a key",
+    can=frozenset({CHAT}),
+    example="openai/gpt-4o-mini",
+)
+_MOST_STOPS = 4
+_encode = msgspec.json.Encoder().encode
+
+
+class OpenAIModel:
+    """One endpoint's `/chat/completions`."""
+
+    can = ABOUT.can
+
+    def __init__(self, connection: Connection) -> None:
+        self.endpoint = openai_base_url(connection)
+        self._name = connection.name
+        key = os.environ.get("OPENAI_API_KEY")
+        self._http = HttpEndpoint(self.endpoint, key, connection.timeout)
+
+    async def send(self, request: Request, seed: int) -> Response:
+        """One attempt at one chat completion."""
+        messages = request.messages or [{"role": "user", "content": request.prompt}]
+        body = {"model": self._name, "messages": messages, **wire_params(request.params), "seed": seed}
+        reply = await self._http.post("/chat/completions", _encode(body))
+        return chat_response(parse(reply, self.endpoint), self.endpoint)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+
+def connect(connection: Connection) -> OpenAIModel:
+    """Called by the registry."""
+    return OpenAIModel(connection)
+
+
+def wire_params(params: dict[str, Any]) -> dict[str, Any]:
+    """As endpoints want them: they take four stops at most; the rest is cut on our side."""
+    stops = params.get("stop")
+    return {**params, "stop": stops[:_MOST_STOPS]} if stops and len(stops) > _MOST_STOPS else params
+
+
+def usage_of(value: dict[str, Any]) -> Usage | None:
+    """Tokens as the endpoint counted them, if it did."""
+    usage = value.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    return Usage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
+
+
+def first_choice(value: Any, where: str) -> dict[str, Any]:
+    """The first of the reply's choices."""
+    try:
+        choice = value["choices"][0]
+    except (KeyError, IndexError, TypeError):
+        raise bad_reply(where, "it has no choices") from None
+    if not isinstance(choice, dict):
+        raise bad_reply(where, "its first choice is not an object")
+    return choice
+
+
+def chat_response(value: Any, where: str) -> Response:
+    """A chat completion as a response; a refusal counts against the model."""
+    choice = first_choice(value, where)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise bad_reply(where, "its first choice has no message")
+    text, finish = message.get("content"), choice.get("finish_reason")
+    if not text and (message.get("refusal") or finish == "content_filter"):
+        raise ModelError(Failure("refusal", str(message.get("refusal") or "the content filter stopped the reply")))
+    return Response(text or "", finish, usage_of(value))

@@ -1,0 +1,47 @@
+"""Text completion behind an OpenAI-compatible endpoint: the prompt goes out as it is."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from assay.core.connect import TEXT, About, Connection, openai_base_url
+from assay.core.types import Request, Response
+from assay.models.calling.http import HttpEndpoint, parse
+from assay.models.openai import first_choice, usage_of, wire_params
+
+ABOUT = About(
+    summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
+    needs="--base-url or OPENAI_BASE_URL; OPENAI_API_KEY where the endpoint wants a key",
+    can=frozenset({TEXT}),
+    example="openai-completions/Qwen/Qwen2.5-0.5B",
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class CompletionsModel:
+    """One endpoint's `/completions`."""
+
+    can = ABOUT.can
+
+    def __init__(self, connection: Connection) -> None:
+        self.endpoint = openai_base_url(connection)
+        self._name = connection.name
+        self._http = HttpEndpoint(self.endpoint, os.environ.get("OPENAI_API_KEY"), connection.timeout)
+
+    async def send(self, request: Request, seed: int) -> Response:
+        """One attempt at one completion."""
+        body = {"model": self._name, "prompt": request.prompt, **wire_params(request.params), "seed": seed}
+        value = parse(await self._http.post("/completions", _encode(body)), self.endpoint)
+        choice = first_choice(value, self.endpoint)
+        return Response(choice.get("text") or "", choice.get("finish_reason"), usage_of(value))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()
+
+
+def connect(connection: Connection) -> CompletionsModel:
+    """Called by the registry."""
+    return CompletionsModel(connection)
