@@ -88,9 +88,16 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
 
 
 def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
-    """The values of all fields with this mark, the suite's options among them."""
+    """The values of all fields with this mark, the suite's options among them.
+
+    Fields marked `content=True` name files: what is in them counts, which the suite's plan knows.
+    """
     common = {f.name: getattr(spec, f.name) for f in fields(RunSpec) if f.mark == mark and f.name != "options"}
-    own = {f.name: getattr(spec.options, f.name) for f in fields(type(spec.options)) if f.mark == mark}
+    own = {
+        f.name: getattr(spec.options, f.name)
+        for f in fields(type(spec.options))
+        if f.mark == mark and not f.extra.get("content")
+    }
     return common | own
 
 

@@ -113,6 +113,7 @@ class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="typ
     set: str
     subject: str
     scorer: str
+    metric: str
     part: str = ""
     vote: int = 0
     status: ScoreStatus = "scored"

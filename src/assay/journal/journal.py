@@ -6,6 +6,7 @@ counts when its end is written. Everything else a run shows is a reading of thes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from assay.journal.files import AppendFile, Syncer
 from assay.journal.folder import FILES
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.redact import Redactor
-from assay.journal.scan import INFRA_ERROR, SUBJECT_ERROR, CallLine, Index, decoded
+from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, CallLine, Index, decoded
 
 Replies = dict[tuple[str, str, int], Call]
 """(stage, hash, n) of what was asked before."""
@@ -69,12 +70,14 @@ class Journal:
                 found[call.stage, call.hash, call.n] = call
         return found
 
-    def done(self, index: int, *, retry_failed: bool) -> bool:
-        """Whether nothing is left to do for this case in any stage."""
-        code = self.index.ask.code(index)
-        if code in (0, INFRA_ERROR) or (retry_failed and code == SUBJECT_ERROR):
-            return False
-        return all(stage.code(index) for stage in self.index.stages.values())
+    def done_map(self, total: int, *, retry_failed: bool) -> bytes:
+        """A byte for each case: 1 where nothing is left to do in any stage."""
+        wanted = b"\x01" if retry_failed else b"\x01\x02"
+        done = _ones(self.index.ask.codes, wanted, total)
+        for name, stage in self.index.stages.items():
+            if name != ASK:
+                done &= _ones(stage.codes, b"\x01", total)
+        return done.to_bytes(total, "little")
 
     def asked(self, index: int, *, retry_failed: bool) -> bool:
         """Whether the case need not be asked (again)."""
@@ -84,6 +87,20 @@ class Journal:
     def last_try(self, index: int) -> int:
         """How many tries of this case have ended."""
         return self.index.tries.get(index, 1 if self.index.ask.code(index) else 0)
+
+    def counts(self, total: int) -> dict[str, int]:
+        """How many cases ended in which way."""
+        codes = self.index.ask.codes[:total]
+        return {"ok": codes.count(OK), "subject_error": codes.count(SUBJECT_ERROR), "infra_error": codes.count(INFRA_ERROR)}
+
+    def failures(self) -> dict[str, int]:
+        """Cases without an answer by the kind of failure."""
+        kinds: Counter[str] = Counter()
+        for index, code in enumerate(self.index.ask.codes):
+            if code not in (0, OK):
+                end = self.reader.end(index)
+                kinds[end.failure.kind if end and end.failure else "unknown"] += 1
+        return dict(kinds.most_common())
 
     def call(self, call: Call) -> None:
         """Log one call. Whoever asked hears of the reply only after this."""
@@ -116,3 +133,9 @@ class Journal:
             file.close()
         self.reader.close()
         self._call_reader.close()
+
+
+def _ones(codes: bytearray, wanted: bytes, total: int) -> int:
+    """The codes as one number with a 1 in each byte that holds a wanted code: `&` joins stages in one step."""
+    table = bytes(1 if code in wanted else 0 for code in range(256))
+    return int.from_bytes(codes[:total].translate(table), "little")

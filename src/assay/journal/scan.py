@@ -92,13 +92,20 @@ class Index:
         return self.stages[ASK]
 
     def end(self, line: Any, offset: int) -> None:
-        """Take in one end, read or just written."""
+        """Take in one end, read or just written. A score counts only for the try that it judged."""
         stage = self.stages.get(line.stage)
         if stage is None:
             return
+        if line.stage != ASK:
+            if line.try_ == self.tries.get(line.index, 1):
+                stage.set(line.index, line.status, offset)
+            return
         stage.set(line.index, line.status, offset)
-        if line.stage == ASK and (line.try_ > 1 or line.status != "ok"):
+        if line.try_ > 1 or line.status != "ok":
             self.tries[line.index] = line.try_
+            for other in self.stages.values():
+                if other is not stage:
+                    other.forget(line.index)
 
     def scan(self, path: Path) -> None:
         """Read one file of ends from its start. An end that relies on a bad line does not count."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from pathlib import Path
 from typing import Any
 
 from assay.core.connect import CHAT, TEXT, About, Connection
 from assay.core.errors import ModelError
+from assay.core.hashing import file_sha256
 from assay.core.registry import load_from_file
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
@@ -28,10 +30,11 @@ class PythonModel:
     """Calls the function; what it raises counts against it, since it is what is evaluated."""
 
     can = ABOUT.can
-    endpoint = ""
 
     def __init__(self, connection: Connection) -> None:
         self._function = load_from_file(connection.name)
+        # What the file says is what is evaluated: another content is another model.
+        self.endpoint = f"file:{file_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
         self._async = inspect.iscoroutinefunction(self._function)
         self._pool = DaemonPool(connection.concurrency, "assay-model")
         self._timeout = connection.timeout

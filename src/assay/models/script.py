@@ -15,6 +15,7 @@ import msgspec
 from assay.core import jsonl
 from assay.core.connect import CHAT, TEXT, About, Connection
 from assay.core.errors import InputError, ModelError, Problem, UsageError
+from assay.core.hashing import file_sha256
 from assay.core.types import Failure, Request, Response, Usage
 
 ABOUT = About(
@@ -34,13 +35,13 @@ class ScriptModel:
     """Serves the file; the seed tells which repeat is asked, so order of asking does not matter."""
 
     can = ABOUT.can
-    endpoint = ""
 
     def __init__(self, connection: Connection) -> None:
         path = Path(connection.name)
         if not path.is_file():
             raise UsageError(f"there is no file {connection.name!r} to take replies from")
         self._path = path
+        self.endpoint = f"file:{file_sha256(path)[:16]}"
         self._seed = connection.seed
         self._replies: dict[bytes, list[Response | Failure]] = {}
         self._read(path)

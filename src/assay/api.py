@@ -1,0 +1,280 @@
+"""Runs a spec. The one place that puts suite, engine, journal and models together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+import assay
+from assay.core import registry
+from assay.core.connect import About, Connection
+from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError
+from assay.core.events import Called, Event, Notify, Retrying
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Model, Plan, RunFacts
+from assay.core.spec import RunSpec, marked
+from assay.engine.loop import Loop, Setup
+from assay.journal import folder as folders
+from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.journal import Journal
+from assay.journal.redact import secrets_from_environment
+from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR
+from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.permits import Permits
+
+
+class Run(NamedTuple):
+    """A run as it stands after a start: where it is, what it found, and how the process should exit."""
+
+    folder: Path
+    info: RunInfo
+    summary: Summary
+    exit_code: int
+    reason: str = ""
+    asked: bool = True
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The suite's numbers, with denominators."""
+        return self.summary.results
+
+    @property
+    def files(self) -> list[Path]:
+        """The format's own files."""
+        return [Path(name) for name in self.summary.files]
+
+
+def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
+    """`arun` for code that is not async. Uses uvloop where it is installed."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        from asyncio import new_event_loop
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(arun(spec, observers))
+
+
+async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
+    """Start or continue the run that this spec means. Raises on bad input, before anything is written."""
+    start = Start(spec, observers)
+    try:
+        return start.shown() or await start.run()
+    finally:
+        await start.model.close()
+
+
+def connect(spec: RunSpec) -> Model:
+    """The spec's model, checked by name; nothing is sent yet."""
+    provider, slash, name = spec.model.partition("/")
+    if not slash or not name:
+        given = f"{spec.model!r} is not a model" if spec.model else "no model is named"
+        raise UsageError(f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers")
+    connection = Connection(
+        name=name,
+        base_url=spec.base_url,
+        timeout=spec.timeout,
+        concurrency=spec.concurrency,
+        seed=spec.seed,
+        args=getattr(spec.options, "model_args", {}),
+    )
+    model: Model = registry.find("model", provider).connect(connection)
+    return model
+
+
+def providers() -> dict[str, About]:
+    """Every provider and what it says about itself."""
+    return {name: registry.find("model", name).ABOUT for name in registry.names("model")}
+
+
+class Meter:
+    """Counts what a start cost. An observer like any other."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter(paid=0, replayed=0, failed=0, retries=0, input_tokens=0, output_tokens=0)
+
+    def __call__(self, event: Event) -> None:
+        if type(event) is Called:
+            self.counts["replayed" if event.replayed else "paid"] += 1
+            self.counts["failed"] += event.failed
+            if event.usage and not event.replayed:
+                self.counts["input_tokens"] += event.usage.input
+                self.counts["output_tokens"] += event.usage.output
+        elif type(event) is Retrying:
+            self.counts["retries"] += 1
+
+
+class Start:
+    """One start of a run: resolve, find or make its folder, loop, write."""
+
+    def __init__(self, spec: RunSpec, observers: Sequence[Notify]) -> None:
+        suite = registry.find("suite", spec.suite)
+        if hasattr(suite, "normalise"):
+            spec = suite.normalise(spec)
+        self.model = connect(spec)
+        spec = msgspec.structs.replace(spec, base_url=self.model.endpoint or None)
+        self.spec = spec
+        self.plan: Plan = suite.plan(spec)
+        self._refuse_what_the_model_cannot()
+        self.parts = {"ask": marked(spec, "ask") | {"plan": self.plan.ask}}
+        self.ask = fingerprint(self.parts["ask"])
+        self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
+        self.home = Path(spec.output_dir) / HOME
+        self.meter = Meter()
+        self._observers = [self.meter, *observers]
+
+    def _refuse_what_the_model_cannot(self) -> None:
+        if missing := self.plan.needs - self.model.can:
+            raise UsageError(f"{self.spec.model} cannot do {', '.join(sorted(missing))}, which this run needs")
+
+    def _found(self) -> Path | None:
+        return None if self.spec.fresh else folders.find(self.home, self.spec.suite, self.ask)
+
+    def shown(self) -> Run | None:
+        """The run as it is, if nothing is left to ask, score or write."""
+        path = self._found()
+        summary = folders.read_summary(path) if path else None
+        if path is None or summary is None or summary.state != "finished" or summary.score != self.score:
+            return None
+        if self.spec.retry_failed and summary.subject_error:
+            return None
+        if not all(Path(file).is_file() for file in summary.files):
+            return None
+        return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
+
+    async def run(self) -> Run:
+        """Ask, score and write what is left."""
+        folder, info = self._open()
+        try:
+            return await self._run_in(folder, info)
+        except ModelRefused:
+            if folder.created:
+                folder.discard()
+            raise
+        finally:
+            folder.close()
+
+    def _open(self) -> tuple[RunFolder, RunInfo]:
+        """The run's folder, locked. Bad input is refused before a new one is made."""
+        path = self._found()
+        facts = self.plan.prepare(folders.read_info(path).facts if path else None)
+        with folders.choosing(self.home):
+            path = path or self._found()
+            if path is not None:
+                folder = RunFolder(path, created=False)
+                return folder, folder.info()
+            info = self._info(facts)
+            return folders.create(self.home, info), info
+
+    def _info(self, facts: dict[str, Any]) -> RunInfo:
+        return RunInfo(
+            suite=self.spec.suite,
+            ask=self.ask,
+            started=time.time(),
+            version=assay.__version__,
+            total=self.plan.total,
+            command=sys.argv,
+            spec=msgspec.to_builtins(self.spec),
+            parts=msgspec.to_builtins(self.parts),
+            facts=facts,
+        )
+
+    async def _run_in(self, folder: RunFolder, info: RunInfo) -> Run:
+        started = time.perf_counter()
+        journal = Journal(folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment())
+        try:
+            stopped = await self._loop(journal, info)
+            if isinstance(stopped, ModelRefused) and not journal.empty:
+                folder.created = False
+            if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
+                raise stopped
+            seconds = time.perf_counter() - started
+            return self._finish(journal, folder, info, seconds, stopped)
+        finally:
+            journal.close()
+
+    async def _loop(self, journal: Journal, info: RunInfo) -> BaseException | None:
+        spec = self.spec
+        desk = Desk(journal, self._notify, spec.max_calls, None)
+        permits = Permits(spec.concurrency)
+        caller = Caller(self.model, permits, desk, seed=spec.seed, max_retries=spec.max_retries)
+        loop = Loop(
+            Setup(
+                plan=self.plan,
+                journal=journal,
+                models={"main": caller},
+                gate=permits,
+                notify=self._notify,
+                open_cases=min(spec.concurrency, max(1, self.plan.total)),
+                retry_failed=spec.retry_failed,
+                seed=spec.seed,
+                started=info.started,
+            )
+        )
+        with interruptible(loop):
+            try:
+                await loop.run()
+            except (AssayError, KeyboardInterrupt) as error:
+                return error
+        return None
+
+    def _notify(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
+
+    def _finish(self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any) -> Run:
+        counts = journal.counts(self.plan.total)
+        summary = Summary(
+            state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
+            score=self.score,
+            total=self.plan.total,
+            ok=counts["ok"],
+            subject_error=counts["subject_error"],
+            infra_error=counts["infra_error"],
+            exit_code=130 if isinstance(stopped, KeyboardInterrupt) else 3 if stopped or counts["infra_error"] else 0,
+            seconds=seconds,
+            calls=dict(self.meter.counts),
+            files=[],
+            results={},
+            failures=journal.failures(),
+        )
+        if not stopped:
+            facts = RunFacts(info.started, seconds, folder.path)
+            summary.results = self.plan.summarise(journal.reader)
+            summary.files = [str(path) for path in self.plan.write(journal.reader, summary.results, facts)]
+        folders.write_json(folder.path / "summary.json", summary)
+        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+
+
+class interruptible:  # noqa: N801 - used as a with statement reads
+    """Within this, Ctrl-C stops the loop kindly; a second one stops it at once."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._count = 0
+
+    def __enter__(self) -> None:
+        try:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupted)
+        except (NotImplementedError, RuntimeError, ValueError):
+            return  # not the main thread, or a platform without signals
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+        except (NotImplementedError, RuntimeError, ValueError):
+            return
+
+    def _interrupted(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            self._loop.stop(KeyboardInterrupt("interrupted"))
+        else:
+            self._loop.cancel()

@@ -1,0 +1,123 @@
+"""What one try of one case may use."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar, cast
+
+from assay.core.errors import UsageError
+from assay.core.protocols import Asker
+from assay.core.types import Call, Case, Record, Usage
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Metered(Asker, Protocol):
+    """An asker that counts what this try was told."""
+
+    calls: int
+    input: int
+    output: int
+
+
+class Binder(Protocol):
+    """A model of the run, from which each try gets its own asker."""
+
+    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> Metered:
+        """The asker of one try."""
+        ...
+
+
+class RecordLog(Protocol):
+    """Where records go."""
+
+    def record(self, record: Record) -> int:
+        """Write one record; returns its place."""
+        ...
+
+
+class TryContext:
+    """The Context of one stage of one try. Records are written one behind, so that the last goes with the end."""
+
+    def __init__(self, case: Case, stage: str, try_: int, run: RunContext) -> None:
+        self.case = case
+        self.stage = stage
+        self.try_ = try_
+        self._run = run
+        self._askers: dict[str, Metered] = {}
+        self.written: list[int] = []
+        self.pending: Record | None = None
+        self.records: list[Record] = []
+
+    def model(self, role: str = "main") -> Asker:
+        """The model that plays this role."""
+        if role not in self._askers:
+            binder = self._run.models.get(role)
+            if binder is None:
+                raise UsageError(f"this run has no model for the role {role!r}")
+            replies = self._run.replies(self.case.index, self.stage)
+            self._askers[role] = binder.bind(self.case, self.stage, self.try_, replies)
+        return self._askers[role]
+
+    def emit(self, kind: str, data: Any, part: str = "") -> None:
+        """Write one record."""
+        case = self.case
+        record = Record(case.index, case.key, case.set, case.subject, self.try_, kind, part, data=data)
+        if self.pending is not None:
+            self.written.append(self._run.log.record(self.pending))
+        self.pending = record
+        self.records.append(record)
+
+    async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
+        """`function` of all items side by side, results in order. All finish before the first error is raised: they are paid."""
+        calls = [function(item) for item in items]
+        if len(calls) == 1:
+            return [await calls[0]]
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return cast("list[R]", results)
+
+    def rng(self, name: str) -> random.Random:
+        """A stream that depends on the case, the name and the run's seed only."""
+        return random.Random(f"{self._run.seed}/{self.case.set}/{self.case.key}/{name}")  # noqa: S311
+
+    def now(self) -> float:
+        """The run's first start."""
+        return self._run.started
+
+    @property
+    def calls(self) -> int:
+        """Calls this stage has made, replayed ones included."""
+        return sum(asker.calls for asker in self._askers.values())
+
+    @property
+    def usage(self) -> Usage | None:
+        """Tokens of this stage; None where no endpoint counted any."""
+        tokens = Usage(
+            sum(asker.input for asker in self._askers.values()), sum(asker.output for asker in self._askers.values())
+        )
+        return tokens if tokens.input or tokens.output else None
+
+
+class RunContext:
+    """What all tries of a run share."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Binder],
+        log: RecordLog,
+        replies: Callable[[int, str], Mapping[tuple[str, str, int], Call]],
+        *,
+        seed: int,
+        started: float,
+    ) -> None:
+        self.models = models
+        self.log = log
+        self.replies = replies
+        self.seed = seed
+        self.started = started

@@ -1,0 +1,169 @@
+"""The loop: open cases pull from one iterator, are solved, committed, scored. It knows protocols only."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from msgspec import Struct
+
+from assay.core.errors import ModelError, ModelRefused, StopRun, UsageError
+from assay.core.events import Ended, Finished, Notify, Started, Stopping
+from assay.core.protocols import Plan, Scorer, View
+from assay.core.types import ASK, Case, End, Failure
+from assay.engine.context import Binder, RunContext, TryContext
+from assay.journal.journal import Journal, Replies
+
+GRACE_SECONDS = 5.0
+
+
+class Gate(Protocol):
+    """Says when another case may be opened."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a new case would find no free permit."""
+        ...
+
+    async def room(self) -> None:
+        """Wait until it would."""
+        ...
+
+
+class Setup(Struct, frozen=True):
+    """What the loop is given."""
+
+    plan: Plan
+    journal: Journal
+    models: Mapping[str, Binder]
+    gate: Gate
+    notify: Notify
+    open_cases: int
+    retry_failed: bool
+    seed: int
+    started: float
+
+
+class Loop:
+    """Runs every case that is not done. One per start of a run."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._journal = setup.journal
+        self._scorers = setup.plan.scorers
+        self._run = RunContext(
+            setup.models, setup.journal, self._replies, seed=setup.seed, started=setup.started
+        )
+        self._cases: Iterator[Case] = iter(())
+        self._workers: list[asyncio.Task[None]] = []
+        self.stopped: BaseException | None = None
+
+    async def run(self) -> None:
+        """Until nothing is left, or until it is stopped. Raises what stopped it."""
+        setup = self._setup
+        done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
+        setup.notify(Started(setup.plan.total, done.count(1)))
+        self._cases = setup.plan.load(done.__getitem__)
+        self._workers = [asyncio.create_task(self._worker(turn)) for turn in range(setup.open_cases)]
+        await asyncio.wait(self._workers)
+        setup.notify(Finished())
+        if self.stopped is not None:
+            raise self.stopped
+
+    def stop(self, reason: BaseException) -> None:
+        """Take no further case; let running calls finish for a few seconds, then cancel them."""
+        if self.stopped is None:
+            self.stopped = reason
+            self._setup.notify(Stopping(str(reason)))
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self.cancel)
+
+    def cancel(self) -> None:
+        """Give up what is running; the journal has everything that was answered."""
+        for worker in self._workers:
+            worker.cancel()
+
+    def _replies(self, index: int, stage: str) -> Replies:
+        return self._journal.replies(index, stage, self._journal.last_try(index))
+
+    async def _worker(self, turn: int) -> None:
+        gate = self._setup.gate
+        for _ in range(turn):  # start one after the other, so that a wide case shows before the next is opened
+            await asyncio.sleep(0)
+        try:
+            while self.stopped is None:
+                if gate.crowded:
+                    await gate.room()
+                case = next(self._cases, None)
+                if case is None or self.stopped is not None:
+                    return
+                await self._case(case)
+        except asyncio.CancelledError:
+            return
+        except BaseException as error:  # noqa: BLE001 - whatever stops one worker stops the run, with its reason
+            self.stop(error)
+
+    async def _case(self, case: Case) -> None:
+        if not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):
+            view = await self._ask(case)
+        else:
+            view = self._read(case)
+        if view.end.status != "infra_error":
+            for scorer in self._scorers:
+                await self._score(scorer, view)
+
+    def _read(self, case: Case) -> View:
+        reader = self._journal.reader
+        end = reader.end(case.index)
+        assert end is not None
+        return View(case, end, reader.records(case.index))
+
+    async def _ask(self, case: Case) -> View:
+        ctx = TryContext(case, ASK, self._journal.last_try(case.index) + 1, self._run)
+        started = time.perf_counter()
+        failure = case.failure or await self._attempt(case, ctx)
+        end = _end(ctx, failure, time.perf_counter() - started)
+        self._journal.end(end, [ctx.pending] if ctx.pending else [])
+        self._setup.notify(Ended(case, end))
+        return View(case, end, ctx.records)
+
+    async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
+        """Solve; an exception becomes a Failure named after the boundary it crossed."""
+        try:
+            await self._setup.plan.solver.solve(case.inputs, ctx)
+        except ModelError as error:
+            return error.failure
+        except (StopRun, ModelRefused, UsageError):
+            raise
+        except Exception as error:  # noqa: BLE001 - one bad case never stops a run
+            return Failure("user_code", f"{type(error).__name__}: {error}")
+        return None
+
+    async def _score(self, scorer: Scorer, view: View) -> None:
+        if self._journal.index.stages[scorer.id].code(view.case.index):
+            return
+        ctx = TryContext(view.case, scorer.id, view.end.try_, self._run)
+        started = time.perf_counter()
+        scores = await scorer.score(view, ctx)
+        end = _end(ctx, None, time.perf_counter() - started)
+        self._journal.scored(end, scores)
+        self._setup.notify(Ended(view.case, end))
+
+
+def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:
+    case = ctx.case
+    return End(
+        index=case.index,
+        case=case.key,
+        set=case.set,
+        subject=case.subject,
+        stage=ctx.stage,
+        try_=ctx.try_,
+        status=failure.status if failure else "ok",
+        lines=ctx.written,
+        failure=failure,
+        usage=ctx.usage,
+        calls=ctx.calls,
+        seconds=round(seconds, 6),
+    )

@@ -1,0 +1,13 @@
+"""Replaces replies by a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.scoring.filters import Filter
+
+
+def build(*, mapping_dict: dict[Any, Any] | None = None, default_value: Any = None) -> Filter:
+    """What the table does not have becomes `default_value`, which may be null."""
+    table = mapping_dict or {}
+    return lambda replies: [table.get(reply, default_value) for reply in replies]

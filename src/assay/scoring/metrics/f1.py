@@ -1,0 +1,38 @@
+"""F1 of labels over all docs, or, with `aggregation: mean`, of the words each answer shares with its target."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from assay.scoring.metrics import Measure
+
+AGGREGATION = "f1"
+HIGHER_IS_BETTER = True
+RIGHT_WRONG = False
+
+_WORD = re.compile(r"[\u3400-\u9fff]|[^\W_]+")
+
+
+def build() -> Measure:
+    """A pair for each doc: `f1` as aggregation needs all of them."""
+    return lambda target, answer: [target, answer]
+
+
+def build_mean() -> Measure:
+    """Word overlap of one answer, which may be averaged: words by Unicode, Chinese by character."""
+    return word_f1
+
+
+def word_f1(target: Any, answer: Any) -> float:
+    """Twice the shared words by all words; two empty texts agree."""
+    wanted, given = _words(target), _words(answer)
+    if not wanted or not given:
+        return float(wanted == given)
+    shared = sum((Counter(wanted) & Counter(given)).values())
+    return 2.0 * shared / (len(wanted) + len(given))
+
+
+def _words(text: Any) -> list[str]:
+    return _WORD.findall(str(text).lower())

@@ -1,0 +1,223 @@
+"""The documents of a task: JSON lines, JSON, CSV or Parquet files, read as a stream, never as a list."""
+
+from __future__ import annotations
+
+import csv
+import glob
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core import jsonl
+from assay.core.errors import InputError, Problem
+from assay.core.hashing import RepeatFinder, Twins, row_key
+
+FORMATS = ("json", "csv", "parquet")
+_MISSING = frozenset(
+    {"", "#N/A", "#NA", "-1.#IND", "-nan", "1.#IND", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+_encode = msgspec.json.Encoder().encode
+
+
+class Doc(NamedTuple):
+    """One document: its place in the data, its bytes, and how to name it in a message."""
+
+    number: int
+    raw: bytes
+    where: str
+
+
+class Facts(msgspec.Struct):
+    """What one look at the data found; kept with the run, so that a later start need not look again."""
+
+    total: int = 0
+    columns: list[str] = []
+    twins: int = 0
+
+
+class Docs:
+    """One split of a data set."""
+
+    def __init__(self, kind: str, files: list[Path]) -> None:
+        self.kind = kind
+        self.files = files
+        self.facts = Facts()
+        self._repeated: list[str] = []
+
+    def look(self) -> Facts:
+        """Read everything once: refuse bad rows, count, learn the columns, find equal rows."""
+        problems: list[Problem] = []
+        columns: dict[str, None] = {}
+        finder = RepeatFinder()
+        total = 0
+        for doc in self._raw(problems):
+            value = jsonl.parse_object(doc.raw, doc.where, problems)
+            if value is not None:
+                columns |= dict.fromkeys(value)
+                finder.add(row_key(doc.raw))
+                total += 1
+        if problems:
+            raise InputError(problems)
+        self._repeated = finder.repeated()
+        self.facts = Facts(total, list(columns), len(self._repeated))
+        return self.facts
+
+    def recall(self, facts: Facts) -> None:
+        """Take over what an earlier look found in the same bytes."""
+        self.facts = facts
+        if facts.twins:
+            self.look()
+
+    def twins(self) -> Twins:
+        """A fresh numbering of equal rows, for one pass in data order."""
+        return Twins(self._repeated)
+
+    def rows(self, limit: int | None = None) -> Iterator[Doc]:
+        """The documents in data order."""
+        return islice(self._raw([]), limit)
+
+    def parse(self, doc: Doc) -> dict[str, Any]:
+        """A row with every column of the file, as data set libraries give it: what it lacks is null."""
+        value: dict[str, Any] = msgspec.json.decode(doc.raw)
+        if len(value) == len(self.facts.columns):
+            return value
+        return {column: value.get(column) for column in self.facts.columns}
+
+    def values(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The documents as dicts."""
+        return (self.parse(doc) for doc in self.rows(limit))
+
+    def _raw(self, problems: list[Problem]) -> Iterator[Doc]:
+        number = 0
+        for path in self.files:
+            for raw, where in _READERS[self.kind](path, problems):
+                yield Doc(number, raw, where)
+                number += 1
+
+
+def find_files(named: str | list[str], beside: Path) -> list[Path]:
+    """Files by name or pattern, relative to the working directory, else to the task file. Empty: none found."""
+    found: list[Path] = []
+    for name in [named] if isinstance(named, str) else named:
+        for base in (Path(), beside):
+            matches = sorted(glob.glob(str(base / name), recursive=True))  # noqa: PTH207 - absolute patterns too
+            if matches:
+                found += map(Path, matches)
+                break
+        else:
+            return []
+    return found
+
+
+def _json_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+    if _starts_with_bracket(path):
+        yield from _array_rows(path, problems)
+        return
+    for number, raw in jsonl.lines(path):
+        yield raw, f"{path}:{number}"
+
+
+def _starts_with_bracket(path: Path) -> bool:
+    return next((line.raw[:1] == b"[" for line in jsonl.lines(path)), False)
+
+
+def _array_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+    """A JSON file that is one list. It has no lines, so places are `$[n]`."""
+    try:
+        items = msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), type=list[msgspec.Raw])
+    except msgspec.DecodeError as error:
+        problems.append(Problem(str(path), f"not JSON: {error}"))
+        return
+    for position, item in enumerate(items):
+        yield bytes(item), f"{path} $[{position}]"
+
+
+def _csv_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+    """Columns get the narrowest type that fits all their values, as pandas reads them."""
+    columns = _csv_columns(path, problems)
+    lines = _csv_lines(path)
+    header = next(lines, (0, []))[1]
+    for line, cells in lines:
+        if len(cells) == len(header):
+            row = {name: column.read(cell) for name, column, cell in zip(header, columns, cells, strict=True)}
+            yield _encode(row), f"{path}:{line}"
+
+
+def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file)
+        for cells in reader:
+            if cells:
+                yield reader.line_num, cells
+
+
+def _csv_columns(path: Path, problems: list[Problem]) -> list[_Column]:
+    lines = _csv_lines(path)
+    columns = [_Column() for _ in next(lines, (0, []))[1]]
+    for line, cells in lines:
+        if len(cells) != len(columns):
+            problems.append(Problem(f"{path}:{line}", f"expected {len(columns)} columns, found {len(cells)}"))
+            continue
+        for column, cell in zip(columns, cells, strict=True):
+            column.see(cell)
+    return columns
+
+
+class _Column:
+    """What a column holds: whole numbers (numbers, if some are missing), numbers, booleans, else text."""
+
+    def __init__(self) -> None:
+        self._kinds: list[Any] = [int, float, _boolean]
+        self._missing = False
+        self._seen = False
+
+    def see(self, cell: str) -> None:
+        if cell in _MISSING:
+            self._missing = True
+        elif self._kinds:
+            self._seen = True
+            self._kinds = [kind for kind in self._kinds if _fits(kind, cell)]
+
+    def read(self, cell: str) -> Any:
+        if cell in _MISSING:
+            return None
+        if not self._kinds or not self._seen:
+            return cell
+        kind = self._kinds[0]
+        return float(cell) if kind is int and self._missing else kind(cell)
+
+
+def _fits(kind: Any, cell: str) -> bool:
+    try:
+        kind(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _boolean(cell: str) -> bool:
+    if cell.lower() not in ("true", "false"):
+        raise ValueError(cell)
+    return cell.lower() == "true"
+
+
+def _parquet_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+    import duckdb
+
+    try:
+        with duckdb.connect() as database:
+            cursor = database.execute("select * from read_parquet(?)", [str(path)])
+            names = [column[0] for column in cursor.description or ()]
+            number = 0
+            while batch := cursor.fetchmany(1000):
+                for row in batch:
+                    number += 1
+                    yield _encode(dict(zip(names, row, strict=True))), f"{path} row {number}"
+    except duckdb.Error as error:
+        problems.append(Problem(str(path), f"not Parquet: {error}"))
+
+
+_READERS = {"json": _json_rows, "csv": _csv_rows, "parquet": _parquet_rows}
