@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,19 +16,20 @@ import msgspec
 import assay
 from assay.core import registry
 from assay.core.connect import About, Connection
-from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError
+from assay.core.errors import AssayError, ModelRefused, Problem, StopRun, UsageError
 from assay.core.events import Called, Event, Notify, Retrying
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Plan, RunFacts
-from assay.core.spec import RunSpec, marked
+from assay.core.spec import Options, RunSpec, build, marked
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
+from assay.journal.reuse import ReusableCalls
 from assay.journal.redact import secrets_from_environment
-from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR
 from assay.models.calling.caller import Caller, Desk
 from assay.models.calling.permits import Permits
+from assay.store.runs import find_run, state_of
 
 
 class Run(NamedTuple):
@@ -69,6 +70,33 @@ async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
         return start.shown() or await start.run()
     finally:
         await start.model.close()
+
+
+def options_of(suite: str) -> type[Options]:
+    """The options struct of a suite."""
+    options: type[Options] = registry.find("suite", suite).Options
+    return options
+
+
+def spec(suite: str, **values: Any) -> RunSpec:
+    """A spec from plain values: `spec("task", tasks=["t.yaml"], model="local/smollm2")`."""
+    return build(suite, options_of(suite), values)
+
+
+def load(name: str | Path) -> Run:
+    """A run that exists, by its folder or name; nothing is asked."""
+    state = state_of(find_run(str(name)))
+    summary = state.summary or Summary(
+        state=state.state, score="", total=state.info.total, ok=state.done, subject_error=0, infra_error=0,
+        exit_code=3, seconds=0.0, calls={}, files=[], results={},
+    )
+    return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
+
+
+def check(path: Path) -> list[Problem]:
+    """Every problem of a file that some suite reads."""
+    problems: list[Problem] = registry.find("suite", "task").check(path)
+    return problems
 
 
 def connect(spec: RunSpec) -> Model:
@@ -202,7 +230,8 @@ class Start:
 
     async def _loop(self, journal: Journal, info: RunInfo) -> BaseException | None:
         spec = self.spec
-        desk = Desk(journal, self._notify, spec.max_calls, None)
+        reuse = ReusableCalls(find_run(spec.reuse)).find if spec.reuse else None
+        desk = Desk(journal, self._notify, spec.max_calls, reuse)
         permits = Permits(spec.concurrency)
         caller = Caller(self.model, permits, desk, seed=spec.seed, max_retries=spec.max_retries)
         loop = Loop(

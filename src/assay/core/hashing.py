@@ -46,6 +46,10 @@ class Twins:
     def __len__(self) -> int:
         return len(self._seen)
 
+    def repeats(self, key: str) -> bool:
+        """Whether this key occurs more than once."""
+        return key in self._seen
+
     def name(self, key: str) -> str:
         """Call once for each row, in data order."""
         if key not in self._seen:

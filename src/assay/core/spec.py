@@ -7,12 +7,13 @@ Flags, YAML and Python all build it. Every field is marked with what changing it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from assay.core.errors import UsageError
+from assay.core.pairs import parse_pairs
 from assay.core.registry import unknown
 
 Mark = Literal["ask", "score", "how"]
@@ -104,9 +105,10 @@ def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
 def build(suite: str, options: type[Options], values: dict[str, Any], where: str = "") -> RunSpec:
     """A spec from flat values: common keys and the suite's own keys side by side."""
     common = {f.name for f in fields(RunSpec)} - {"suite", "options"}
-    own = {f.name for f in fields(options)}
-    if wrong := [key for key in values if key not in common | own]:
-        raise UsageError(_at(where) + unknown("option", wrong[0], sorted(common | own)))
+    own = {f.name: f for f in fields(options)}
+    values = {key: _pairs(own.get(key), value) for key, value in values.items()}
+    if wrong := [key for key in values if key not in common | own.keys()]:
+        raise UsageError(_at(where) + unknown("option", wrong[0], sorted(common | own.keys())))
     try:
         own_options = msgspec.convert({k: v for k, v in values.items() if k in own}, options, strict=False)
         rest = {k: v for k, v in values.items() if k in common}
@@ -114,6 +116,12 @@ def build(suite: str, options: type[Options], values: dict[str, Any], where: str
     except msgspec.ValidationError as error:
         raise UsageError(_at(where) + _plain(error)) from None
     return msgspec.structs.replace(spec, options=own_options)
+
+
+def _pairs(field: Field | None, value: Any) -> Any:
+    """Mappings may be written as key=value,key=value."""
+    wants_mapping = field is not None and get_origin(field.type) is dict
+    return parse_pairs(value) if wants_mapping and isinstance(value, str) else value
 
 
 def _at(where: str) -> str:

@@ -1,0 +1,71 @@
+"""The `assay` command: a table of commands, each loaded when it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+import assay
+from assay.core.errors import AssayError
+
+COMMANDS = {
+    "task": "Run model tasks in the format of lm-evaluation-harness.",
+    "runs": "List runs with their state, progress and score.",
+    "show": "Show a run's summary, or one of its cases with prompt, replies and scores.",
+    "check": "Say what is wrong in task files and data files.",
+    "models": "List model providers, or fetch the embedded model.",
+}
+EXAMPLES = """\b
+Examples:
+  assay models pull smollm2
+  assay task examples/task/quickstart.yaml --model local/smollm2
+  assay task gsm8k --include-path tasks --model openai/NAME --base-url http://127.0.0.1:8000/v1
+  assay runs
+"""
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name; imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order of the table, not of the alphabet."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of the module that has its name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"assay.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without importing anything."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(assay.__version__, prog_name="assay")
+def cli() -> None:
+    """Evaluate LLM systems on one crash-safe engine. The same command continues what was interrupted."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; errors become one message on stderr and an exit code."""
+    try:
+        code: Any = cli.main(args=arguments, prog_name="assay", standalone_mode=False)
+    except AssayError as error:
+        click.echo(str(error), err=True)
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        code = 130
+    except BrokenPipeError:
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)

