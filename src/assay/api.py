@@ -7,9 +7,9 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -25,8 +25,8 @@ from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
-from assay.journal.reuse import ReusableCalls
 from assay.journal.redact import secrets_from_environment
+from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, Desk
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run, state_of
@@ -55,12 +55,16 @@ class Run(NamedTuple):
 
 def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
     """`arun` for code that is not async. Uses uvloop where it is installed."""
+    with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
+        return runner.run(arun(spec, observers))
+
+
+def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
     try:
         from uvloop import new_event_loop
     except ImportError:
-        from asyncio import new_event_loop
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        return runner.run(arun(spec, observers))
+        return asyncio.new_event_loop
+    return cast("Callable[[], asyncio.AbstractEventLoop]", new_event_loop)
 
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
@@ -87,10 +91,24 @@ def load(name: str | Path) -> Run:
     """A run that exists, by its folder or name; nothing is asked."""
     state = state_of(find_run(str(name)))
     summary = state.summary or Summary(
-        state=state.state, score="", total=state.info.total, ok=state.done, subject_error=0, infra_error=0,
-        exit_code=3, seconds=0.0, calls={}, files=[], results={},
+        state=state.state,
+        score="",
+        total=state.info.total,
+        ok=state.done,
+        subject_error=0,
+        infra_error=0,
+        exit_code=3,
+        seconds=0.0,
+        calls={},
+        files=[],
+        results={},
     )
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
+
+
+def pull_model(name: str, say: Callable[[str], None]) -> Path:
+    """Fetch an embedded model's weights, unless they are here."""
+    return pull.pull(name, say)
 
 
 def check(path: Path) -> list[Problem]:
@@ -104,7 +122,9 @@ def connect(spec: RunSpec) -> Model:
     provider, slash, name = spec.model.partition("/")
     if not slash or not name:
         given = f"{spec.model!r} is not a model" if spec.model else "no model is named"
-        raise UsageError(f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers")
+        raise UsageError(
+            f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers"
+        )
     connection = Connection(
         name=name,
         base_url=spec.base_url,
@@ -126,7 +146,9 @@ class Meter:
     """Counts what a start cost. An observer like any other."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter(paid=0, replayed=0, failed=0, retries=0, input_tokens=0, output_tokens=0)
+        self.counts: Counter[str] = Counter(
+            paid=0, replayed=0, failed=0, retries=0, input_tokens=0, output_tokens=0
+        )
 
     def __call__(self, event: Event) -> None:
         if type(event) is Called:
@@ -156,11 +178,13 @@ class Start:
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME
         self.meter = Meter()
-        self._observers = [self.meter, *observers]
+        self._observers: list[Notify] = [self.meter, *observers]
 
     def _refuse_what_the_model_cannot(self) -> None:
         if missing := self.plan.needs - self.model.can:
-            raise UsageError(f"{self.spec.model} cannot do {', '.join(sorted(missing))}, which this run needs")
+            raise UsageError(
+                f"{self.spec.model} cannot do {', '.join(sorted(missing))}, which this run needs"
+            )
 
     def _found(self) -> Path | None:
         return None if self.spec.fresh else folders.find(self.home, self.spec.suite, self.ask)
@@ -216,7 +240,9 @@ class Start:
 
     async def _run_in(self, folder: RunFolder, info: RunInfo) -> Run:
         started = time.perf_counter()
-        journal = Journal(folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment())
+        journal = Journal(
+            folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment()
+        )
         try:
             stopped = await self._loop(journal, info)
             if isinstance(stopped, ModelRefused) and not journal.empty:
@@ -258,7 +284,9 @@ class Start:
         for observer in self._observers:
             observer(event)
 
-    def _finish(self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any) -> Run:
+    def _finish(
+        self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any
+    ) -> Run:
         counts = journal.counts(self.plan.total)
         summary = Summary(
             state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
@@ -267,7 +295,11 @@ class Start:
             ok=counts["ok"],
             subject_error=counts["subject_error"],
             infra_error=counts["infra_error"],
-            exit_code=130 if isinstance(stopped, KeyboardInterrupt) else 3 if stopped or counts["infra_error"] else 0,
+            exit_code=130
+            if isinstance(stopped, KeyboardInterrupt)
+            else 3
+            if stopped or counts["infra_error"]
+            else 0,
             seconds=seconds,
             calls=dict(self.meter.counts),
             files=[],

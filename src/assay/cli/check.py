@@ -33,5 +33,8 @@ def command(files: tuple[Path, ...]) -> int:
 
 
 def _counted(errors: int, warnings: int) -> str:
-    parts = [f"{count} {word}{'s' if count != 1 else ''}" for count, word in ((errors, "error"), (warnings, "warning"))]
+    parts = [
+        f"{count} {word}{'s' if count != 1 else ''}"
+        for count, word in ((errors, "error"), (warnings, "warning"))
+    ]
     return ", ".join(parts)

@@ -21,7 +21,8 @@ def command(ctx: click.Context) -> int | None:
     if ctx.invoked_subcommand is not None:
         return None
     rows = [
-        [name, about.example, ", ".join(sorted(about.can)), about.summary] for name, about in api.providers().items()
+        [name, about.example, ", ".join(sorted(about.can)), about.summary]
+        for name, about in api.providers().items()
     ]
     table(["provider", "example", "can", "what it is"], rows)
     click.echo()

@@ -26,7 +26,9 @@ def run_options(options: type[Options]) -> Callable[[Any], Any]:
     """A decorator that adds every flag of the spec and of these options, and `--config`."""
 
     def decorate(function: Any) -> Any:
-        config = click.option("--config", type=click.Path(path_type=Path), help="YAML file with any of these options.")
+        config = click.option(
+            "--config", type=click.Path(path_type=Path), help="YAML file with any of these options."
+        )
         decorators = [config, *_flags(RunSpec), *_flags(options)]
         for decorator in decorators:
             function = decorator(function)
@@ -61,7 +63,11 @@ def _plain(kind: Any) -> Any:
 def _shown_default(field: Field) -> str:
     if field.default in (None, "", [], {}) or isinstance(field.default, bool):
         return ""
-    return f"  [default: {field.default:g}]" if isinstance(field.default, float) else f"  [default: {field.default}]"
+    return (
+        f"  [default: {field.default:g}]"
+        if isinstance(field.default, float)
+        else f"  [default: {field.default}]"
+    )
 
 
 def spec_from_flags(suite: str, options: type[Options], flags: dict[str, Any]) -> RunSpec:
@@ -76,7 +82,7 @@ def spec_from_flags(suite: str, options: type[Options], flags: dict[str, Any]) -
 
 
 def _placeholders(options: type[Options]) -> dict[str, Any]:
-    """Required options that a flag may still give, so that the file's own mistakes are named with the file."""
+    """Required options that a flag may still give: the file's own mistakes are named with the file."""
     return {field.name: [] for field in fields(options) if field.extra.get("cli") is False}
 
 

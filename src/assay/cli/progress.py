@@ -108,7 +108,10 @@ class Bar(Progress):
 
         self._every = _BAR_SECONDS
         self._bar = RichProgress(
-            BarColumn(bar_width=30), TextColumn("{task.description}"), console=Console(stderr=True), auto_refresh=False
+            BarColumn(bar_width=30),
+            TextColumn("{task.description}"),
+            console=Console(stderr=True),
+            auto_refresh=False,
         )
         self._task: Any = None
 

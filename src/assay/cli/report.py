@@ -38,7 +38,16 @@ def _row(name: str, found: dict[str, Any], metric: dict[str, Any]) -> list[str]:
     count = f"{metric['numerator']:,}/{metric['n']:,}" if "numerator" in metric else f"{metric['n']:,}"
     left_out = ", ".join(f"{count} {why}" for why, count in metric.get("left_out", {}).items())
     value, error = number(metric["value"]), number(metric["stderr"])
-    return [found.get("alias", name), metric["filter"], metric["metric"], value, error, shown, count, left_out]
+    return [
+        found.get("alias", name),
+        metric["filter"],
+        metric["metric"],
+        value,
+        error,
+        shown,
+        count,
+        left_out,
+    ]
 
 
 def _counts(run: Run) -> str:

@@ -12,7 +12,9 @@ from assay.store.runs import RunState, states
 
 
 @click.command("runs", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]")
+@click.argument(
+    "folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
+)
 def command(folder: Path) -> int:
     """List the runs below DIR with state, progress and score.
 

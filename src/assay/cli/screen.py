@@ -14,7 +14,11 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     columns = list(zip(header, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [all(_numeric(cell) for cell in column[1:]) for column in columns]
-    click.echo(click.style(_line(header, widths, right), bold=True) if sys.stdout.isatty() else _line(header, widths, right))
+    click.echo(
+        click.style(_line(header, widths, right), bold=True)
+        if sys.stdout.isatty()
+        else _line(header, widths, right)
+    )
     click.echo("  ".join("─" * width for width in widths))
     for row in rows:
         click.echo(_line(row, widths, right))

@@ -21,7 +21,9 @@ _MOST_CHARACTERS = 4000
 @click.argument("run", metavar="RUN")
 @click.argument("case", required=False, metavar="[CASE]")
 @click.option("--failed", is_flag=True, help="Only cases that have no answer or a score of 0.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases."
+)
 def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
 
@@ -51,7 +53,9 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
 
 
 def _row(view: CaseView) -> list[str]:
-    scores = ", ".join(f"{s.metric},{s.part} {'–' if s.value is None else format(s.value, 'g')}" for s in view.scores)
+    scores = ", ".join(
+        f"{s.metric},{s.part} {'–' if s.value is None else format(s.value, 'g')}" for s in view.scores
+    )
     end = view.end
     return [str(end.index), end.set, end.case, end.status, scores, _preview(view)]
 
@@ -116,7 +120,10 @@ def _show_scores(view: CaseView) -> None:
     for score in view.scores:
         data = score.data or {}
         value = "none" if score.value is None else f"{score.value:g}"
-        heading(f"{score.metric} by {score.part}: {value}" + (f" ({score.status})" if score.status != "scored" else ""))
+        heading(
+            f"{score.metric} by {score.part}: {value}"
+            + (f" ({score.status})" if score.status != "scored" else "")
+        )
         if score.reason:
             block(score.reason)
         if "filtered" in data:

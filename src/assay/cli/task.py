@@ -16,8 +16,8 @@ _OPTIONS = api.options_of("task")
 _EXAMPLES = """\b
 Examples:
   assay task examples/task/quickstart.yaml --model local/smollm2
-  assay task gsm8k,arc --include-path tasks --model openai/NAME --base-url http://127.0.0.1:8000/v1 --limit 100
-  assay task gsm8k --include-path tasks --model openai-completions/NAME --num-fewshot 5 --gen-kwargs temperature=0.7
+  assay task gsm8k,arc --include-path tasks --model openai/NAME --base-url http://127.0.0.1:8000/v1 --limit 9
+  assay task gsm8k --include-path tasks --model openai-completions/NAME --gen-kwargs temperature=0.7
 """
 
 

@@ -42,6 +42,7 @@ def openai_base_url(connection: Connection) -> str:
         url = url.rstrip("/").removesuffix(tail)
     if url == OPENAI and not os.environ.get("OPENAI_API_KEY"):
         raise UsageError(
-            f"no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, or set OPENAI_API_KEY for {OPENAI}"
+            "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
+            f"or set OPENAI_API_KEY for {OPENAI}"
         )
     return url

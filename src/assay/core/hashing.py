@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,7 @@ class RepeatFinder:
     def _repeated_digests(self) -> Iterable[int]:
         if len(self._digests) < self._FEW:
             ordered = sorted(self._digests)
-            return {a for a, b in zip(ordered, ordered[1:], strict=False) if a == b}
+            return {a for a, b in pairwise(ordered) if a == b}
         import numpy as np
 
         digests = np.frombuffer(self._digests, dtype=np.uint64).copy()

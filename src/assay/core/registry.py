@@ -85,7 +85,9 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise InputError(Problem(str(path), f"importing it raised {type(error).__name__}: {error}")) from error
+        raise InputError(
+            Problem(str(path), f"importing it raised {type(error).__name__}: {error}")
+        ) from error
     return module
 
 

@@ -93,7 +93,9 @@ def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
 
     Fields marked `content=True` name files: what is in them counts, which the suite's plan knows.
     """
-    common = {f.name: getattr(spec, f.name) for f in fields(RunSpec) if f.mark == mark and f.name != "options"}
+    common = {
+        f.name: getattr(spec, f.name) for f in fields(RunSpec) if f.mark == mark and f.name != "options"
+    }
     own = {
         f.name: getattr(spec.options, f.name)
         for f in fields(type(spec.options))

@@ -124,7 +124,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         _check_binop(operator, left, right)
         return super().call_binop(context, operator, left, right)
 
-    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
         self._step()
         owner = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(owner, str):
@@ -140,7 +140,9 @@ def _counted(tree: nodes.Template) -> nodes.Template:
     for loop in tree.find_all(nodes.For):
         loop.body.insert(0, nodes.Output([_call("__step__", [])]))
     _replace_concat(tree)
-    return tree.set_environment(tree.environment) if tree.environment else tree
+    if tree.environment is not None:
+        tree.set_environment(tree.environment)
+    return tree
 
 
 def _call(name: str, args: list[nodes.Expr]) -> nodes.Call:
@@ -180,7 +182,7 @@ class Template:
         _environment.steps = 0
         try:
             text = self._template.render(values)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - templates call what documents hold
             raise TemplateProblem(_why(error)) from None
         if len(text) > MAX_CHARS:
             raise TemplateProblem(str(_TooBig()))

@@ -26,7 +26,9 @@ class Metered(Asker, Protocol):
 class Binder(Protocol):
     """A model of the run, from which each try gets its own asker."""
 
-    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> Metered:
+    def bind(
+        self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]
+    ) -> Metered:
         """The asker of one try."""
         ...
 
@@ -40,7 +42,7 @@ class RecordLog(Protocol):
 
 
 class TryContext:
-    """The Context of one stage of one try. Records are written one behind, so that the last goes with the end."""
+    """The Context of one stage of one try. Records are written one behind: the last goes with the end."""
 
     def __init__(self, case: Case, stage: str, try_: int, run: RunContext) -> None:
         self.case = case
@@ -72,7 +74,7 @@ class TryContext:
         self.records.append(record)
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """`function` of all items side by side, results in order. All finish before the first error is raised: they are paid."""
+        """`function` of all items side by side, results in order. An error waits for the others: they are paid."""
         calls = [function(item) for item in items]
         if len(calls) == 1:
             return [await calls[0]]
@@ -99,7 +101,8 @@ class TryContext:
     def usage(self) -> Usage | None:
         """Tokens of this stage; None where no endpoint counted any."""
         tokens = Usage(
-            sum(asker.input for asker in self._askers.values()), sum(asker.output for asker in self._askers.values())
+            sum(asker.input for asker in self._askers.values()),
+            sum(asker.output for asker in self._askers.values()),
         )
         return tokens if tokens.input or tokens.output else None
 

@@ -65,7 +65,7 @@ class Loop:
         setup = self._setup
         done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.plan.total, done.count(1)))
-        self._cases = setup.plan.load(done.__getitem__)
+        self._cases = setup.plan.load(lambda index: done[index] == 1)
         self._workers = [asyncio.create_task(self._worker(turn)) for turn in range(setup.open_cases)]
         await asyncio.wait(self._workers)
         setup.notify(Finished())
@@ -89,7 +89,9 @@ class Loop:
 
     async def _worker(self, turn: int) -> None:
         gate = self._setup.gate
-        for _ in range(turn):  # start one after the other, so that a wide case shows before the next is opened
+        for _ in range(
+            turn
+        ):  # start one after the other, so that a wide case shows before the next is opened
             await asyncio.sleep(0)
         try:
             while self.stopped is None:

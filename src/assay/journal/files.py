@@ -39,7 +39,7 @@ class AppendFile:
             _check_header(path)
 
     def encode(self, line: msgspec.Struct) -> bytes:
-        """A line as it will be written: JSON without secrets. Its length decides offsets, so this comes first."""
+        """A line as it will be written: JSON without secrets. Offsets depend on its length."""
         return self._redact(_encode(line))
 
     def append(self, lines: list[bytes]) -> int:
@@ -100,7 +100,9 @@ def _check_header(path: Path) -> None:
         raise InputError(Problem(f"{path}:1", "this is no journal of assay")) from None
     if header.schema != SCHEMA:
         raise InputError(
-            Problem(f"{path}:1", f"written by another version (schema {header.schema}, this one reads {SCHEMA})")
+            Problem(
+                f"{path}:1", f"written by another version (schema {header.schema}, this one reads {SCHEMA})"
+            )
         )
 
 

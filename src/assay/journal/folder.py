@@ -20,7 +20,7 @@ HOME = "assay"
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
-    """`run.json`: what the run was told and what its data looked like. Written once, before the first request."""
+    """`run.json`: what the run was told and what its data looked like. Written once, at the start."""
 
     schema: int = 1
     suite: str

@@ -91,7 +91,11 @@ class Journal:
     def counts(self, total: int) -> dict[str, int]:
         """How many cases ended in which way."""
         codes = self.index.ask.codes[:total]
-        return {"ok": codes.count(OK), "subject_error": codes.count(SUBJECT_ERROR), "infra_error": codes.count(INFRA_ERROR)}
+        return {
+            "ok": codes.count(OK),
+            "subject_error": codes.count(SUBJECT_ERROR),
+            "infra_error": codes.count(INFRA_ERROR),
+        }
 
     def failures(self) -> dict[str, int]:
         """Cases without an answer by the kind of failure."""
@@ -136,6 +140,6 @@ class Journal:
 
 
 def _ones(codes: bytearray, wanted: bytes, total: int) -> int:
-    """The codes as one number with a 1 in each byte that holds a wanted code: `&` joins stages in one step."""
+    """The codes as one number with a 1 in each byte that holds a wanted code: `&` joins stages."""
     table = bytes(1 if code in wanted else 0 for code in range(256))
     return int.from_bytes(codes[:total].translate(table), "little")

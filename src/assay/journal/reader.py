@@ -1,4 +1,4 @@
-"""Reads a run in the order of its data: lines by their place, in windows, so that neighbours cost one read."""
+"""Reads a run in the order of its data: lines by their place, neighbours with one read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class RunReader:
 
     def end(self, index: int) -> End | None:
         """How the case ended, if it did."""
-        return self._end(self._records, _records, ASK, index)
+        end: End | None = self._end(self._records, _records, ASK, index)
+        return end
 
     def records(self, index: int) -> list[Record]:
         """The records of the try that ended."""

@@ -36,7 +36,7 @@ class ReusableCalls:
             if line.response is not None:
                 digests.append(_digest(line.case, line.stage, line.hash, line.n))
                 offsets.append(offset)
-        order = np.argsort(np.frombuffer(digests, dtype=np.uint64), kind="stable") if digests else []
+        order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[at] for at in order))
         self._offsets = array("q", (offsets[at] for at in order))
         self._reader = CallReader(folder)

@@ -129,7 +129,8 @@ def decoded(
     path: Path, bad: set[int], decoder: msgspec.json.Decoder[Any] = _decoder
 ) -> Iterator[tuple[int, Any]]:
     """(offset, line) of every good line; offsets of damaged ones go to `bad`. Decodes in blocks."""
-    for start, block in blocks(path):
+    for begin, block in blocks(path):
+        start = begin
         raw = block.split(b"\n")
         raw.pop()
         try:

@@ -83,5 +83,7 @@ def chat_response(value: Any, where: str) -> Response:
         raise bad_reply(where, "its first choice has no message")
     text, finish = message.get("content"), choice.get("finish_reason")
     if not text and (message.get("refusal") or finish == "content_filter"):
-        raise ModelError(Failure("refusal", str(message.get("refusal") or "the content filter stopped the reply")))
+        raise ModelError(
+            Failure("refusal", str(message.get("refusal") or "the content filter stopped the reply"))
+        )
     return Response(text or "", finish, usage_of(value))

@@ -49,7 +49,9 @@ class PythonModel:
             async with asyncio.timeout(self._timeout):
                 return _response(await self._pool.run(lambda: self._function(prompt, params)))
         except TimeoutError:
-            raise ModelError(Failure("timeout", f"the function took longer than {self._timeout:g} s")) from None
+            raise ModelError(
+                Failure("timeout", f"the function took longer than {self._timeout:g} s")
+            ) from None
         except ModelError:
             raise
         except Exception as error:
@@ -64,7 +66,9 @@ def _response(value: Any) -> Response:
         return Response(value)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         usage = value.get("usage") or {}
-        return Response(value["text"], value.get("finish"), Usage(usage.get("input", 0), usage.get("output", 0)))
+        return Response(
+            value["text"], value.get("finish"), Usage(usage.get("input", 0), usage.get("output", 0))
+        )
     raise TypeError(f"a model function returns a string or a dict with 'text', not {type(value).__name__}")
 
 

@@ -1,6 +1,6 @@
 """Recorded replies as a model: `script/FILE`.
 
-The file is JSON lines. A line has a `text` (or `error`) and may have a `prompt` (or `messages`) it belongs to;
+The file is JSON lines. A line has a `text` (or `error`) and may have a `prompt` (or `messages`) of its own;
 the n-th time a prompt is asked, its n-th line answers. Lines without a prompt answer every prompt that has
 none of its own. A run's own `calls.jsonl` is such a file too.
 """
@@ -93,7 +93,9 @@ def _logged_call(value: dict[str, Any], by_hash: dict[str, bytes]) -> tuple[byte
         return key, Failure(failure["kind"], failure["message"])
     response = value["response"]
     usage = response.get("usage") or {}
-    return key, Response(response["text"], response.get("finish"), Usage(usage.get("input", 0), usage.get("output", 0)))
+    return key, Response(
+        response["text"], response.get("finish"), Usage(usage.get("input", 0), usage.get("output", 0))
+    )
 
 
 def connect(connection: Connection) -> ScriptModel:

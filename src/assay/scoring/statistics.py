@@ -94,12 +94,12 @@ def bootstrap_stderr(
 
 
 def _mersenne(seed: int) -> np.random.RandomState:
-    """numpy's generator in the state of Python's own, which the harness draws from."""
+    """Numpy's generator in the state of Python's own, which the harness draws from."""
     import numpy as np
 
     state = random.Random(seed).getstate()[1]  # noqa: S311
-    generator = np.random.RandomState()  # noqa: NPY002 - this one takes Python's state
-    generator.set_state(("MT19937", state[:-1], state[-1]))
+    generator = np.random.RandomState()
+    generator.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
     return generator
 
 
@@ -123,5 +123,5 @@ def wilson(successes: float, total: int) -> Interval | None:
 
 
 def normal_interval(value: float, error: float) -> Interval:
-    """mean ± 1.96 s.e., for values that are not proportions."""
+    """Mean ± 1.96 s.e., for values that are not proportions."""
     return Interval(value - 1.959963984540054 * error, value + 1.959963984540054 * error)

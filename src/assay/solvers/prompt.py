@@ -24,7 +24,8 @@ class PromptSolver:
         asked = [request for request in inputs.requests for _ in range(repeats)]
         responses = await ctx.map(ctx.model().ask, asked)
         texts = [
-            cut(response.text, request.params.get("stop")) for request, response in zip(asked, responses, strict=True)
+            cut(response.text, request.params.get("stop"))
+            for request, response in zip(asked, responses, strict=True)
         ]
         ctx.emit("answer", [texts[at : at + repeats] for at in range(0, len(texts), repeats)])
 

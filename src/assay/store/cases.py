@@ -29,7 +29,9 @@ class CaseView(NamedTuple):
     @property
     def failed(self) -> bool:
         """Whether it has no answer, or a score of 0, or none."""
-        return self.end.status != "ok" or any(score.status == "invalid" or score.value == 0 for score in self.scores)
+        return self.end.status != "ok" or any(
+            score.status == "invalid" or score.value == 0 for score in self.scores
+        )
 
 
 class RunCases:
@@ -72,8 +74,12 @@ class RunCases:
         if len(exact or found) == 1:
             return (exact or found)[0]
         if not found:
-            raise UsageError(f"there is no case {name!r} in {self.folder}; a number or the beginning of a key names one")
-        raise UsageError(f"{name!r} could be {len(found)} cases: {', '.join(view.name for view in found[:10])}")
+            raise UsageError(
+                f"there is no case {name!r} in {self.folder}; a number or the beginning of a key names one"
+            )
+        raise UsageError(
+            f"{name!r} could be {len(found)} cases: {', '.join(view.name for view in found[:10])}"
+        )
 
     def calls(self, index: int) -> list[Call]:
         """Everything that was asked for a case, in order of arrival."""

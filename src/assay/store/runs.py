@@ -45,7 +45,9 @@ def run_folders(root: Path) -> Iterator[Path]:
         return
     patterns = ["*/run.json"] if root.name == HOME else []
     patterns += [f"{'*/' * depth}{HOME}/*/run.json" for depth in range(_DEPTH)]
-    yield from sorted({path.parent for pattern in patterns for path in root.glob(pattern)}, key=lambda p: p.name)
+    yield from sorted(
+        {path.parent for pattern in patterns for path in root.glob(pattern)}, key=lambda p: p.name
+    )
 
 
 def find_run(name: str) -> Path:
@@ -86,7 +88,9 @@ def state_of(folder: Path) -> RunState:
         return RunState(folder, info, summary, "running", _done(folder))
     if summary is None:
         return RunState(folder, info, None, "unfinished", _done(folder))
-    return RunState(folder, info, summary, summary.state, summary.ok + summary.subject_error + summary.infra_error)
+    return RunState(
+        folder, info, summary, summary.state, summary.ok + summary.subject_error + summary.infra_error
+    )
 
 
 def _done(folder: Path) -> int:

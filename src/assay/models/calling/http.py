@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import email.utils
 import time
 from collections.abc import Mapping
@@ -52,7 +51,7 @@ class HttpEndpoint:
                 return Reply(answer.status, answer.headers, await answer.read())
         except aiohttp.ClientConnectorError as error:
             raise _failed("unreachable", f"{self.base_url} cannot be reached: {error.os_error}") from None
-        except asyncio.TimeoutError:
+        except TimeoutError:
             raise _failed("timeout", f"no answer from {self.base_url} within {self._seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             what = str(error) or type(error).__name__

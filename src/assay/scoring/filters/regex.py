@@ -11,7 +11,7 @@ from assay.scoring.filters import Filter
 def build(
     *, regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = "[invalid]"
 ) -> Filter:
-    """`group_select` picks among all matches, -1 the last. Of several groups the first non-empty one counts."""
+    """`group_select` picks among all matches, -1 the last. Of several groups the first with text counts."""
     find = re.compile(regex_pattern).findall
 
     def extract(reply: Any) -> str:

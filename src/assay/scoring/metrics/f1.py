@@ -1,4 +1,4 @@
-"""F1 of labels over all docs, or, with `aggregation: mean`, of the words each answer shares with its target."""
+"""F1 of labels over all docs; with `aggregation: mean`, of the words an answer shares with its target."""
 
 from __future__ import annotations
 

@@ -39,10 +39,15 @@ def check_task(path: Path) -> list[Problem]:
     except InputError as error:
         return error.problems
     bad = [
-        Problem(case.failure.where, case.failure.message) for case in task.load(lambda _: False) if case.failure
+        Problem(case.failure.where, case.failure.message)
+        for case in task.load(lambda _: False)
+        if case.failure
     ]
     if len(bad) > _MOST_DOCS:
-        bad = [*bad[:_MOST_DOCS], Problem(str(path), f"and {len(bad) - _MOST_DOCS} more documents like these")]
+        bad = [
+            *bad[:_MOST_DOCS],
+            Problem(str(path), f"and {len(bad) - _MOST_DOCS} more documents like these"),
+        ]
     return problems + bad
 
 

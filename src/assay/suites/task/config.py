@@ -12,13 +12,42 @@ from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
 
 # Every key of the harness's TaskConfig, in its order: results files list the configuration in it.
-KEYS = (
-    "task task_alias tag custom_dataset dataset_path dataset_name dataset_kwargs training_split validation_split "
-    "test_split fewshot_split process_docs doc_to_text doc_to_target doc_to_image doc_to_audio unsafe_code "
-    "doc_to_choice process_results use_prompt description target_delimiter fewshot_delimiter fewshot_config "
-    "num_fewshot metric_list output_type generation_kwargs repeats filter_list should_decontaminate "
-    "doc_to_decontamination_query gen_prefix metadata"
-).split()
+KEYS = [
+    "task",
+    "task_alias",
+    "tag",
+    "custom_dataset",
+    "dataset_path",
+    "dataset_name",
+    "dataset_kwargs",
+    "training_split",
+    "validation_split",
+    "test_split",
+    "fewshot_split",
+    "process_docs",
+    "doc_to_text",
+    "doc_to_target",
+    "doc_to_image",
+    "doc_to_audio",
+    "unsafe_code",
+    "doc_to_choice",
+    "process_results",
+    "use_prompt",
+    "description",
+    "target_delimiter",
+    "fewshot_delimiter",
+    "fewshot_config",
+    "num_fewshot",
+    "metric_list",
+    "output_type",
+    "generation_kwargs",
+    "repeats",
+    "filter_list",
+    "should_decontaminate",
+    "doc_to_decontamination_query",
+    "gen_prefix",
+    "metadata",
+]
 _DEFAULTS = {
     "unsafe_code": False,
     "description": "",
@@ -28,11 +57,28 @@ _DEFAULTS = {
     "repeats": 1,
     "should_decontaminate": False,
 }
-_FEWSHOT_KEYS = (
-    "sampler split process_docs fewshot_indices samples doc_to_text doc_to_choice doc_to_target gen_prefix "
-    "fewshot_delimiter target_delimiter"
-).split()
-_LATER = ("custom_dataset", "process_docs", "doc_to_image", "doc_to_audio", "doc_to_choice", "process_results", "use_prompt")
+_FEWSHOT_KEYS = [
+    "sampler",
+    "split",
+    "process_docs",
+    "fewshot_indices",
+    "samples",
+    "doc_to_text",
+    "doc_to_choice",
+    "doc_to_target",
+    "gen_prefix",
+    "fewshot_delimiter",
+    "target_delimiter",
+]
+_LATER = (
+    "custom_dataset",
+    "process_docs",
+    "doc_to_image",
+    "doc_to_audio",
+    "doc_to_choice",
+    "process_results",
+    "use_prompt",
+)
 _TYPES: dict[str, tuple[type, ...]] = {
     "task": (str,),
     "task_alias": (str,),
@@ -87,7 +133,9 @@ def read_task(path: Path) -> TaskConfig:
     return config
 
 
-def _merged(path: Path, files: list[YamlFile], above: tuple[Path, ...]) -> tuple[dict[str, Any], dict[str, YamlFile]]:
+def _merged(
+    path: Path, files: list[YamlFile], above: tuple[Path, ...]
+) -> tuple[dict[str, Any], dict[str, YamlFile]]:
     file = load_yaml(path)
     files.append(file)
     if path.resolve() in above:
@@ -109,13 +157,17 @@ def _merged(path: Path, files: list[YamlFile], above: tuple[Path, ...]) -> tuple
 def _problems(config: TaskConfig) -> list[Problem]:
     values = config.values
     if any(key in values for key in _GROUP_KEYS):
-        return [Problem(config.where("group"), "this is a group of tasks; name its tasks, groups are not run yet")]
+        return [
+            Problem(config.where("group"), "this is a group of tasks; name its tasks, groups are not run yet")
+        ]
     found = [
         Problem(config.where(key), unknown("task key", str(key), KEYS)) for key in values if key not in KEYS
     ]
-    for key in ("task", "dataset_path", "doc_to_text", "doc_to_target"):
-        if values.get(key) is None:
-            found.append(Problem(config.files[0].where(), f"the key {key!r} is missing"))
+    found += [
+        Problem(config.files[0].where(), f"the key {key!r} is missing")
+        for key in ("task", "dataset_path", "doc_to_text", "doc_to_target")
+        if values.get(key) is None
+    ]
     found += [
         Problem(config.where(key), f"expected {_kinds(kinds)}, found {values[key]!r}")
         for key, kinds in _TYPES.items()
@@ -137,13 +189,18 @@ def _not_yet(config: TaskConfig) -> list[Problem]:
     """What the harness has and this version does not: said, never skipped."""
     values = config.values
     found = [
-        Problem(config.where(key), f"{key!r} is not supported yet") for key in _LATER if values.get(key) is not None
+        Problem(config.where(key), f"{key!r} is not supported yet")
+        for key in _LATER
+        if values.get(key) is not None
     ]
     output = values.get("output_type", "generate_until")
     if output != "generate_until":
-        found.append(Problem(config.where("output_type"), f"{output!r} is not supported yet; generate_until is"))
+        found.append(
+            Problem(config.where("output_type"), f"{output!r} is not supported yet; generate_until is")
+        )
     found += [
-        Problem(config.where(*place), f"!function {name} is not supported yet") for place, name in _functions(values)
+        Problem(config.where(*place), f"!function {name} is not supported yet")
+        for place, name in _functions(values)
     ]
     return found
 
@@ -181,7 +238,11 @@ def _fill(values: dict[str, Any]) -> None:
 def _fewshot(values: dict[str, Any]) -> dict[str, Any]:
     """The few-shot settings with what they inherit from the task."""
     inherited = {key: values.get(key) for key in _FEWSHOT_KEYS if key in KEYS}
-    full = dict.fromkeys(_FEWSHOT_KEYS) | inherited | {"sampler": "default", "split": values.get("fewshot_split")}
+    full = (
+        dict.fromkeys(_FEWSHOT_KEYS)
+        | inherited
+        | {"sampler": "default", "split": values.get("fewshot_split")}
+    )
     return full | (values.get("fewshot_config") or {})
 
 

@@ -17,7 +17,23 @@ from assay.core.hashing import RepeatFinder, Twins, row_key
 
 FORMATS = ("json", "csv", "parquet")
 _MISSING = frozenset(
-    {"", "#N/A", "#NA", "-1.#IND", "-nan", "1.#IND", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+    {
+        "",
+        "#N/A",
+        "#NA",
+        "-1.#IND",
+        "-nan",
+        "1.#IND",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "None",
+        "n/a",
+        "nan",
+        "null",
+    }
 )
 _encode = msgspec.json.Encoder().encode
 
@@ -99,7 +115,7 @@ class Docs:
 
 
 def find_files(named: str | list[str], beside: Path) -> list[Path]:
-    """Files by name or pattern, relative to the working directory, else to the task file. Empty: none found."""
+    """Files by name or pattern, relative to the working directory, else to the task file; may be none."""
     found: list[Path] = []
     for name in [named] if isinstance(named, str) else named:
         for base in (Path(), beside):

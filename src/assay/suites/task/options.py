@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import field
 
 from assay.core.errors import UsageError
 from assay.core.spec import Options, RunSpec, ask, how, score
@@ -15,18 +16,33 @@ _PROVIDERS = {
     "openai-chat-completions": "openai",
     "local-completions": "openai-completions",
 }
-_COMMON = {"base_url": "base_url", "num_concurrent": "concurrency", "max_retries": "max_retries", "timeout": "timeout"}
+_COMMON = {
+    "base_url": "base_url",
+    "num_concurrent": "concurrency",
+    "max_retries": "max_retries",
+    "timeout": "timeout",
+}
 
 
 class TaskOptions(Options, frozen=True, kw_only=True):
     """What a task run can be told besides the common options."""
 
     tasks: Annotated[list[str], ask("Task names or YAML files.", cli=False, content=True)]
-    include_path: Annotated[list[str], how("Folder with task YAML files; may be given several times.")] = []
-    model_args: Annotated[dict[str, Any], ask("Provider arguments: key=value,key=value.")] = {}
-    num_fewshot: Annotated[int | None, ask("Examples before each question, instead of the task's own.")] = None
-    gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters over the task's: key=value,...")] = {}
-    apply_chat_template: Annotated[bool, ask("Chat models: few-shot examples as user and assistant turns.")] = False
+    include_path: Annotated[list[str], how("Folder with task YAML files; may be given several times.")] = (
+        field(default_factory=list)
+    )
+    model_args: Annotated[dict[str, Any], ask("Provider arguments: key=value,key=value.")] = field(
+        default_factory=dict
+    )
+    num_fewshot: Annotated[int | None, ask("Examples before each question, instead of the task's own.")] = (
+        None
+    )
+    gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters over the task's: key=value,...")] = (
+        field(default_factory=dict)
+    )
+    apply_chat_template: Annotated[
+        bool, ask("Chat models: few-shot examples as user and assistant turns.")
+    ] = False
     log_samples: Annotated[bool, score("Write samples_*.jsonl.")] = True
     lm_eval_quirks: Annotated[bool, score("Name files as lm-evaluation-harness itself does.")] = False
 
@@ -35,8 +51,10 @@ def normalise(spec: RunSpec) -> RunSpec:
     """The harness's way of naming a model, in ours: `--model local-completions --model_args model=...`."""
     options = spec.options
     assert isinstance(options, TaskOptions)
-    if secret := _SECRETS & set(options.model_args):
-        raise UsageError(f"--model-args {secret.pop()}: keys are read from the environment (OPENAI_API_KEY), never written")
+    if secret := sorted(_SECRETS & set(options.model_args)):
+        raise UsageError(
+            f"--model-args {secret[0]}: keys are read from the environment (OPENAI_API_KEY), never written"
+        )
     changes: dict[str, Any] = {
         ours: options.model_args[theirs] for theirs, ours in _COMMON.items() if theirs in options.model_args
     }

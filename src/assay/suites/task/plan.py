@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,20 @@ from assay.suites.task import prompts, results, samples
 from assay.suites.task.config import TaskConfig, find_task, read_task
 from assay.suites.task.docs import FORMATS, Doc, Docs, Facts, find_files
 from assay.suites.task.options import TaskOptions
-from assay.suites.task.scorer import TaskScorer, metrics, pipelines
+from assay.suites.task.scorer import NO_ANSWER, TaskScorer, metrics, pipelines
 
 _TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _NOT_SENT = frozenset({"until", "do_sample", *_TOKENS})
 _SCORE_KEYS = ("doc_to_target", "filter_list", "metric_list", "metadata", "task_alias")
-_ASK_KEYS = ("doc_to_text", "description", "gen_prefix", "target_delimiter", "generation_kwargs", "repeats", "num_fewshot")
+_ASK_KEYS = (
+    "doc_to_text",
+    "description",
+    "gen_prefix",
+    "target_delimiter",
+    "generation_kwargs",
+    "repeats",
+    "num_fewshot",
+)
 
 
 class Gold(msgspec.Struct, frozen=True):
@@ -70,13 +77,17 @@ class Task:
         kind = values["dataset_path"]
         if kind not in FORMATS:
             where = config.where("dataset_path")
-            raise InputError(Problem(where, f"{kind!r} is no file format; data sets by name are not read yet"))
+            raise InputError(
+                Problem(where, f"{kind!r} is no file format; data sets by name are not read yet")
+            )
         files = (values.get("dataset_kwargs") or {}).get("data_files")
         where = config.where("dataset_kwargs", "data_files")
         if isinstance(files, (str, list)):
             files = {"train": files}
         if not isinstance(files, dict):
-            raise InputError(Problem(where, "expected data_files: a file, a list of files, or files by split"))
+            raise InputError(
+                Problem(where, "expected data_files: a file, a list of files, or files by split")
+            )
         if split not in files:
             raise InputError(Problem(where, f"there is no split {split!r}; there are {', '.join(files)}"))
         found = find_files(files[split], config.path.parent)
@@ -115,7 +126,9 @@ class Task:
         if self.examples is not None:
             examples = self.examples
             part["fewshot"] = self.values["fewshot_config"]
-            part["examples"] = [file_sha256(p) for p in examples.files] if isinstance(examples, Docs) else examples
+            part["examples"] = (
+                [file_sha256(p) for p in examples.files] if isinstance(examples, Docs) else examples
+            )
         return part
 
     def score_part(self) -> dict[str, Any]:
@@ -188,7 +201,9 @@ class Task:
         spec = self._spec
         if self._chat:
             messages = prompts.as_messages(turns)
-            return Request(model=spec.model, endpoint=spec.base_url or "", messages=messages, params=self._params)
+            return Request(
+                model=spec.model, endpoint=spec.base_url or "", messages=messages, params=self._params
+            )
         return Request(
             model=spec.model, endpoint=spec.base_url or "", prompt=prompts.as_text(turns), params=self._params
         )
@@ -212,7 +227,9 @@ def _evaluated_split(config: TaskConfig) -> str:
     for key in ("test_split", "validation_split", "training_split"):
         if split := config.values.get(key):
             return str(split)
-    raise InputError(Problem(config.files[0].where(), "no split to evaluate: set test_split or validation_split"))
+    raise InputError(
+        Problem(config.files[0].where(), "no split to evaluate: set test_split or validation_split")
+    )
 
 
 class TaskPlan:
@@ -272,7 +289,7 @@ class TaskPlan:
             scores = reader.scores(index, scorer)
             end = None if scores else reader.end(index)
             status = "ok" if scores else end.status if end else "unfinished"
-            counts["subject_error" if scores and scores[0].reason == "no answer" else status] += 1
+            counts["subject_error" if scores and scores[0].reason == NO_ANSWER else status] += 1
             for position, tally in enumerate(tallies):
                 tally.add(scores[position] if scores else None, status)
         return {
@@ -299,12 +316,12 @@ class TaskPlan:
         target = folder / results_name
         temporary = target.with_name(f".{target.name}.tmp")
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
+        temporary.replace(target)
         return [target, *paths]
 
     def _samples(self, task: Task, reader: Reader, path: Path) -> str:
         writer = samples.SamplesWriter(path, [chain.name for chain in task.filters])
-        generation = samples._dumps(task.values["generation_kwargs"])
+        generation = samples.dumps(task.values["generation_kwargs"])
         try:
             for item in samples.in_order(task.load(lambda _: False), reader, self.scorers[0].id):
                 arguments = samples.arguments_json(item.case, generation, chat=task.chat)

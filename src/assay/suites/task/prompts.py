@@ -24,7 +24,7 @@ class Turn(NamedTuple):
     after: str = ""
 
 
-class BadDoc(Exception):  # noqa: N818 - it describes the document, and never leaves this suite
+class BadDoc(Exception):
     """A document that cannot be asked, with the setting that fails on it."""
 
 
@@ -52,7 +52,7 @@ class PromptBuilder:
         self._sampler.give(pool, same_split=same_split)
 
     def draw(self, doc: Document | None) -> list[Document]:
-        """The examples for the next document. Also called for documents that are skipped: it is one stream."""
+        """The examples for the next document. Called for skipped documents too: it is one stream."""
         return self._sampler.draw(doc) if self._shots else []
 
     @property
@@ -191,7 +191,9 @@ class Sampler:
         self._where = config.where("fewshot_config", "sampler")
         self._first = fewshot["sampler"] == "first_n"
         if shots and fewshot["sampler"] not in ("first_n", "default"):
-            raise InputError(Problem(self._where, f"there is no sampler {fewshot['sampler']!r}; use first_n or default"))
+            raise InputError(
+                Problem(self._where, f"there is no sampler {fewshot['sampler']!r}; use first_n or default")
+            )
         self._indices = fewshot["fewshot_indices"]
         self._random = random.Random(seed)  # noqa: S311
         self._shots = shots

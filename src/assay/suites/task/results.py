@@ -56,7 +56,12 @@ class Tally:
         """The number with its denominator, what was left out and why, and an interval."""
         values: Any = self.numbers or self.pairs
         name = self.metric.aggregation
-        found: dict[str, Any] = {"filter": self.part, "metric": self.metric.name, "aggregation": name, "n": self.count}
+        found: dict[str, Any] = {
+            "filter": self.part,
+            "metric": self.metric.name,
+            "aggregation": name,
+            "n": self.count,
+        }
         if self.left_out:
             found["left_out"] = self.left_out
         if not self.count:
@@ -65,7 +70,12 @@ class Tally:
         found |= {"value": value, "stderr": error, "higher_is_better": self.metric.higher_is_better}
         if name == "mean" and set(self.numbers) <= {0.0, 1.0}:
             right = self.numbers.count(1.0)
-            return {**found, "numerator": right, "interval": wilson(right, self.count), "interval_method": "wilson"}
+            return {
+                **found,
+                "numerator": right,
+                "interval": wilson(right, self.count),
+                "interval_method": "wilson",
+            }
         interval = normal_interval(value, error) if error is not None else None
         return {**found, "interval": interval, "interval_method": "normal"}
 
@@ -83,9 +93,13 @@ def results_json(
         "results": {task.name: _task_results(task, summary[task.name]) for task in tasks},
         "group_subtasks": {},
         "configs": {task.name: _config(task, arguments) for task in by_name},
-        "versions": {task.name: (task.values.get("metadata") or {}).get("version", "Yaml") for task in by_name},
+        "versions": {
+            task.name: (task.values.get("metadata") or {}).get("version", "Yaml") for task in by_name
+        },
         "n-shot": {task.name: task.values["num_fewshot"] for task in by_name},
-        "higher_is_better": {task.name: {m.name: m.higher_is_better for m in task.metrics} for task in by_name},
+        "higher_is_better": {
+            task.name: {m.name: m.higher_is_better for m in task.metrics} for task in by_name
+        },
         "n-samples": {
             task.name: {"original": task.original, "effective": summary[task.name]["asked"]} for task in tasks
         },
@@ -137,7 +151,9 @@ def _config(task: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     return values | {"metadata": metadata}
 
 
-def _run_config(spec: RunSpec, options: TaskOptions, provider: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def _run_config(
+    spec: RunSpec, options: TaskOptions, provider: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
     return {
         "model": provider,
         "model_args": arguments,

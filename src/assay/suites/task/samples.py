@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 from assay.core.types import Case, End, Record, Score
 from assay.suites.task.prompts import messages_json
 
-_dumps = JSONEncoder(ensure_ascii=False, default=str).encode
+dumps = JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class Scored(NamedTuple):
@@ -85,8 +85,8 @@ def _head(doc_id: int, arguments: str, item: Scored) -> tuple[str, tuple[str, st
     target = str(gold.target)
     replies = item.records[0].data if item.records else [[]]
     head = (
-        f'{{"doc_id": {doc_id}, "doc": {_dumps(gold.doc)}, "target": {encode_basestring(target)}, '
-        f'"arguments": {arguments}, "resps": {_dumps(leaves(replies))}, "filtered_resps": '
+        f'{{"doc_id": {doc_id}, "doc": {dumps(gold.doc)}, "target": {encode_basestring(target)}, '
+        f'"arguments": {arguments}, "resps": {dumps(leaves(replies))}, "filtered_resps": '
     )
     hashes = (_sha(indented(gold.doc)), _sha(prompt_text(item.case)), _sha(target))
     return head, hashes
@@ -106,13 +106,17 @@ def arguments_json(case: Case, generation: str, *, chat: bool) -> str:
 
 
 def _middle(name: str, scores: list[Score]) -> str:
-    filtered = next((score.data["filtered"] for score in scores if score.data and "filtered" in score.data), [])
+    filtered: list[Any] = next(
+        (score.data["filtered"] for score in scores if score.data and "filtered" in score.data), []
+    )
     metrics = [score.metric for score in scores if score.status == "scored"]
-    return f'{_dumps(leaves(filtered))}, "filter": {encode_basestring(name)}, "metrics": {_dumps(metrics)}'
+    return f'{dumps(leaves(filtered))}, "filter": {encode_basestring(name)}, "metrics": {dumps(metrics)}'
 
 
 def _values(scores: list[Score], end: End) -> str:
-    parts = [f", {encode_basestring(s.metric)}: {_dumps(sample_value(s))}" for s in scores if s.status == "scored"]
+    parts = [
+        f", {encode_basestring(s.metric)}: {dumps(sample_value(s))}" for s in scores if s.status == "scored"
+    ]
     if end.failure:
         parts.append(f', "error": {encode_basestring(f"{end.failure.kind}: {end.failure.message}")}')
     elif invalid := [score.reason for score in scores if score.status == "invalid"]:
@@ -148,7 +152,7 @@ def indented(value: Any, pad: str = "\n") -> str:
         return "{" + deeper + ("," + deeper).join(items) + pad + "}"
     if isinstance(value, (list, tuple)) and value:
         return "[" + deeper + ("," + deeper).join([indented(item, deeper) for item in value]) + pad + "]"
-    return _dumps(value)
+    return dumps(value)
 
 
 def in_order(cases: Iterator[Case], reader: Any, scorer: str) -> Iterator[Scored]:

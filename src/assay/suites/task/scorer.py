@@ -11,7 +11,7 @@ from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.protocols import Context, View
 from assay.core.registry import unknown
-from assay.core.types import Case, Score
+from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.filters import Filter
 from assay.scoring.metrics import Measure
 from assay.scoring.statistics import AGGREGATIONS
@@ -19,6 +19,7 @@ from assay.suites.task.config import TaskConfig
 
 _METRIC_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
 _MOST_VOTES = 20
+NO_ANSWER = "no answer"
 
 
 class Pipeline(NamedTuple):
@@ -43,6 +44,15 @@ class Filtered(NamedTuple):
 
     value: Any
     votes: list[tuple[Any, int]] | None
+
+
+class Verdict(NamedTuple):
+    """What is said of one answer by one filter and metric."""
+
+    status: ScoreStatus
+    value: float | None = None
+    data: dict[str, Any] | None = None
+    reason: str = ""
 
 
 def pipelines(config: TaskConfig) -> list[Pipeline]:
@@ -140,7 +150,12 @@ def run_pipeline(pipeline: Pipeline, replies: list[Any]) -> Filtered:
     value: Any = replies
     votes = None
     for name, step in pipeline.steps:
-        if votes is None and isinstance(value, list) and len(value) > 1 and name in ("majority_vote", "take_first"):
+        if (
+            votes is None
+            and isinstance(value, list)
+            and len(value) > 1
+            and name in ("majority_vote", "take_first")
+        ):
             votes = Counter(map(str, value)).most_common(_MOST_VOTES)
         value = step(value)
     return Filtered(value, votes)
@@ -175,31 +190,28 @@ class TaskScorer:
     ) -> list[Score]:
         try:
             filtered = [run_pipeline(chain, list(repeats)) for repeats in replies]
-            answer = filtered[0].value
-            values = [judge(metric, case.gold.target, answer) for metric in measures]
-        except Exception as error:  # noqa: BLE001 - a filter or metric that fails on one doc costs that doc's score
+            values = [judge(metric, case.gold.target, filtered[0].value) for metric in measures]
+        except Exception as error:  # noqa: BLE001 - a filter that fails on one doc costs that doc's score
             reason = f"{type(error).__name__}: {error}"
-            return [self._score(case, chain, metric, "invalid", None, {}, reason) for metric in measures]
+            return [
+                self._score(case, chain, metric, Verdict("invalid", reason=reason)) for metric in measures
+            ]
         data: dict[str, Any] = {"filtered": [one.value for one in filtered]}
         if filtered[0].votes:
             data["votes"] = filtered[0].votes
         scores = []
         for metric, value in zip(measures, values, strict=True):
-            number = value if isinstance(value, float) else None
-            own = data if number is not None else {**data, "value": value}
-            scores.append(self._score(case, chain, metric, "scored", number, own, ""))
-            data = {}
+            scores.append(self._score(case, chain, metric, _verdict(value, data)))
+            data = {}  # the first metric of a filter carries what the filter gave
         return scores
 
     def _without_answer(self, case: Case, chain: Pipeline, metric: Metric) -> Score:
         """No answer is a wrong answer where there is right and wrong; elsewhere it is left out."""
         if metric.right_wrong:
-            return self._score(case, chain, metric, "scored", 0.0, {}, "no answer")
-        return self._score(case, chain, metric, "not_applicable", None, {}, "no answer")
+            return self._score(case, chain, metric, Verdict("scored", 0.0, reason=NO_ANSWER))
+        return self._score(case, chain, metric, Verdict("not_applicable", reason=NO_ANSWER))
 
-    def _score(
-        self, case: Case, chain: Pipeline, metric: Metric, status: Any, value: float | None, data: Any, reason: str
-    ) -> Score:
+    def _score(self, case: Case, chain: Pipeline, metric: Metric, verdict: Verdict) -> Score:
         return Score(
             index=case.index,
             case=case.key,
@@ -208,8 +220,15 @@ class TaskScorer:
             scorer=self.id,
             metric=metric.name,
             part=chain.name,
-            status=status,
-            value=value,
-            reason=reason,
-            data=data or None,
+            status=verdict.status,
+            value=verdict.value,
+            reason=verdict.reason,
+            data=verdict.data or None,
         )
+
+
+def _verdict(value: Any, data: dict[str, Any]) -> Verdict:
+    """A number is the score's value; anything else waits in its data for the aggregation."""
+    if isinstance(value, float):
+        return Verdict("scored", value, data)
+    return Verdict("scored", None, {**data, "value": value})
