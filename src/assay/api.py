@@ -108,6 +108,8 @@ def load(name: str | Path) -> Run:
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:
     """Fetch an embedded model's weights, unless they are here."""
+    from assay.models.weights import pull
+
     return pull.pull(name, say)
 
 
