@@ -74,7 +74,7 @@ class TryContext:
         self.records.append(record)
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """`function` of all items side by side, results in order. An error waits for the others: they are paid."""
+        """`function` of all items side by side, in order. An error waits for the others: they are paid."""
         calls = [function(item) for item in items]
         if len(calls) == 1:
             return [await calls[0]]
