@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from assay.core.errors import UsageError
 
 CHAT, TEXT = "chat", "text"
+FORWARD = "forward"
+"""It has an endpoint that answers the requests of foreign SDKs as they are."""
 
 
 class Connection(Struct, frozen=True, kw_only=True):

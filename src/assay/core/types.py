@@ -28,11 +28,12 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Why something has no result. `kind` is one word a program can branch on."""
+    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status."""
 
     kind: str
     message: str
     where: str = ""
+    http: int = 0
 
     @property
     def status(self) -> Status:

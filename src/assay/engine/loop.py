@@ -13,7 +13,7 @@ from assay.core.errors import ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.context import Binder, RunContext, TryContext
+from assay.engine.context import Binder, Gateway, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
 
 GRACE_SECONDS = 5.0
@@ -44,6 +44,7 @@ class Setup(Struct, frozen=True):
     retry_failed: bool
     seed: int
     started: float
+    gateway: Gateway | None = None
 
 
 class Loop:
@@ -54,7 +55,12 @@ class Loop:
         self._journal = setup.journal
         self._scorers = setup.plan.scorers
         self._run = RunContext(
-            setup.models, setup.journal, self._replies, seed=setup.seed, started=setup.started
+            setup.models,
+            setup.journal,
+            self._replies,
+            seed=setup.seed,
+            started=setup.started,
+            gateway=setup.gateway,
         )
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
@@ -139,7 +145,9 @@ class Loop:
         except (StopRun, ModelRefused, UsageError):
             raise
         except Exception as error:  # noqa: BLE001 - one bad case never stops a run
-            return Failure("user_code", f"{type(error).__name__}: {error}")
+            return ctx.blamed(error)
+        finally:
+            ctx.close()
         return None
 
     async def _score(self, scorer: Scorer, view: View) -> None:
@@ -147,7 +155,10 @@ class Loop:
             return
         ctx = TryContext(view.case, scorer.id, view.end.try_, self._run)
         started = time.perf_counter()
-        scores = await scorer.score(view, ctx)
+        try:
+            scores = await scorer.score(view, ctx)
+        finally:
+            ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
         self._journal.scored(end, scores)
         self._setup.notify(Ended(view.case, end))
