@@ -10,6 +10,7 @@ import pytest
 
 from assay.core.errors import StopRun
 from assay.core.protocols import Context
+
 from servers.endpoint import VECTOR, Endpoint
 from servers.gateway_lab import CHAT, SEED, Told, lab_at, post, send
 

@@ -16,6 +16,7 @@ from assay.core.errors import StopRun
 from assay.core.protocols import Context
 from assay.core.registry import find
 from assay.core.spec import build
+
 from servers.endpoint import VECTOR, Endpoint
 from servers.gateway_lab import CHAT, Lab, Told, lab_at, post
 

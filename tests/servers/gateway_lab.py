@@ -20,6 +20,7 @@ from assay.models.calling.caller import Caller, Desk
 from assay.models.calling.doors import Upstream
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
+
 from servers.endpoint import Endpoint
 
 Solve = Callable[[Any, Context], Awaitable[None]]
