@@ -272,6 +272,7 @@ class Start:
                 journal=journal,
                 models={"main": caller},
                 gate=permits,
+                halt=desk.halt,
                 notify=self._notify,
                 open_cases=min(spec.concurrency, max(1, self.plan.total)),
                 retry_failed=spec.retry_failed,

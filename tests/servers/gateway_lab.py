@@ -86,12 +86,13 @@ class Lab:
         caller = Caller(model, permits, desk, seed=SEED, max_retries=self.max_retries)
         plan: Any = Plan(solve, total)
         setup = Setup(
-            plan,
-            journal,
-            {"main": caller},
-            permits,
-            lambda _: None,
-            2,
+            plan=plan,
+            journal=journal,
+            models={"main": caller},
+            gate=permits,
+            halt=desk.halt,
+            notify=lambda _: None,
+            open_cases=2,
             retry_failed=False,
             seed=SEED,
             started=0.0,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
-from assay.core.errors import ModelError, ModelRefused, StopRun, UsageError
+from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View
 from assay.core.types import ASK, Case, End, Failure
@@ -39,6 +39,7 @@ class Setup(Struct, frozen=True):
     journal: Journal
     models: Mapping[str, Binder]
     gate: Gate
+    halt: Callable[[AssayError], object]
     notify: Notify
     open_cases: int
     retry_failed: bool
@@ -72,16 +73,19 @@ class Loop:
         done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.plan.total, done.count(1)))
         self._cases = setup.plan.load(lambda index: done[index] == 1)
-        self._workers = [asyncio.create_task(self._worker(turn)) for turn in range(setup.open_cases)]
+        for _ in range(setup.open_cases):
+            self._workers.append(asyncio.create_task(self._worker()))
+            await asyncio.sleep(0)  # one after the other: a case with many calls shows before the next opens
         await asyncio.wait(self._workers)
         setup.notify(Finished())
         if self.stopped is not None:
             raise self.stopped
 
     def stop(self, reason: BaseException) -> None:
-        """Take no further case; let running calls finish for a few seconds, then cancel them."""
+        """Take no further case, make no further call; let running ones finish for a few seconds."""
         if self.stopped is None:
             self.stopped = reason
+            self._setup.halt(StopRun(str(reason)))
             self._setup.notify(Stopping(str(reason)))
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self.cancel)
 
@@ -93,12 +97,8 @@ class Loop:
     def _replies(self, index: int, stage: str) -> Replies:
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
-    async def _worker(self, turn: int) -> None:
+    async def _worker(self) -> None:
         gate = self._setup.gate
-        for _ in range(
-            turn
-        ):  # start one after the other, so that a wide case shows before the next is opened
-            await asyncio.sleep(0)
         try:
             while self.stopped is None:
                 if gate.crowded:
