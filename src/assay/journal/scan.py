@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import Problem
-from assay.core.types import ASK
+from assay.core.types import ASK, Usage
 
 _CHUNK = 1 << 20
 _CODES = {"ok": 1, "subject_error": 2, "infra_error": 3}
@@ -41,6 +41,15 @@ class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     index: int
 
 
+class _Spent(msgspec.Struct, gc=False):
+    usage: Usage | None = None
+
+
+class _PaidLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
+    response: _Spent | None = None
+    attempts: int = 1
+
+
 class _WholeEnd(msgspec.Struct, tag="end", tag_field="type"):
     index: int
     stage: str
@@ -49,6 +58,7 @@ class _WholeEnd(msgspec.Struct, tag="end", tag_field="type"):
 
 _Line = _EndLine | _RecordLine | _ScoreLine | CallLine
 _decoder = msgspec.json.Decoder(_Line)
+_paid_decoder = msgspec.json.Decoder(_PaidLine)
 _whole_decoder = msgspec.json.Decoder(_WholeEnd | _RecordLine | _ScoreLine | CallLine)
 
 
@@ -143,6 +153,28 @@ def decoded(
             else:
                 yield start, value
             start += len(line) + 1
+
+
+def spent(calls: Path) -> dict[str, int]:
+    """What all starts of a run paid: calls, further attempts, failures and tokens. Reused replies cost nothing."""
+    paid = retries = failed = tokens_in = tokens_out = 0
+    for _, line in decoded(calls, set(), _paid_decoder):
+        if line.attempts == 0:
+            continue
+        paid += 1
+        retries += line.attempts - 1
+        if line.response is None:
+            failed += 1
+        elif usage := line.response.usage:
+            tokens_in += usage.input
+            tokens_out += usage.output
+    return {
+        "calls": paid,
+        "retries": retries,
+        "failed": failed,
+        "input_tokens": tokens_in,
+        "output_tokens": tokens_out,
+    }
 
 
 def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
