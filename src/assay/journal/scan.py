@@ -156,7 +156,7 @@ def decoded(
 
 
 def spent(calls: Path) -> dict[str, int]:
-    """What all starts of a run paid: calls, further attempts, failures and tokens. Reused replies cost nothing."""
+    """What all starts of a run paid: calls, retries, failures, tokens. Reused replies cost nothing."""
     paid = retries = failed = tokens_in = tokens_out = 0
     for _, line in decoded(calls, set(), _paid_decoder):
         if line.attempts == 0:
