@@ -320,8 +320,8 @@ class Start:
         )
         if not stopped:
             facts = RunFacts(info.started, seconds, folder.path)
-            summary.results = self.plan.summarise(journal.reader)
-            summary.files = [str(path) for path in self.plan.write(journal.reader, summary.results, facts)]
+            outcome = self.plan.finish(journal.reader, facts)
+            summary.results, summary.files = outcome.results, [str(path) for path in outcome.files]
         folders.write_json(folder.path / "summary.json", summary)
         return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
 

@@ -107,6 +107,10 @@ class Reader(Protocol):
         """What this scorer said."""
         ...
 
+    def case(self, index: int, scorer: str) -> tuple[End, list[Record], list[Score]] | None:
+        """All of a case in one go, once it has ended."""
+        ...
+
 
 class RunFacts(NamedTuple):
     """What a suite's files say about the run besides its content."""
@@ -114,6 +118,13 @@ class RunFacts(NamedTuple):
     started: float
     seconds: float
     folder: Path
+
+
+class Outcome(NamedTuple):
+    """What came of a run: every number with its denominator, as JSON, and the files that were written."""
+
+    results: dict[str, Any]
+    files: list[Path]
 
 
 class Plan(Protocol):
@@ -138,12 +149,8 @@ class Plan(Protocol):
         """The cases in data order, without those to be skipped."""
         ...
 
-    def summarise(self, reader: Reader) -> dict[str, Any]:
-        """Every number with its denominator, as JSON."""
-        ...
-
-    def write(self, reader: Reader, summary: dict[str, Any], facts: RunFacts) -> list[Path]:
-        """The format's own files."""
+    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+        """Read the run once, in data order: make its numbers and write the format's own files."""
         ...
 
 

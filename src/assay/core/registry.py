@@ -10,12 +10,14 @@ import importlib.util
 import pkgutil
 import sys
 from difflib import get_close_matches
-from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import InputError, Problem, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
 
 KINDS = {
     "model": "assay.models",
@@ -92,4 +94,6 @@ def load_module(path: Path) -> ModuleType:
 
 
 def _entry_points(kind: str) -> EntryPoints:
+    from importlib.metadata import entry_points  # 30 ms that built-ins do not need
+
     return entry_points(group=f"assay.{kind}s")

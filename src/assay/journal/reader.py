@@ -67,6 +67,13 @@ class RunReader:
         end = self._end(self._scores, _scores, scorer, index)
         return self._lines(self._scores, _scores, end)
 
+    def case(self, index: int, scorer: str) -> tuple[End, list[Record], list[Score]] | None:
+        """All of a case in one go, once it has ended."""
+        end = self.end(index)
+        if end is None:
+            return None
+        return end, self._lines(self._records, _records, end), self.scores(index, scorer)
+
     def _end(self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int) -> Any:
         place = self.index.stages.get(stage)
         if place is None or not place.code(index):

@@ -12,7 +12,7 @@ import msgspec
 from assay.core.connect import CHAT
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint, row_key
-from assay.core.protocols import Reader, RunFacts
+from assay.core.protocols import Outcome, Reader, RunFacts
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Failure, Request
 from assay.solvers.prompt import PromptInputs, PromptSolver
@@ -20,7 +20,7 @@ from assay.suites.task import prompts, results, samples
 from assay.suites.task.config import TaskConfig, find_task, read_task
 from assay.suites.task.docs import FORMATS, Doc, Docs, Facts, find_files
 from assay.suites.task.options import TaskOptions
-from assay.suites.task.scorer import NO_ANSWER, TaskScorer, metrics, pipelines
+from assay.suites.task.scorer import TaskScorer, metrics, pipelines
 
 _TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _NOT_SENT = frozenset({"until", "do_sample", *_TOKENS})
@@ -208,11 +208,6 @@ class Task:
             model=spec.model, endpoint=spec.base_url or "", prompt=prompts.as_text(turns), params=self._params
         )
 
-    @property
-    def chat(self) -> bool:
-        """Whether prompts are sent as messages."""
-        return self._chat
-
 
 def wire_params(generation: dict[str, Any]) -> dict[str, Any]:
     """Generation parameters as providers take them: one name for the token limit, `stop` for `until`."""
@@ -279,56 +274,38 @@ class TaskPlan:
         for task in self.tasks:
             yield from task.load(skip)
 
-    def summarise(self, reader: Reader) -> dict[str, Any]:
-        """For each task every filter and metric, with denominators."""
-        return {task.name: self._summary(task, reader) for task in self.tasks}
-
-    def _summary(self, task: Task, reader: Reader) -> dict[str, Any]:
-        tallies = [results.Tally(chain.name, metric) for chain in task.filters for metric in task.metrics]
-        counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
-        scorer = self.scorers[0].id
-        for index in range(task.base, task.base + task.count):
-            scores = reader.scores(index, scorer)
-            end = None if scores else reader.end(index)
-            status = "ok" if scores else end.status if end else "unfinished"
-            counts["subject_error" if scores and scores[0].reason == NO_ANSWER else status] += 1
-            for position, tally in enumerate(tallies):
-                tally.add(scores[position] if scores else None, status)
-        return {
-            "alias": task.values.get("task_alias") or task.name,
-            "docs": task.original,
-            "asked": counts["ok"] + counts["subject_error"],
-            "counts": counts,
-            "metrics": [tally.summary() for tally in tallies],
-        }
-
-    def write(self, reader: Reader, summary: dict[str, Any], facts: RunFacts) -> list[Path]:
+    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """The harness's two kinds of files, each complete or not there."""
         folder, results_name, samples_name = results.file_names(
             self._spec, [task.name for task in self.tasks], facts.started
         )
         folder.mkdir(parents=True, exist_ok=True)
-        paths, hashes = [], {}
-        if self._options.log_samples:
-            for task in self.tasks:
-                path = folder / samples_name.format(task.name.replace("/", "__"))
-                hashes[task.name] = self._samples(task, reader, path)
-                paths.append(path)
-        text = results.results_json(self._spec, self.tasks, summary, facts, hashes)
+        files, hashes, found = [], {}, {}
+        for task in self.tasks:
+            path = folder / samples_name.format(task.name.replace("/", "__"))
+            found[task.name], digest = self._read(task, reader, path if self._options.log_samples else None)
+            if digest:
+                hashes[task.name] = digest
+                files.append(path)
+        text = results.results_json(self._spec, self.tasks, found, facts, hashes)
         target = folder / results_name
         temporary = target.with_name(f".{target.name}.tmp")
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(target)
-        return [target, *paths]
+        return Outcome(found, [target, *files])
 
-    def _samples(self, task: Task, reader: Reader, path: Path) -> str:
-        writer = samples.SamplesWriter(path, [chain.name for chain in task.filters])
-        generation = samples.dumps(task.values["generation_kwargs"])
-        try:
-            for item in samples.in_order(task.load(lambda _: False), reader, self.scorers[0].id):
-                arguments = samples.arguments_json(item.case, generation, chat=task.chat)
-                writer.write(item.case.index - task.base, arguments, item)
-            return writer.close()
-        except BaseException:
-            writer.abandon()
-            raise
+    def _read(self, task: Task, reader: Reader, path: Path | None) -> tuple[dict[str, Any], str]:
+        """A task's summary and, where a samples file is wanted, its hash."""
+        tally = results.TaskTally(task.filters, task.metrics)
+        if path is None:
+            for index in range(task.base, task.base + task.count):
+                tally.add(reader.case(index, self.scorers[0].id))
+            return tally.summary(task), ""
+        generation = samples.compact(task.values["generation_kwargs"])
+        with samples.SamplesWriter(path, [chain.name for chain in task.filters], generation) as writer:
+            for case in task.load(lambda _: False):
+                found = reader.case(case.index, self.scorers[0].id)
+                tally.add(found)
+                if found is not None:
+                    writer.write(case.index - task.base, case, *found)
+            return tally.summary(task), writer.close()

@@ -13,11 +13,11 @@ from typing import Any
 import assay
 from assay.core.protocols import RunFacts
 from assay.core.spec import RunSpec
-from assay.core.types import Score
+from assay.core.types import End, Record, Score
 from assay.scoring.statistics import AGGREGATIONS, BOOTSTRAP_DRAWS, normal_interval, stderr, wilson
 from assay.suites.task.config import KEYS
 from assay.suites.task.options import TaskOptions
-from assay.suites.task.scorer import Metric
+from assay.suites.task.scorer import Metric, Pipeline
 
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 
@@ -78,6 +78,32 @@ class Tally:
             }
         interval = normal_interval(value, error) if error is not None else None
         return {**found, "interval": interval, "interval_method": "normal"}
+
+
+class TaskTally:
+    """Counts a task's cases and collects their scores, in data order."""
+
+    def __init__(self, filters: list[Pipeline], metrics: list[Metric]) -> None:
+        self._tallies = [Tally(chain.name, metric) for chain in filters for metric in metrics]
+        self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
+
+    def add(self, found: tuple[End, list[Record], list[Score]] | None) -> None:
+        """One case, as the reader gives it."""
+        status = found[0].status if found else "unfinished"
+        self._counts[status] += 1
+        scores = found[2] if found else []
+        for position, tally in enumerate(self._tallies):
+            tally.add(scores[position] if scores else None, status)
+
+    def summary(self, task: Any) -> dict[str, Any]:
+        """Every filter and metric, with denominators."""
+        return {
+            "alias": task.values.get("task_alias") or task.name,
+            "docs": task.original,
+            "asked": self._counts["ok"] + self._counts["subject_error"],
+            "counts": self._counts,
+            "metrics": [tally.summary() for tally in self._tallies],
+        }
 
 
 def results_json(

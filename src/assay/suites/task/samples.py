@@ -8,34 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator
 from contextlib import ExitStack
 from json import JSONEncoder
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring as quoted
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from types import TracebackType
+from typing import IO, Any, Self
 
 from assay.core.types import Case, End, Record, Score
 from assay.suites.task.prompts import messages_json
 
-dumps = JSONEncoder(ensure_ascii=False, default=str).encode
-
-
-class Scored(NamedTuple):
-    """A case with everything the journal has of it."""
-
-    case: Case
-    end: End
-    records: list[Record]
-    scores: list[Score]
+_dumps = JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class SamplesWriter:
-    """One task's samples file, written under a temporary name until `close`."""
+    """One task's samples file, under a temporary name until `close`; leaving without it leaves nothing."""
 
-    def __init__(self, path: Path, filters: list[str]) -> None:
+    def __init__(self, path: Path, filters: list[str], generation: str) -> None:
         self._path = path
         self._filters = filters
+        self._generation = generation
         self._stack = ExitStack()
         self._files: list[IO[str]] = [self._open(f"{at}.tmp") for at in range(len(filters))]
         self._hashes = self._open("hashes.tmp")
@@ -45,30 +37,45 @@ class SamplesWriter:
         self._stack.callback(path.unlink, missing_ok=True)
         return self._stack.enter_context(path.open("w+", encoding="utf-8", newline="\n"))
 
-    def write(self, doc_id: int, arguments: str, item: Scored) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def write(self, doc_id: int, case: Case, end: End, records: list[Record], scores: list[Score]) -> None:
         """The rows of one document."""
-        head, hashes = _head(doc_id, arguments, item)
+        doc, target, prompt = case.gold.doc, str(case.gold.target), prompt_text(case)
+        replies = compact(leaves(records[0].data)) if records else "[[]]"
+        head = (
+            f'{{"doc_id": {doc_id}, "doc": {compact(doc)}, "target": {quoted(target)}, '
+            f'"arguments": {self._arguments(case, prompt)}, "resps": {replies}, "filtered_resps": '
+        )
+        hashes = (_sha(indented(doc)), _sha(prompt), _sha(target))
         self._hashes.write("".join(hashes))
-        tail = ', "doc_hash": "{}", "prompt_hash": "{}", "target_hash": "{}"'.format(*hashes)
-        for file, name in zip(self._files, self._filters, strict=True):
-            scores = [score for score in item.scores if score.part == name]
-            file.write(f"{head}{_middle(name, scores)}{tail}{_values(scores, item.end)}}}\n")
+        tail = f', "doc_hash": "{hashes[0]}", "prompt_hash": "{hashes[1]}", "target_hash": "{hashes[2]}"'
+        size = len(scores) // len(self._filters)
+        for position, file in enumerate(self._files):
+            own = scores[position * size : (position + 1) * size]
+            file.write(f"{head}{_middle(self._filters[position], own)}{tail}{_values(own, end)}}}\n")
+
+    def _arguments(self, case: Case, prompt: str) -> str:
+        """In chat form `arg_0` is a list around the messages' JSON."""
+        first = quoted(prompt) if case.inputs.requests[0].messages is None else f"[{quoted(prompt)}]"
+        return f'{{"gen_args_0": {{"arg_0": {first}, "arg_1": {self._generation}}}}}'
 
     def close(self) -> str:
         """Put the filters' rows together, rename into place; returns the task's hash."""
-        with self._stack:
-            digest = self._task_hash()
-            first, *others = self._files
-            for file in others:
-                file.seek(0)
-                shutil.copyfileobj(file, first)
-            first.flush()
-            Path(first.name).replace(self._path)
+        digest = self._task_hash()
+        first, *others = self._files
+        for file in others:
+            file.seek(0)
+            shutil.copyfileobj(file, first)
+        first.flush()
+        Path(first.name).replace(self._path)
         return digest
-
-    def abandon(self) -> None:
-        """Leave nothing behind."""
-        self._stack.close()
 
     def _task_hash(self) -> str:
         """SHA-256 over the hashes of all rows in file order, so each filter counts every document."""
@@ -80,47 +87,25 @@ class SamplesWriter:
         return digest.hexdigest()
 
 
-def _head(doc_id: int, arguments: str, item: Scored) -> tuple[str, tuple[str, str, str]]:
-    gold = item.case.gold
-    target = str(gold.target)
-    replies = item.records[0].data if item.records else [[]]
-    head = (
-        f'{{"doc_id": {doc_id}, "doc": {dumps(gold.doc)}, "target": {encode_basestring(target)}, '
-        f'"arguments": {arguments}, "resps": {dumps(leaves(replies))}, "filtered_resps": '
-    )
-    hashes = (_sha(indented(gold.doc)), _sha(prompt_text(item.case)), _sha(target))
-    return head, hashes
-
-
 def prompt_text(case: Case) -> str:
     """The text whose hash stands in the row: the prompt, or the messages as JSON."""
     request = case.inputs.requests[0]
     return request.prompt if request.messages is None else messages_json(request.messages)
 
 
-def arguments_json(case: Case, generation: str, *, chat: bool) -> str:
-    """The `arguments` of a row; in chat form `arg_0` is a list around the messages' JSON."""
-    text = encode_basestring(prompt_text(case))
-    first = f"[{text}]" if chat else text
-    return f'{{"gen_args_0": {{"arg_0": {first}, "arg_1": {generation}}}}}'
-
-
 def _middle(name: str, scores: list[Score]) -> str:
-    filtered: list[Any] = next(
-        (score.data["filtered"] for score in scores if score.data and "filtered" in score.data), []
-    )
-    metrics = [score.metric for score in scores if score.status == "scored"]
-    return f'{dumps(leaves(filtered))}, "filter": {encode_basestring(name)}, "metrics": {dumps(metrics)}'
+    data = scores[0].data if scores else None
+    filtered = compact(leaves(data["filtered"])) if data and "filtered" in data else "[]"
+    metrics = ", ".join([quoted(score.metric) for score in scores if score.status == "scored"])
+    return f'{filtered}, "filter": {quoted(name)}, "metrics": [{metrics}]'
 
 
 def _values(scores: list[Score], end: End) -> str:
-    parts = [
-        f", {encode_basestring(s.metric)}: {dumps(sample_value(s))}" for s in scores if s.status == "scored"
-    ]
+    parts = [f", {quoted(s.metric)}: {compact(sample_value(s))}" for s in scores if s.status == "scored"]
     if end.failure:
-        parts.append(f', "error": {encode_basestring(f"{end.failure.kind}: {end.failure.message}")}')
+        parts.append(f', "error": {quoted(f"{end.failure.kind}: {end.failure.message}")}')
     elif invalid := [score.reason for score in scores if score.status == "invalid"]:
-        parts.append(f', "error": {encode_basestring(invalid[0])}')
+        parts.append(f', "error": {quoted(invalid[0])}')
     return "".join(parts)
 
 
@@ -133,7 +118,7 @@ def sample_value(score: Score) -> Any:
 
 def leaves(value: Any) -> Any:
     """Every leaf as text, as the harness writes replies."""
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, list):
         return [leaves(item) for item in value]
     return value if isinstance(value, str) else str(value)
 
@@ -142,22 +127,25 @@ def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def compact(value: Any) -> str:
+    """`json.dumps(value, ensure_ascii=False)`, faster for the small values that rows are made of."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{quoted(key)}: {compact(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([compact(item) for item in value]) + "]"
+    return _dumps(value)
+
+
 def indented(value: Any, pad: str = "\n") -> str:
     """`json.dumps(value, indent=2, ensure_ascii=False)`, whose own encoder is four times slower."""
     if isinstance(value, str):
-        return encode_basestring(value)
+        return quoted(value)
     deeper = pad + "  "
     if isinstance(value, dict) and value:
-        items = [f"{encode_basestring(str(key))}: {indented(item, deeper)}" for key, item in value.items()]
+        items = [f"{quoted(key)}: {indented(item, deeper)}" for key, item in value.items()]
         return "{" + deeper + ("," + deeper).join(items) + pad + "}"
-    if isinstance(value, (list, tuple)) and value:
+    if isinstance(value, list) and value:
         return "[" + deeper + ("," + deeper).join([indented(item, deeper) for item in value]) + pad + "]"
-    return dumps(value)
-
-
-def in_order(cases: Iterator[Case], reader: Any, scorer: str) -> Iterator[Scored]:
-    """Every ended case with its records and scores, in data order."""
-    for case in cases:
-        end = reader.end(case.index)
-        if end is not None:
-            yield Scored(case, end, reader.records(case.index), reader.scores(case.index, scorer))
+    return _dumps(value)
