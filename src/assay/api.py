@@ -175,7 +175,8 @@ class Start:
         self.spec = spec
         self.plan: Plan = suite.plan(spec)
         self._refuse_what_the_model_cannot()
-        self.parts = {"ask": marked(spec, "ask") | {"plan": self.plan.ask}}
+        named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
+        self.parts = {"ask": marked(spec, "ask") | named}
         self.ask = fingerprint(self.parts["ask"])
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME

@@ -1,7 +1,7 @@
 """An OpenAI-compatible endpoint on loopback whose answers, latency and faults depend on the request alone.
 
-`FakeOpenAI(latency=0.02, faults={"429": 0.1})` starts it as a process of its own, so that it outlives whatever
-is killed around it. By hand: `python tests/servers/fake_openai.py --port 0`, which prints the port.
+`FakeOpenAI(latency=0.02, faults={"429": 0.1})` starts it as a process of its own, so that it outlives
+whatever is killed around it. By hand: `python tests/servers/fake_openai.py --port 0`, which prints the port.
 
 The n-th time a (prompt, seed) arrives is its n-th attempt. `GET /__stats` tells every request that arrived,
 `POST /__behave` changes the behaviour, `POST /__reset` forgets what arrived.
@@ -21,7 +21,7 @@ import time
 import urllib.request
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -223,7 +223,7 @@ async def serve(port: int, behaviour: Behaviour) -> None:
     await site.start()
     print(runner.addresses[0][1], flush=True)  # noqa: T201 - whoever started us reads it
     parent = os.getppid()
-    while os.getppid() == parent:
+    while os.getppid() == parent:  # noqa: ASYNC110 - nobody tells an orphan
         await asyncio.sleep(1)
 
 
@@ -254,7 +254,7 @@ class FakeOpenAI:
         self._behaviour = Behaviour(**behaviour)
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> FakeOpenAI:
+    def __enter__(self) -> Self:
         given = msgspec.json.encode(self._behaviour).decode()
         command = [sys.executable, str(Path(__file__)), "--port", str(self.port), "--behaviour", given]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

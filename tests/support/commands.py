@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from servers.fake_openai import FakeOpenAI
-
 import assay
+from servers.fake_openai import FakeOpenAI
 
 TIMEOUT = 60.0
 
@@ -66,6 +65,11 @@ class Job:
         """The one run folder below the output folder."""
         (found,) = self.out.glob("assay/*/run.json")
         return found.parent
+
+    def count(self, name: str) -> int:
+        """How many whole lines a journal file has after its first."""
+        found = list(self.out.glob(f"assay/*/{name}.jsonl"))
+        return max(0, found[0].read_bytes().count(b"\n") - 1) if found else 0
 
     def lines(self, name: str) -> list[dict[str, Any]]:
         """The whole lines of a journal file after its first, as they are on disk now."""
@@ -128,7 +132,7 @@ class Started(NamedTuple):
         raise TimeoutError(f"waited {TIMEOUT:g} s for {self.job.command}")
 
     def kill(self) -> None:
-        """kill -9, and wait until it is gone."""
+        """As kill -9 does; wait until it is gone."""
         self.process.kill()
         self.process.communicate(timeout=TIMEOUT)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from servers.fake_openai import number_of, share
 
 SEED = 1234

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import InputError, Problem, RunBusy, UsageError
+from assay.core.registry import short
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 HOME = "assay"
@@ -154,13 +155,13 @@ def choosing(home: Path) -> Iterator[None]:
 
 def find(home: Path, suite: str, ask: str) -> Path | None:
     """The newest run of this ask below an output folder."""
-    found = sorted(path for path in home.glob(f"*-{suite}-{ask}*") if (path / "run.json").is_file())
+    found = sorted(path for path in home.glob(f"*-{short(suite)}-{ask}*") if (path / "run.json").is_file())
     return found[-1] if found else None
 
 
 def create(home: Path, info: RunInfo) -> RunFolder:
     """A new run folder with its `run.json` and empty journal."""
-    name = f"{stamp(info.started)}-{info.suite}-{info.ask}"
+    name = f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
     path = home / name
     count = 1
     while path.exists():
