@@ -180,6 +180,7 @@ class Start:
         self.ask = fingerprint(self.parts["ask"])
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME
+        self._reused = find_run(spec.reuse) if spec.reuse else None
         self.meter = Meter()
         self._observers: list[Notify] = [self.meter, *observers]
 
@@ -259,7 +260,7 @@ class Start:
 
     async def _loop(self, journal: Journal, info: RunInfo) -> BaseException | None:
         spec = self.spec
-        reuse = ReusableCalls(find_run(spec.reuse)).find if spec.reuse else None
+        reuse = ReusableCalls(self._reused).find if self._reused else None
         desk = Desk(journal, self._notify, spec.max_calls, reuse)
         permits = Permits(spec.concurrency)
         caller = Caller(self.model, permits, desk, seed=spec.seed, max_retries=spec.max_retries)

@@ -76,14 +76,9 @@ def spec_from_flags(suite: str, options: type[Options], flags: dict[str, Any]) -
     values: dict[str, Any] = {}
     if config is not None:
         values = load_yaml(config).value
-        build(suite, options, {**_placeholders(options), **values}, str(config))
+        build(suite, options, values, str(config))
     given = {key: _listed(value) for key, value in flags.items() if value is not None and value != ()}
     return build(suite, options, values | given)
-
-
-def _placeholders(options: type[Options]) -> dict[str, Any]:
-    """Required options that a flag may still give: the file's own mistakes are named with the file."""
-    return {field.name: [] for field in fields(options) if field.extra.get("cli") is False}
 
 
 def _listed(value: Any) -> Any:

@@ -10,7 +10,6 @@ from assay import api
 from assay.cli.options import SETTINGS, run_options, spec_from_flags
 from assay.cli.progress import observers
 from assay.cli.report import report
-from assay.core.errors import UsageError
 
 _OPTIONS = api.options_of("task")
 _EXAMPLES = """\b
@@ -32,8 +31,6 @@ def command(tasks: str | None, named: str | None, **flags: Any) -> int:
     """
     listed = [name for name in f"{tasks or ''},{named or ''}".split(",") if name]
     spec = spec_from_flags("task", _OPTIONS, {**flags, "tasks": listed or None})
-    if not getattr(spec.options, "tasks", None):
-        raise UsageError("no task is named: assay task FILE.yaml --model PROVIDER/NAME")
     run = api.run(spec, observers(quiet=spec.quiet))
     if not spec.quiet:
         report(run)

@@ -19,7 +19,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from assay.core.errors import AssayError
 
 MAX_CHARS = 10_000_000
-MAX_STEPS = 100_000
+MAX_STEPS = 50_000
 _WIDTHS = re.compile(r"\d{6,}")
 _PADDING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 

@@ -121,8 +121,10 @@ class RunFolder:
                 return
 
     def close(self) -> None:
-        """Unlock."""
-        os.close(self._lock)
+        """Unlock; a second time does nothing."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
 
 
 def lock_folder(path: Path) -> int:

@@ -27,7 +27,9 @@ _COMMON = {
 class TaskOptions(Options, frozen=True, kw_only=True):
     """What a task run can be told besides the common options."""
 
-    tasks: Annotated[list[str], ask("Task names or YAML files.", cli=False, content=True)]
+    tasks: Annotated[list[str], ask("Task names or YAML files.", cli=False, content=True)] = field(
+        default_factory=list
+    )
     include_path: Annotated[list[str], how("Folder with task YAML files; may be given several times.")] = (
         field(default_factory=list)
     )

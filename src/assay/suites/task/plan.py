@@ -240,6 +240,8 @@ class TaskPlan:
         assert isinstance(options, TaskOptions)
         self._spec = spec
         self._options = options
+        if not options.tasks:
+            raise UsageError("no task is named: assay task FILE.yaml --model PROVIDER/NAME")
         self.tasks = [Task(find_task(name, options.include_path), spec) for name in options.tasks]
         self._refuse_twice()
         # Without a chat template the prompt is text; a chat model gets it as one user message.

@@ -1,0 +1,65 @@
+"""What most tests need: a small task, and a way to type commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+TASK = """\
+task: sums
+dataset_path: json
+dataset_kwargs: {data_files: {test: sums.jsonl}}
+test_split: test
+doc_to_text: "Q: {{question}}\\nA:"
+doc_to_target: "{{answer}}"
+fewshot_config:
+  sampler: first_n
+  samples:
+    - {question: "1+1?", answer: "2"}
+    - {question: "2+2?", answer: "4"}
+num_fewshot: 0
+generation_kwargs: {until: ["\\n"], temperature: 0.0, max_gen_toks: 8}
+metric_list:
+  - {metric: exact_match, aggregation: mean, higher_is_better: true, ignore_case: true}
+metadata: {version: 1.0}
+"""
+DOCS = [{"question": f"{n}+{n}?", "answer": str(2 * n)} for n in range(6)]
+MODEL = """\
+async def answer(prompt, params):
+    text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+    n = int(text.rsplit("Q: ", 1)[1].split("+")[0])
+    return str(2 * n if n % 2 == 0 else n)
+"""
+
+Assay = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Path:
+    """A folder with a task of six sums and a model that gets the even ones right."""
+    (tmp_path / "sums.yaml").write_text(TASK)
+    write_docs(tmp_path / "sums.jsonl", DOCS)
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def write_docs(path: Path, docs: list[dict[str, Any]]) -> None:
+    """JSON lines."""
+    path.write_bytes(b"".join(msgspec.json.encode(doc) + b"\n" for doc in docs))
+
+
+@pytest.fixture
+def assay_in(sums: Path) -> Assay:
+    """Types `assay ...` in the folder of the sums, as a process of its own."""
+
+    def run(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "assay", *arguments]
+        return subprocess.run(command, cwd=sums, capture_output=True, text=True, timeout=timeout, check=False)
+
+    return run

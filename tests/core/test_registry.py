@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.core import registry
+from assay.core.errors import InputError, UsageError
+
+
+def test_built_ins_are_found_by_file_name() -> None:
+    """A file is a plugin: its name is the plugin's name."""
+    assert registry.find("filter", "take_first").build()(["a", "b"]) == "a"
+    assert registry.find("model", "openai-completions").ABOUT.can == {"text"}
+    assert "exact_match" in registry.names("metric")
+
+
+def test_an_unknown_name_lists_the_nearest() -> None:
+    """A typo is answered with what was meant."""
+    with pytest.raises(UsageError, match="no filter named 'take_frist'; did you mean 'take_first'"):
+        registry.find("filter", "take_frist")
+
+
+def test_a_path_names_an_object_in_a_file(tmp_path: Path) -> None:
+    """`path/to/file.py:Name` needs no installation."""
+    (tmp_path / "mine.py").write_text("import neighbour\nclass Thing:\n    value = neighbour.VALUE\n")
+    (tmp_path / "neighbour.py").write_text("VALUE = 7\n")
+    assert registry.find("metric", f"{tmp_path}/mine.py:Thing").value == 7
+    with pytest.raises(UsageError, match="has no 'Nothing'"):
+        registry.find("metric", f"{tmp_path}/mine.py:Nothing")
+
+
+def test_a_file_that_raises_is_bad_input(tmp_path: Path) -> None:
+    """An import that fails says which file and why."""
+    (tmp_path / "broken.py").write_text("1/0\n")
+    with pytest.raises(InputError, match="broken.py: importing it raised ZeroDivisionError"):
+        registry.find("metric", f"{tmp_path}/broken.py:x")

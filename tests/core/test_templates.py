@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from assay.core.templates import Template, TemplateProblem
+
+REFUSED = [
+    "{{ ''.__class__ }}",
+    "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+    "{{ 'a'*10**10 }}",
+    "{{ 10**10 * 'a' }}",
+    "{{ [0] * 10**10 }}",
+    "{{ 9**(9**9) }}",
+    "{% for i in range(10**9) %}x{% endfor %}",
+    "{% for i in range(99999) %}{% for j in range(99999) %}{% set x = 1 %}{% endfor %}{% endfor %}",
+    "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(40) }}",
+    "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+    "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+    "{{ 'a'|center(10**10) }}",
+    "{{ 'a'.ljust(10**10) }}",
+    "{{ '%1000000000d' % 3 }}",
+    "{{ '{:1000000000d}'.format(3) }}",
+    "{{ ('a'*99999)|join('b'*99999) }}",
+    "{{ ('a'*99999).replace('a', 'b'*99999) }}",
+    "{{ ['a'*99999]|map('replace', 'a', 'b'*99999)|list }}",
+    "{{ nowhere }}",
+    "{{ items.append(1) }}",
+]
+
+
+@pytest.mark.parametrize("source", REFUSED)
+def test_what_could_harm_is_refused(source: str) -> None:
+    """A template neither reaches Python's insides nor takes time or memory without bound."""
+    started = time.process_time()
+    with pytest.raises(TemplateProblem):
+        Template(source).render({"items": [1]})
+    # Half a second at worst on a quiet machine; the bound only tells refusal from running until it fails.
+    assert time.process_time() - started < 10
+
+
+def test_ordinary_templates_render_as_jinja_does() -> None:
+    """The bounds leave what task files use as it is."""
+    source = "{% for c in items %}{{ loop.index }}. {{ c|trim }} {{ 'x' * 2 ~ c }}\n{% endfor %}"
+    assert Template(source).render({"items": ["a ", "b"]}) == "1. a xxa \n2. b xxb\n"
+    assert Template("{{ a + 2 }} {{ 2 ** 3 }} {{ '%s!' % a }}").render({"a": 1}) == "3 8 1!"
+    assert Template("{{ t|regex_replace('o+', '0') }}\n").render({"t": "foo"}) == "f0\n"
+
+
+def test_a_template_that_does_not_compile_says_why() -> None:
+    """Syntax errors are found before anything is rendered."""
+    with pytest.raises(TemplateProblem, match="does not compile"):
+        Template("{{ 'x' if")

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from typing import Any
+
+from assay.core import registry
+from assay.scoring.metrics.f1 import word_f1
+
+
+def exact(target: str, answer: str, **options: Any) -> Any:
+    return registry.find("metric", "exact_match").build(**options)(target, answer)
+
+
+def test_exact_match_cleans_both_sides_in_one_order() -> None:
+    """Regexes go first, then case, ASCII punctuation and digits."""
+    assert exact("Paris", "Paris") == 1.0
+    assert exact("Paris", "paris") == 0.0
+    assert exact("Paris", "PARIS.", ignore_case=True, ignore_punctuation=True) == 1.0
+    assert exact("Paris", "Paris 2020 ", ignore_numbers=True) == 0.0
+    assert exact("3,663", "3663", regexes_to_ignore=[","]) == 1.0
+    assert exact("the cat", "THE cat", regexes_to_ignore=["^the "], ignore_case=True) == 0.0
+
+
+def test_lowercasing_loses_no_letters() -> None:
+    """A letter whose lower case is longer keeps what follows it, unlike in the harness."""
+    assert exact("İx", "İy", ignore_case=True) == 0.0
+
+
+def test_words_shared_by_target_and_answer() -> None:
+    """Word F1 counts each word as often as it occurs, and Chinese by character."""
+    assert word_f1("the cat sat", "the cat") == 0.8
+    assert word_f1("a a b", "a b b") == 2 * 2 / 6
+    assert word_f1("我喜欢猫", "我喜欢狗") == 0.75
+    assert word_f1("", "") == 1.0
+    assert word_f1("x", "") == 0.0
+
+
+def test_accuracy_forgives_white_space_only() -> None:
+    """A label is right or wrong as a whole."""
+    measure = registry.find("metric", "acc").build()
+    assert (measure("B", " B\n"), measure("B", "b"), measure(1, "1")) == (1.0, 0.0, 1.0)

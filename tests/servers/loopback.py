@@ -1,0 +1,62 @@
+"""A small HTTP server on loopback whose answers are a function of the request's body."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+Answer = Callable[[dict[str, Any]], tuple[int, Any]]
+
+
+class LoopbackServer:
+    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        bodies = self.bodies
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            wbufsize = -1  # head and body in one packet: else each reply waits 40 ms for an ACK
+            disable_nagle_algorithm = True
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                bodies.append(body)
+                status, value = answer(body)
+                payload = json.dumps(value).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                self.wfile.write(payload)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What to give as --base-url."""
+        return f"http://127.0.0.1:{self._http.server_port}/v1"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._http.shutdown()
+        self._http.server_close()
+
+
+def chat(text: str) -> dict[str, Any]:
+    """A chat completion that says this."""
+    message = {"role": "assistant", "content": text}
+    usage = {"prompt_tokens": 7, "completion_tokens": 2}
+    return {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}

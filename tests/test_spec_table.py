@@ -1,0 +1,114 @@
+"""What changing each option does to a run that exists: continue, regrade, or start another run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers.loopback import LoopbackServer, chat
+
+import assay
+from assay.core.spec import Options, RunSpec, fields
+from assay.suites.task.options import TaskOptions
+
+NEW, REGRADE, CONTINUE = "ask", "score", "how"
+
+# option: another value for it. What happens follows from the option's mark, and is checked below.
+COMMON: dict[str, Any] = {
+    "model": "openai/other",
+    "base_url": "OTHER",
+    "judge": "openai/judge",
+    "output_dir": "elsewhere",
+    "concurrency": 3,
+    "limit": 2,
+    "seed": 99,
+    "timeout": 7.0,
+    "max_retries": 1,
+    "max_calls": 1000,
+    "fresh": True,
+    "retry_failed": True,
+    "reuse": None,
+    "quiet": True,
+}
+TASK: dict[str, Any] = {
+    "tasks": ["other.yaml"],
+    "include_path": ["."],
+    "model_args": {"extra": 1},
+    "num_fewshot": 1,
+    "gen_kwargs": {"temperature": 0.5},
+    "apply_chat_template": True,
+    "log_samples": False,
+    "lm_eval_quirks": True,
+}
+# These two choose a place or ask for a second run, whatever their mark: they name no run that exists.
+ELSEWHERE = {"output_dir", "fresh"}
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(lambda body: (200, chat("4"))) as running:
+        yield running
+
+
+@pytest.fixture
+def base(sums: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The options of a run that is finished."""
+    monkeypatch.chdir(sums)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    text = (sums / "sums.yaml").read_text()
+    (sums / "other.yaml").write_text(text.replace("task: sums", "task: others"))
+    values = {"tasks": ["sums.yaml"], "model": "openai/m", "base_url": server.url, "output_dir": "out"}
+    assert assay.run(assay.spec("task", **values)).exit_code == 0
+    return values
+
+
+def test_the_table_names_every_option() -> None:
+    """An option that is not in this table has not been thought about."""
+    assert set(COMMON) == {field.name for field in fields(RunSpec)} - {"suite", "options"}
+    assert set(TASK) == {field.name for field in fields(TaskOptions)}
+
+
+def test_an_unmarked_field_fails() -> None:
+    """Every field is marked ask, score or how."""
+
+    class Unmarked(Options, frozen=True, kw_only=True):
+        anything: int = 0
+
+    with pytest.raises(TypeError, match=r"Unmarked\.anything is not marked"):
+        list(fields(Unmarked))
+
+
+@pytest.mark.parametrize("option", [*COMMON, *TASK])
+def test_changing_an_option_does_what_its_mark_says(
+    option: str, base: dict[str, Any], server: LoopbackServer
+) -> None:
+    """`ask` starts a run beside the old one, `score` regrades without asking, `how` shows the finished run."""
+    marks = {field.name: field.mark for field in (*fields(RunSpec), *fields(TaskOptions))}
+    before = assay.run(assay.spec("task", **base))
+    asked = len(server.bodies)
+    value = {**COMMON, **TASK}[option]
+    if value == "OTHER":
+        value = server.url.replace("127.0.0.1", "localhost")
+    after = assay.run(assay.spec("task", **{**base, option: value}))
+    paid = len(server.bodies) - asked
+    if marks[option] == NEW or option in ELSEWHERE:
+        assert after.folder != before.folder
+        assert paid > 0
+    else:
+        assert after.folder == before.folder
+        assert paid == 0
+        assert after.asked == (marks[option] == REGRADE)
+
+
+def test_a_changed_metric_regrades_and_a_changed_prompt_asks(base: dict[str, Any], server: LoopbackServer) -> None:
+    """Within a task file, what scores is told from what asks."""
+    asked = len(server.bodies)
+    path = Path("sums.yaml")
+    path.write_text(path.read_text().replace("ignore_case: true", "ignore_punctuation: true"))
+    regraded = assay.run(assay.spec("task", **base))
+    assert (len(server.bodies), regraded.asked) == (asked, True)
+    path.write_text(path.read_text().replace("Q: ", "Question: "))
+    assert assay.run(assay.spec("task", **base)).folder != regraded.folder
+    assert len(server.bodies) == asked + 6
