@@ -171,5 +171,7 @@ def create(home: Path, info: RunInfo) -> RunFolder:
         path = home / f"{name}-{count}"
     path.mkdir()
     folder = RunFolder(path, created=True)
-    write_json(path / "run.json", info)
+    for file in FILES:
+        (path / file).touch()
+    write_json(path / "run.json", info)  # comes last: a folder that has it is whole
     return folder
