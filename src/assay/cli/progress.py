@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from assay.cli.screen import duration
-from assay.core.events import Called, Ended, Event, Finished, Notify, Retrying, Started, Stopping
+from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
 from assay.core.types import ASK
 
 _EVERY_SECONDS = 5.0
@@ -55,6 +55,8 @@ class Progress:
         if isinstance(event, Started):
             self.total, self.done = event.total, event.done
             self.begin()
+        elif isinstance(event, Noted):
+            self.note(event.text)
         elif isinstance(event, Stopping):
             self.stopping = event.reason or "stopping"
             self.note(f"{self.stopping}: letting running calls finish; Ctrl-C again to leave at once")

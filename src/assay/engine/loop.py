@@ -10,13 +10,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from assay.core.errors import ModelError, ModelRefused, StopRun, UsageError
-from assay.core.events import Ended, Finished, Notify, Started, Stopping
+from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View
 from assay.core.types import ASK, Case, End, Failure
 from assay.engine.context import Binder, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
 
 GRACE_SECONDS = 5.0
+_MOST_NAMED = 10
 
 
 class Gate(Protocol):
@@ -65,12 +66,20 @@ class Loop:
         setup = self._setup
         done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.plan.total, done.count(1)))
+        self._name_damage()
         self._cases = setup.plan.load(lambda index: done[index] == 1)
         self._workers = [asyncio.create_task(self._worker(turn)) for turn in range(setup.open_cases)]
         await asyncio.wait(self._workers)
         setup.notify(Finished())
         if self.stopped is not None:
             raise self.stopped
+
+    def _name_damage(self) -> None:
+        problems = self._journal.problems
+        for problem in problems[:_MOST_NAMED]:
+            self._setup.notify(Noted(str(problem)))
+        if more := len(problems[_MOST_NAMED:]):
+            self._setup.notify(Noted(f"{more:,} more lines of the journal are damaged"))
 
     def stop(self, reason: BaseException) -> None:
         """Take no further case; let running calls finish for a few seconds, then cancel them."""
