@@ -79,4 +79,4 @@ def test_imports_stand_at_the_top(path: Path) -> None:
             if isinstance(node, ast.ImportFrom):
                 modules = [node.module or ""]
             for module in modules:
-                assert module.split(".")[0] in LAZY, f"{path}:{node.lineno} {module}"
+                assert module.split(".")[0] in LAZY, f"{path} {function.name} {module}"

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.loopback import LoopbackServer, chat
 
 import assay
 from assay.core.spec import Options, RunSpec, fields
 from assay.suites.task.options import TaskOptions
+
+from servers.loopback import LoopbackServer, chat
 
 NEW, REGRADE, CONTINUE = "ask", "score", "how"
 
@@ -102,7 +103,9 @@ def test_changing_an_option_does_what_its_mark_says(
         assert after.asked == (marks[option] == REGRADE)
 
 
-def test_a_changed_metric_regrades_and_a_changed_prompt_asks(base: dict[str, Any], server: LoopbackServer) -> None:
+def test_a_changed_metric_regrades_and_a_changed_prompt_asks(
+    base: dict[str, Any], server: LoopbackServer
+) -> None:
     """Within a task file, what scores is told from what asks."""
     asked = len(server.bodies)
     path = Path("sums.yaml")

@@ -28,6 +28,8 @@ from assay.journal.journal import Journal
 from assay.journal.redact import secrets_from_environment
 from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.doors import Upstream
+from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run, state_of
 
@@ -264,17 +266,20 @@ class Start:
         desk = Desk(journal, self._notify, spec.max_calls, reuse)
         permits = Permits(spec.concurrency)
         caller = Caller(self.model, permits, desk, seed=spec.seed, max_retries=spec.max_retries)
+        gateway = Gateway({"main": Upstream(spec.model, self.model)})
         loop = Loop(
             Setup(
                 plan=self.plan,
                 journal=journal,
                 models={"main": caller},
                 gate=permits,
+                halt=desk.halt,
                 notify=self._notify,
                 open_cases=min(spec.concurrency, max(1, self.plan.total)),
                 retry_failed=spec.retry_failed,
                 seed=spec.seed,
                 started=info.started,
+                gateway=gateway,
             )
         )
         with interruptible(loop):
@@ -282,6 +287,8 @@ class Start:
                 await loop.run()
             except (AssayError, KeyboardInterrupt) as error:
                 return error
+            finally:
+                await gateway.close()
         return None
 
     def _notify(self, event: Event) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from conftest import Assay
 from servers.loopback import LoopbackServer
 
-Change = Callable[[Path], None]
+Change = Callable[[Path], object]
 MODEL = ("--model", "python/model.py:answer", "--output-path", "out")
 
 
@@ -29,39 +30,68 @@ def replaced(old: str, new: str) -> Change:
 
 def data(content: bytes) -> Change:
     """Another data file."""
-    return lambda folder: (folder / "sums.jsonl").write_bytes(content) and None
+    return lambda folder: (folder / "sums.jsonl").write_bytes(content)
 
 
 BAD: dict[str, tuple[Change, list[str]]] = {
     "a missing data file": (replaced("sums.jsonl", "gone.jsonl"), ["sums.yaml:3", "gone.jsonl"]),
     "a tab": (replaced("task: sums", "task: sums\nmetadata2:\n\tx: 1"), ["sums.yaml:3", "tab"]),
-    "a duplicate key": (replaced("test_split: test", "test_split: test\ntest_split: x"), ["sums.yaml:5", "twice"]),
+    "a duplicate key": (
+        replaced("test_split: test", "test_split: test\ntest_split: x"),
+        ["sums.yaml:5", "twice"],
+    ),
     "an unknown key": (replaced("test_split:", "tset_split:"), ["sums.yaml:4", "did you mean 'test_split'"]),
     "an unknown filter": (
         replaced("metadata:", "filter_list:\n  - name: x\n    filter: [{function: regexp}]\nmetadata:"),
         ["filter_list.0.filter.0", "no filter named 'regexp'", "'regex'"],
     ),
     "an unknown filter option": (
-        replaced("metadata:", "filter_list:\n  - name: x\n    filter: [{function: regex, patern: a}]\nmetadata:"),
+        replaced(
+            "metadata:", "filter_list:\n  - name: x\n    filter: [{function: regex, patern: a}]\nmetadata:"
+        ),
         ["no option named 'patern'"],
     ),
     "a regex that does not compile": (
-        replaced("metadata:", "filter_list:\n  - name: x\n    filter: [{function: regex, regex_pattern: '('}]\nmetadata:"),
+        replaced(
+            "metadata:",
+            "filter_list:\n  - name: x\n    filter: [{function: regex, regex_pattern: '('}]\nmetadata:",
+        ),
         ["filter_list.0.filter.0", "unterminated"],
     ),
-    "an unknown metric": (replaced("metric: exact_match", "metric: exact_mach"), ["metric_list.0", "'exact_match'"]),
-    "an unknown aggregation": (replaced("aggregation: mean", "aggregation: maen"), ["metric_list.0", "'mean'"]),
-    "an undefined name in the first doc": (replaced("{{question}}", "{{qestion}}"), ["sums.yaml:5 doc_to_text", "qestion"]),
-    "an unsafe template": (replaced("{{question}}", "{{ ''.__class__ }}"), ["sums.yaml:5 doc_to_text", "__class__"]),
-    "a template without bound": (replaced("{{question}}", "{{ 'a'*10**10 }}"), ["sums.yaml:5 doc_to_text", "larger"]),
+    "an unknown metric": (
+        replaced("metric: exact_match", "metric: exact_mach"),
+        ["metric_list.0", "'exact_match'"],
+    ),
+    "an unknown aggregation": (
+        replaced("aggregation: mean", "aggregation: maen"),
+        ["metric_list.0", "'mean'"],
+    ),
+    "an undefined name in the first doc": (
+        replaced("{{question}}", "{{qestion}}"),
+        ["sums.yaml:5 doc_to_text", "qestion"],
+    ),
+    "an unsafe template": (
+        replaced("{{question}}", "{{ ''.__class__ }}"),
+        ["sums.yaml:5 doc_to_text", "__class__"],
+    ),
+    "a template without bound": (
+        replaced("{{question}}", "{{ 'a'*10**10 }}"),
+        ["sums.yaml:5 doc_to_text", "larger"],
+    ),
     "an empty data set": (data(b""), ["sums.jsonl", "empty"]),
     "bad rows": (data(b'{"question": 1}\n[]\n{"x": NaN}\n'), ["sums.jsonl:2", "sums.jsonl:3"]),
     "a missing split": (replaced("test_split: test", "test_split: dev"), ["no split 'dev'", "test"]),
     "a wrong type": (replaced("num_fewshot: 0", "num_fewshot: many"), ["sums.yaml:12", "whole number"]),
-    "too few examples": (replaced("num_fewshot: 0", "num_fewshot: 9"), ["9 examples are needed, there are 2"]),
+    "too few examples": (
+        replaced("num_fewshot: 0", "num_fewshot: 9"),
+        ["9 examples are needed, there are 2"],
+    ),
     "an include that is not there": (replaced("task: sums", "include: no.yaml\ntask: sums"), ["no.yaml"]),
-    "a file that includes itself": (replaced("task: sums", "include: sums.yaml\ntask: sums"), ["includes itself"]),
-    "an output path that is a file": (lambda folder: (folder / "out").write_text("") and None, ["is a file"]),
+    "a file that includes itself": (
+        replaced("task: sums", "include: sums.yaml\ntask: sums"),
+        ["includes itself"],
+    ),
+    "an output path that is a file": (lambda folder: (folder / "out").write_text(""), ["is a file"]),
 }
 
 
@@ -88,14 +118,28 @@ WRONG_USE = {
     "a task that is not there": (("task", "gone.yaml", *MODEL), "no task file 'gone.yaml'"),
     "an unknown task name": (("task", "sum", "--include-path", ".", *MODEL), "did you mean 'sums'"),
     "two tasks of one name": (("task", "sums.yaml,sums.yaml", *MODEL), "two tasks are named 'sums'"),
-    "a key on the command line": (("task", "sums.yaml", *MODEL, "--model-args", "api_key=abc"), "environment"),
+    "a key on the command line": (
+        ("task", "sums.yaml", *MODEL, "--model-args", "api_key=abc"),
+        "environment",
+    ),
     "neither key nor endpoint": (("task", "sums.yaml", "--model", "openai/x"), "OPENAI_API_KEY"),
     "concurrency 0": (("task", "sums.yaml", *MODEL, "--concurrency", "0"), "concurrency"),
     "a model that cannot chat": (
-        ("task", "sums.yaml", "--model", "openai-completions/x", "--base-url", "http://127.0.0.1:9", "--apply-chat-template"),
+        (
+            "task",
+            "sums.yaml",
+            "--model",
+            "openai-completions/x",
+            "--base-url",
+            "http://127.0.0.1:9",
+            "--apply-chat-template",
+        ),
         "cannot do chat",
     ),
-    "an unknown config key": (("task", "sums.yaml", *MODEL, "--config", "bad.yaml"), "bad.yaml: there is no option named 'modle'"),
+    "an unknown config key": (
+        ("task", "sums.yaml", *MODEL, "--config", "bad.yaml"),
+        "bad.yaml: there is no option named 'modle'",
+    ),
     "an unknown run": (("show", "nothing"), "there is no run 'nothing'"),
     "reuse of no run": (("task", "sums.yaml", *MODEL, "--reuse", "nothing"), "there is no run 'nothing'"),
 }
@@ -120,7 +164,9 @@ def test_wrong_use_says_what_to_do(
 def test_a_refusal_on_the_first_reply_leaves_nothing(status: int, sums: Path, assay_in: Assay) -> None:
     """A wrong key or model is no run: exit code 2, and no folder."""
     with LoopbackServer(lambda body: (status, {"error": {"message": "no, not you"}})) as server:
-        done = assay_in("task", "sums.yaml", "--model", "openai/x", "--base-url", server.url, "--output-path", "out")
+        done = assay_in(
+            "task", "sums.yaml", "--model", "openai/x", "--base-url", server.url, "--output-path", "out"
+        )
     assert done.returncode == 2
     assert "no, not you" in done.stderr
     assert not (sums / "out").exists()
@@ -144,7 +190,16 @@ def test_an_unreachable_endpoint_can_be_continued(sums: Path, assay_in: Assay) -
         port = closed.getsockname()[1]
     url = f"http://127.0.0.1:{port}/v1"
     done = assay_in(
-        "task", "sums.yaml", "--model", "openai/x", "--base-url", url, "--output-path", "out", "--max-retries", "1"
+        "task",
+        "sums.yaml",
+        "--model",
+        "openai/x",
+        "--base-url",
+        url,
+        "--output-path",
+        "out",
+        "--max-retries",
+        "1",
     )
     assert done.returncode == 3
     assert "cannot be reached" in done.stderr

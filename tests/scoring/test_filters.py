@@ -12,7 +12,7 @@ def apply(name: str, replies: list[Any], **options: Any) -> Any:
 
 
 def test_regex_picks_a_match_and_its_first_group_with_text() -> None:
-    """findall's matches are chosen by group_select; of a match's groups the first non-empty one, stripped."""
+    """All matches are found, one is chosen by group_select; of a match's groups the first non-empty one, stripped."""
     pattern = "(-?[$0-9.,]{2,})|(-?[0-9]+)"
     assert apply("regex", ["a 1 and 22 and 3"], regex_pattern=pattern, group_select=-1) == ["3"]
     assert apply("regex", ["a 1 and 22 and 3"], regex_pattern=pattern) == ["1"]

@@ -40,6 +40,5 @@ def pull(name: str) -> int:
     Example:
       assay models pull smollm2
     """
-    path = api.pull_model(name, lambda text: click.echo(text, err=True))
-    click.echo(f"{name} is at {path}")
+    api.pull_model(name, click.echo)
     return 0

@@ -94,10 +94,7 @@ def show_case(cases: RunCases, view: CaseView) -> None:
     _show_scores(view)
 
 
-def _show_request(request: Any) -> None:
-    if not isinstance(request, Request):
-        block(str(request))
-        return
+def _show_request(request: Request) -> None:
     for message in request.messages or []:
         heading(f"  [{message.get('role')}]")
         block(str(message.get("content")), indent="    ", most=_MOST_CHARACTERS)

@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from assay.core.errors import UsageError
 
 CHAT, TEXT = "chat", "text"
+FORWARD = "forward"
+"""It has an endpoint that answers the requests of foreign SDKs as they are."""
 
 
 class Connection(Struct, frozen=True, kw_only=True):
@@ -38,6 +40,8 @@ OPENAI = "https://api.openai.com/v1"
 def openai_base_url(connection: Connection) -> str:
     """The flag, else the environment, else OpenAI itself, which needs a key."""
     url = connection.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+    if "@" in url.partition("//")[2].partition("/")[0]:
+        raise UsageError("an endpoint with a password in it would be written down; use OPENAI_API_KEY")
     for tail in ("/chat/completions", "/completions"):
         url = url.rstrip("/").removesuffix(tail)
     if url == OPENAI and not os.environ.get("OPENAI_API_KEY"):

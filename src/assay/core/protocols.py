@@ -45,6 +45,10 @@ class Context(Protocol):
         """The model that plays this role."""
         ...
 
+    async def base_url(self, role: str = "main") -> str:
+        """Where a foreign SDK reaches that model while this try is open; the same log, permits and budget."""
+        ...
+
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""
         ...

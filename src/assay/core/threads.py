@@ -6,6 +6,7 @@ import asyncio
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 R = TypeVar("R")
@@ -39,10 +40,8 @@ class DaemonPool:
                 result, error = function(), None
             except BaseException as raised:  # noqa: BLE001 - whatever user code raises belongs to the one who waits
                 result, error = None, raised
-            try:
+            with suppress(RuntimeError):  # the loop is gone: nobody waits any more
                 loop.call_soon_threadsafe(_settle, future, result, error)
-            except RuntimeError:  # the loop is gone: nobody waits any more
-                return
             self._idle.release()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 Status = Literal["ok", "subject_error", "infra_error"]
 ScoreStatus = Literal["scored", "not_applicable", "invalid"]
@@ -28,11 +28,12 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Why something has no result. `kind` is one word a program can branch on."""
+    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status."""
 
     kind: str
     message: str
     where: str = ""
+    http: int = 0
 
     @property
     def status(self) -> Status:
@@ -83,7 +84,7 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"
     try_: int = field(name="try")
     hash: str
     n: int
-    request: Request | Raw | None = None
+    request: Request | None = None
     response: Response | None = None
     failure: Failure | None = None
     attempts: int = 1

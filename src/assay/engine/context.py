@@ -7,9 +7,11 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
-from assay.core.errors import UsageError
+from msgspec.structs import replace
+
+from assay.core.errors import AssayError, UsageError
 from assay.core.protocols import Asker
-from assay.core.types import Call, Case, Record, Usage
+from assay.core.types import Call, Case, Failure, Record, Usage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,6 +35,30 @@ class Binder(Protocol):
         ...
 
 
+class Door(Protocol):
+    """The address of one try for foreign SDKs, and what was told there that foreign code may hide."""
+
+    url: str
+    failure: Failure | None
+    stopped: AssayError | None
+
+    def close(self) -> None:
+        """Answer nothing any more, and cancel what is running."""
+        ...
+
+
+class Gateway(Protocol):
+    """Makes addresses for tries. It listens only after the first `start`."""
+
+    async def start(self) -> None:
+        """Listen; once is enough."""
+        ...
+
+    def open(self, role: str, asker: Asker) -> Door:
+        """An address at which this asker answers."""
+        ...
+
+
 class RecordLog(Protocol):
     """Where records go."""
 
@@ -50,6 +76,7 @@ class TryContext:
         self.try_ = try_
         self._run = run
         self._askers: dict[str, Metered] = {}
+        self._doors: dict[str, Door] = {}
         self.written: list[int] = []
         self.pending: Record | None = None
         self.records: list[Record] = []
@@ -64,6 +91,30 @@ class TryContext:
             self._askers[role] = binder.bind(self.case, self.stage, self.try_, replies)
         return self._askers[role]
 
+    async def base_url(self, role: str = "main") -> str:
+        """Where a foreign SDK reaches that model until this try ends."""
+        asker, gateway = self.model(role), self._run.gateway
+        if gateway is None:
+            raise UsageError("this run has no gateway for foreign SDKs")
+        await gateway.start()
+        if role not in self._doors:
+            self._doors[role] = gateway.open(role, asker)
+        return self._doors[role].url
+
+    def blamed(self, error: Exception) -> Failure:
+        """What the solver's exception means: an SDK turns a failed call into an error of its own."""
+        said = f"{type(error).__name__}: {error}"
+        told = next((door.failure for door in self._doors.values() if door.failure), None)
+        return replace(told, where=said) if told else Failure("user_code", said)
+
+    def close(self) -> None:
+        """Shut this try's addresses. Raises what stopped the run there, however foreign code took it."""
+        for door in self._doors.values():
+            door.close()
+        for door in self._doors.values():
+            if door.stopped:
+                raise door.stopped
+
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""
         case = self.case
@@ -74,7 +125,7 @@ class TryContext:
         self.records.append(record)
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """`function` of all items side by side, results in order. An error waits for the others: they are paid."""
+        """`function` of all items side by side, in order. An error waits for the others: they are paid."""
         calls = [function(item) for item in items]
         if len(calls) == 1:
             return [await calls[0]]
@@ -118,9 +169,11 @@ class RunContext:
         *,
         seed: int,
         started: float,
+        gateway: Gateway | None = None,
     ) -> None:
         self.models = models
         self.log = log
         self.replies = replies
         self.seed = seed
         self.started = started
+        self.gateway = gateway

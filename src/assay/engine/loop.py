@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from msgspec import Struct
 
-from assay.core.errors import ModelError, ModelRefused, StopRun, UsageError
+from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.context import Binder, RunContext, TryContext
+from assay.engine.context import Binder, Gateway, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
 
 GRACE_SECONDS = 5.0
@@ -40,11 +40,13 @@ class Setup(Struct, frozen=True):
     journal: Journal
     models: Mapping[str, Binder]
     gate: Gate
+    halt: Callable[[AssayError], object]
     notify: Notify
     open_cases: int
     retry_failed: bool
     seed: int
     started: float
+    gateway: Gateway | None = None
 
 
 class Loop:
@@ -55,7 +57,12 @@ class Loop:
         self._journal = setup.journal
         self._scorers = setup.plan.scorers
         self._run = RunContext(
-            setup.models, setup.journal, self._replies, seed=setup.seed, started=setup.started
+            setup.models,
+            setup.journal,
+            self._replies,
+            seed=setup.seed,
+            started=setup.started,
+            gateway=setup.gateway,
         )
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
@@ -68,7 +75,9 @@ class Loop:
         setup.notify(Started(setup.plan.total, done.count(1)))
         self._name_damage()
         self._cases = setup.plan.load(lambda index: done[index] == 1)
-        self._workers = [asyncio.create_task(self._worker(turn)) for turn in range(setup.open_cases)]
+        for _ in range(setup.open_cases):
+            self._workers.append(asyncio.create_task(self._worker()))
+            await asyncio.sleep(0)  # one after the other: a case with many calls shows before the next opens
         await asyncio.wait(self._workers)
         setup.notify(Finished())
         if self.stopped is not None:
@@ -82,9 +91,10 @@ class Loop:
             self._setup.notify(Noted(f"{more:,} more lines of the journal are damaged"))
 
     def stop(self, reason: BaseException) -> None:
-        """Take no further case; let running calls finish for a few seconds, then cancel them."""
+        """Take no further case, make no further call; let running ones finish for a few seconds."""
         if self.stopped is None:
             self.stopped = reason
+            self._setup.halt(StopRun(str(reason)))
             self._setup.notify(Stopping(str(reason)))
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self.cancel)
 
@@ -96,12 +106,8 @@ class Loop:
     def _replies(self, index: int, stage: str) -> Replies:
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
-    async def _worker(self, turn: int) -> None:
+    async def _worker(self) -> None:
         gate = self._setup.gate
-        for _ in range(
-            turn
-        ):  # start one after the other, so that a wide case shows before the next is opened
-            await asyncio.sleep(0)
         try:
             while self.stopped is None:
                 if gate.crowded:
@@ -148,7 +154,9 @@ class Loop:
         except (StopRun, ModelRefused, UsageError):
             raise
         except Exception as error:  # noqa: BLE001 - one bad case never stops a run
-            return Failure("user_code", f"{type(error).__name__}: {error}")
+            return ctx.blamed(error)
+        finally:
+            ctx.close()
         return None
 
     async def _score(self, scorer: Scorer, view: View) -> None:
@@ -156,7 +164,10 @@ class Loop:
             return
         ctx = TryContext(view.case, scorer.id, view.end.try_, self._run)
         started = time.perf_counter()
-        scores = await scorer.score(view, ctx)
+        try:
+            scores = await scorer.score(view, ctx)
+        finally:
+            ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
         self._journal.scored(end, scores)
         self._setup.notify(Ended(view.case, end))

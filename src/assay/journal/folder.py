@@ -157,18 +157,15 @@ def choosing(home: Path) -> Iterator[None]:
 
 def find(home: Path, suite: str, ask: str) -> Path | None:
     """The newest run of this ask below an output folder."""
-    found = sorted(path for path in home.glob(f"*-{short(suite)}-{ask}*") if (path / "run.json").is_file())
+    found = sorted(path for path in home.glob(f"*-{short(suite)}-{ask}") if (path / "run.json").is_file())
     return found[-1] if found else None
 
 
 def create(home: Path, info: RunInfo) -> RunFolder:
-    """A new run folder with its `run.json` and empty journal."""
-    name = f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
-    path = home / name
-    count = 1
-    while path.exists():
-        count += 1
-        path = home / f"{name}-{count}"
+    """A new run folder with its `run.json`. No two runs share a second: files are named by it."""
+    while any(home.glob(f"{stamp(info.started)}-*")):
+        info.started += 1.0
+    path = home / f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
     path.mkdir()
     folder = RunFolder(path, created=True)
     for file in FILES:

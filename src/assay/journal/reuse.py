@@ -14,12 +14,16 @@ from assay.journal.reader import CallReader
 from assay.journal.scan import decoded
 
 
+class _Something(msgspec.Struct):
+    """Whether there is a response, without decoding it."""
+
+
 class _Line(msgspec.Struct, tag="call", tag_field="type"):
     case: str
     stage: str
     hash: str
     n: int
-    response: msgspec.Raw | None = None
+    response: _Something | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)

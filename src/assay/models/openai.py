@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
-from assay.core.connect import CHAT, About, Connection, openai_base_url
+from assay.core.connect import CHAT, FORWARD, About, Connection, openai_base_url
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
+from assay.models.calling.forward import forward
 from assay.models.calling.http import HttpEndpoint, bad_reply, parse
+from assay.models.calling.wire import is_foreign
 
 ABOUT = About(
     summary="chat models behind an OpenAI-compatible endpoint",
@@ -25,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 class OpenAIModel:
     """One endpoint's `/chat/completions`."""
 
-    can = ABOUT.can
+    can = ABOUT.can | {FORWARD}
 
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
@@ -35,6 +37,8 @@ class OpenAIModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """One attempt at one chat completion."""
+        if is_foreign(request):
+            return await forward(self._http, self._name, request, seed)
         messages = request.messages or [{"role": "user", "content": request.prompt}]
         body = {"model": self._name, "messages": messages, **wire_params(request.params), "seed": seed}
         reply = await self._http.post("/chat/completions", _encode(body))

@@ -6,9 +6,11 @@ import os
 
 import msgspec
 
-from assay.core.connect import TEXT, About, Connection, openai_base_url
+from assay.core.connect import FORWARD, TEXT, About, Connection, openai_base_url
 from assay.core.types import Request, Response
+from assay.models.calling.forward import forward
 from assay.models.calling.http import HttpEndpoint, parse
+from assay.models.calling.wire import is_foreign
 from assay.models.openai import first_choice, usage_of, wire_params
 
 ABOUT = About(
@@ -23,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 class CompletionsModel:
     """One endpoint's `/completions`."""
 
-    can = ABOUT.can
+    can = ABOUT.can | {FORWARD}
 
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
@@ -32,6 +34,8 @@ class CompletionsModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """One attempt at one completion."""
+        if is_foreign(request):
+            return await forward(self._http, self._name, request, seed)
         body = {"model": self._name, "prompt": request.prompt, **wire_params(request.params), "seed": seed}
         value = parse(await self._http.post("/completions", _encode(body)), self.endpoint)
         choice = first_choice(value, self.endpoint)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers.replay import ReplayServer
 
 import assay
+
+from servers.replay import ReplayServer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "lm_eval"
 # golden run, its tasks, replies of each prompt that other tasks of the stored run took first, --limit
@@ -71,7 +72,10 @@ def test_files_equal_the_stored_ones(
         (ours,) = (tmp_path / "org__Fake-1.0").glob(f"samples_{task}_2*.jsonl")
         assert ours.read_bytes() == stored(name, f"samples_{task}_2*.jsonl").read_bytes()
     (results,) = (tmp_path / "org__Fake-1.0").glob("results_*.json")
-    ours_value, theirs = json.loads(results.read_text()), json.loads(stored(name, "results_*.json").read_text())
+    ours_value, theirs = (
+        json.loads(results.read_text()),
+        json.loads(stored(name, "results_*.json").read_text()),
+    )
     assert list(ours_value) == list(theirs)
     compare(ours_value, theirs, tasks)
 
@@ -87,7 +91,9 @@ def compare(ours: dict[str, Any], theirs: dict[str, Any], tasks: list[str]) -> N
         else:
             assert ours[key] == theirs[key], key
     for task in tasks:
-        without_metadata = [{**config[task], "metadata": None} for config in (ours["configs"], theirs["configs"])]
+        without_metadata = [
+            {**config[task], "metadata": None} for config in (ours["configs"], theirs["configs"])
+        ]
         assert json.dumps(without_metadata[0]) == json.dumps(without_metadata[1])
 
 

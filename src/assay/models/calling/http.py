@@ -14,8 +14,12 @@ from yarl import URL
 from assay.core.errors import ModelError
 from assay.core.types import Failure
 
-_RETRIED = frozenset({408, 409, 429})
+_RETRIED = frozenset({408, 409})
 _OVERFLOW = ("context length", "context_length", "maximum context", "exceed_context_size", "too many tokens")
+_HINTS = {
+    "auth": ". Check the key in OPENAI_API_KEY",
+    "not_found": ". Check the model's name and the base URL",
+}
 
 
 class Reply(NamedTuple):
@@ -90,18 +94,24 @@ def bad_reply(where: str, why: str) -> ModelError:
 def status_error(reply: Reply, where: str) -> ModelError:
     """What an HTTP status means for a call: its kind, and whether asking again may help."""
     status, said = reply.status, _said(reply.body)
-    message = f"{where} answered {status}: {said}"
+    kind = _kind(status, said.lower())
+    failure = Failure(kind, f"{where} answered {status}: {said}{_HINTS.get(kind, '')}", http=status)
+    if kind in ("rate_limited", "server_error"):
+        return ModelError(failure, retry=True, wait=_retry_after(reply.headers))
+    return ModelError(failure)
+
+
+def _kind(status: int, said: str) -> str:
     if status == 429:
-        return ModelError(Failure("rate_limited", message), retry=True, wait=_retry_after(reply.headers))
+        return "rate_limited"
     if status in _RETRIED or status >= 500:
-        return ModelError(Failure("server_error", message), retry=True, wait=_retry_after(reply.headers))
+        return "server_error"
     if status in (401, 403):
-        return ModelError(Failure("auth", f"{message}. Check the key in OPENAI_API_KEY"))
+        return "auth"
     if status == 404:
-        return ModelError(Failure("not_found", f"{message}. Check the model's name and the base URL"))
-    if status in (400, 413, 422) and any(mark in said.lower() for mark in _OVERFLOW):
-        return ModelError(Failure("context_overflow", message))
-    return ModelError(Failure("rejected", message))
+        return "not_found"
+    overflow = status in (400, 413, 422) and any(mark in said for mark in _OVERFLOW)
+    return "context_overflow" if overflow else "rejected"
 
 
 def _said(body: bytes) -> str:

@@ -20,6 +20,6 @@ def plan(spec: RunSpec) -> TaskPlan:
 
 def check(path: Path) -> list[Problem]:
     """Every problem of a task file or a data file."""
-    from assay.suites.task.check import check_file
+    from assay.suites.task.checking import check_file
 
     return check_file(path)

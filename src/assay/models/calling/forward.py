@@ -1,0 +1,78 @@
+"""Sends what a foreign SDK asked to the run's own endpoint, with the run's key, and keeps the reply whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from assay.core.errors import ModelError
+from assay.core.types import Failure, Request, Response, Usage
+from assay.models.calling.http import HttpEndpoint, Reply, bad_reply, parse
+from assay.models.calling.wire import CHAT_PATH, EVENTS, TEXT_PATH, foreign_body, kept
+
+_DONE = "[DONE]"
+_encode = msgspec.json.Encoder().encode
+
+
+async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) -> Response:
+    """One attempt at the SDK's request. A stream is read to its end: a part of one is no reply."""
+    path = request.params["path"]
+    reply = await http.post(path, _encode(foreign_body(request, name, seed)))
+    if reply.status == 200 and reply.headers.get("Content-Type", "").startswith(EVENTS):
+        return _streamed(path, reply, http.base_url)
+    value = parse(reply, http.base_url)
+    if path not in (CHAT_PATH, TEXT_PATH):
+        return Response("", None, _usage(value), kept(path, value))
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list):
+        raise bad_reply(http.base_url, "it has no choices")
+    text, finish = _said(choices, "message")
+    return Response(text, finish, _usage(value), kept(path, value))
+
+
+def _streamed(path: str, reply: Reply, where: str) -> Response:
+    try:
+        events = reply.body.decode()
+        # Not splitlines: texts may hold separators that end no line of an event stream.
+        lines = [line.rstrip("\r") for line in events.split("\n")]
+        payloads = [line[5:].strip() for line in lines if line.startswith("data:")]
+        chunks = [msgspec.json.decode(payload) for payload in payloads if payload != _DONE]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_reply(where, f"an event of its stream is not JSON: {error}") from None
+    if path in (CHAT_PATH, TEXT_PATH) and _DONE not in payloads:
+        failure = Failure("connection", f"the stream from {where} was cut before its end")
+        raise ModelError(failure, retry=True)
+    return _joined([chunk for chunk in chunks if isinstance(chunk, dict)], events, where)
+
+
+def _joined(chunks: list[dict[str, Any]], events: str, where: str) -> Response:
+    """The stream as one reply. A server that fails in the middle may say so in an event and end properly."""
+    texts, finish, usage = [], None, None
+    for chunk in chunks:
+        if chunk.get("error"):
+            raise ModelError(
+                Failure("server_error", f"{where} broke its stream off: {chunk['error']}"), retry=True
+            )
+        text, ended = _said(chunk.get("choices"), "delta")
+        texts.append(text)
+        finish, usage = ended or finish, _usage(chunk) or usage
+    return Response("".join(texts), finish, usage, {"events": events})
+
+
+def _said(choices: Any, field: str) -> tuple[str, str | None]:
+    """Text and finish reason of the first choice, chat or text; foreign code may ask for stranger replies."""
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, dict) and choice.get("index", 0) == 0:
+            message = choice.get(field)
+            text = message.get("content") if isinstance(message, dict) else choice.get("text")
+            return text if isinstance(text, str) else "", choice.get("finish_reason")
+    return "", None
+
+
+def _usage(value: Any) -> Usage | None:
+    usage = value.get("usage") if isinstance(value, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    asked = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
+    return Usage(asked, usage.get("completion_tokens") or usage.get("output_tokens") or 0)

@@ -1,0 +1,63 @@
+"""What holds for every plugin of a kind, whoever wrote it."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from assay.core import registry
+from assay.core.connect import CHAT, TEXT, About
+from assay.core.spec import Options, fields
+from assay.scoring.statistics import AGGREGATIONS
+
+# Options without which a filter cannot be built.
+NEEDED = {"take_first_k": {"k": 2}}
+
+
+@pytest.mark.parametrize("name", registry.names("model"))
+def test_a_provider_says_what_it_is_before_it_is_connected(name: str) -> None:
+    """`assay models` needs no key, no endpoint and no file."""
+    about = registry.find("model", name).ABOUT
+    assert isinstance(about, About)
+    assert about.can <= {CHAT, TEXT, "loglikelihood", "embed", "json_schema"}
+    assert about.example.startswith(f"{name}/")
+    assert about.summary
+    assert about.needs
+
+
+@pytest.mark.parametrize("name", registry.names("metric"))
+def test_a_metric_agrees_with_itself(name: str) -> None:
+    """A metric names its aggregation, and an answer equal to its target is never worse than another."""
+    module = registry.find("metric", name)
+    assert module.AGGREGATION in AGGREGATIONS
+    measure = module.build()
+    if module.RIGHT_WRONG:
+        assert (measure("a b", "a b"), measure("a b", "c")) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("name", registry.names("filter"))
+def test_a_filter_takes_the_list_of_replies(name: str) -> None:
+    """A filter gives a list, or one value where it selects, and leaves the replies it got alone."""
+    replies = ["a", "b", "a"]
+    filtered = registry.find("filter", name).build(**NEEDED.get(name, {}))(replies)
+    assert replies == ["a", "b", "a"]
+    assert filtered == "a" or (isinstance(filtered, list) and 1 <= len(filtered) <= 3)
+
+
+@pytest.mark.parametrize("kind", ["metric", "filter"])
+def test_options_are_keywords(kind: str) -> None:
+    """Options of a plugin are keyword parameters, so that a wrong one in a file is known by name."""
+    for name in registry.names(kind):
+        for parameter in inspect.signature(registry.find(kind, name).build).parameters.values():
+            assert parameter.kind is parameter.KEYWORD_ONLY, f"{kind} {name} {parameter.name}"
+
+
+@pytest.mark.parametrize("name", registry.names("suite"))
+def test_a_suite_marks_its_options(name: str) -> None:
+    """Every option of every suite is marked and explained."""
+    suite = registry.find("suite", name)
+    assert issubclass(suite.Options, Options)
+    assert all(field.help for field in fields(suite.Options))
+    assert callable(suite.plan)
+    assert callable(suite.check)

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import InputError, RunBusy
+from assay.core.types import ASK, Call, End, Record, Request, Response, Score
+from assay.journal.folder import lock_folder
+from assay.journal.journal import Journal
+
+SCORER = "s@1"
+
+
+def open_journal(folder: Path, secrets: list[str] | None = None) -> Journal:
+    return Journal(folder, [SCORER], secrets or [])
+
+
+def end(index: int, stage: str = ASK, try_: int = 1, status: str = "ok") -> End:
+    return End(index, f"k{index}", "set", "m", stage, try_, status, [])  # type: ignore[arg-type]
+
+
+def record(index: int, text: str = "x", try_: int = 1) -> Record:
+    return Record(index, f"k{index}", "set", "m", try_, "answer", data=text)
+
+
+def call(index: int, n: int = 0, try_: int = 1, text: str = "reply") -> Call:
+    request = Request(model="m", prompt="p")
+    return Call(index, f"k{index}", "set", "m", ASK, try_, "h", n, request, Response(text))
+
+
+def test_reading_is_in_data_order_whatever_the_order_of_writing(tmp_path: Path) -> None:
+    """The journal grows in order of completion; cases are read by their place in the data."""
+    journal = open_journal(tmp_path)
+    for index in (2, 0, 1):
+        journal.end(end(index), [record(index, f"answer {index}")])
+    journal.close()
+    again = open_journal(tmp_path)
+    assert [again.reader.records(index)[0].data for index in range(3)] == ["answer 0", "answer 1", "answer 2"]
+    assert again.done_map(4, retry_failed=False) == b"\0\0\0\0", "nothing is scored yet"
+    again.close()
+
+
+def test_records_of_a_try_that_did_not_end_do_not_count(tmp_path: Path) -> None:
+    """Only an end commits; its lines are those of its own try."""
+    journal = open_journal(tmp_path)
+    journal.record(record(0, "lost"))
+    kept = end(0, try_=1)
+    kept.lines.append(journal.record(record(0, "first")))
+    journal.end(kept, [record(0, "last")])
+    assert [line.data for line in journal.reader.records(0)] == ["first", "last"]
+    journal.close()
+
+
+def test_a_score_counts_for_the_try_it_judged(tmp_path: Path) -> None:
+    """A case that is asked again loses the score of its earlier try, also after a restart."""
+    journal = open_journal(tmp_path)
+    journal.end(end(0, status="subject_error"), [])
+    journal.scored(end(0, SCORER), [Score(0, "k0", "set", "m", SCORER, "em", value=0.0)])
+    assert journal.done_map(1, retry_failed=False) == b"\1"
+    journal.end(end(0, try_=2), [record(0, try_=2)])
+    assert journal.done_map(1, retry_failed=False) == b"\0"
+    journal.close()
+    again = open_journal(tmp_path)
+    assert again.done_map(1, retry_failed=False) == b"\0"
+    again.close()
+
+
+def test_replies_of_an_open_try_are_history_and_failures_of_ended_ones_are_not(tmp_path: Path) -> None:
+    """An unfinished try is told everything again; a case asked anew only what was good."""
+    from assay.core.types import Failure
+
+    failed = Call(0, "k0", "set", "m", ASK, 1, "h", 1, None, None, Failure("timeout", "slow"))
+    journal = open_journal(tmp_path)
+    journal.call(call(0))
+    journal.call(failed)
+    journal.close()
+    unfinished = open_journal(tmp_path)
+    assert set(unfinished.replies(0, ASK, 0)) == {(ASK, "h", 0), (ASK, "h", 1)}
+    unfinished.end(end(0, status="infra_error"), [])
+    unfinished.close()
+    ended = open_journal(tmp_path)
+    assert set(ended.replies(0, ASK, ended.last_try(0))) == {(ASK, "h", 0)}
+    ended.close()
+
+
+def test_secrets_are_replaced_wherever_they_stand(tmp_path: Path) -> None:
+    """A secret of eight characters or more is not written, escaped or not; offsets stay right."""
+    secret, odd = "sk-1234567890", 'p"ss\\wörd-long'
+    journal = open_journal(tmp_path, [secret, odd, "short"])
+    journal.call(call(0, text=f"my key is {secret}, short, {odd}"))
+    journal.end(end(0), [record(0, f"{secret}{odd}"), record(0, "after")])
+    assert journal.reader.records(0)[1].data == "after"
+    journal.close()
+    for path in tmp_path.glob("*.jsonl"):
+        text = path.read_text()
+        assert secret not in text
+        assert odd not in text
+        assert json.dumps(odd)[1:-1] not in text
+    assert "[redacted], short, [redacted]" in (tmp_path / "calls.jsonl").read_text()
+
+
+def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
+    """The second who wants to write is told so."""
+    lock_folder(tmp_path)
+    with pytest.raises(RunBusy, match="another process"):
+        lock_folder(tmp_path)
+
+
+def test_a_journal_of_another_version_is_not_touched(tmp_path: Path) -> None:
+    """The first line says which schema the file has."""
+    (tmp_path / "calls.jsonl").write_text('{"type":"assay","file":"calls","schema":99}\n')
+    with pytest.raises(InputError, match="schema 99"):
+        open_journal(tmp_path)

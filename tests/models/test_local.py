@@ -1,0 +1,259 @@
+"""The embedded model answers, repeats itself, fails in words and leaves quietly. It is the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import assay
+from assay.core import registry
+from assay.core.connect import Connection
+from assay.core.errors import MissingExtra, ModelError, UsageError
+from assay.core.types import Request, Response
+from assay.models import local
+from assay.models.weights.pull import pull
+
+pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
+SOURCE = str(Path(assay.__file__).parents[1])
+FRANCE = "The capital of France is"
+
+
+@pytest.fixture(scope="session")
+def weights() -> Path:
+    """SmolLM2, fetched once into the user's own cache."""
+    try:
+        return pull("smollm2", lambda _: None)
+    except UsageError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"the weights cannot be had here: {error}")
+
+
+def text(prompt: str, **params: Any) -> Request:
+    return Request(model="local", prompt=prompt, params={"max_tokens": 12, "temperature": 0.0, **params})
+
+
+def chat(content: str, **params: Any) -> Request:
+    messages = [{"role": "user", "content": content}]
+    return Request(model="local", messages=messages, params={"max_tokens": 12, "temperature": 0.0, **params})
+
+
+def ask(*requests: Request, seeds: list[int] | None = None, timeout: float = 60.0, **args: Any) -> list[Any]:
+    """Responses, or the failures, of requests sent side by side to one model."""
+
+    async def send() -> list[Any]:
+        model = local.connect(Connection(name="smollm2", timeout=timeout, concurrency=4, args=args))
+        pairs = zip(requests, seeds or [1] * len(requests), strict=True)
+        try:
+            return await asyncio.gather(*[model.send(*pair) for pair in pairs], return_exceptions=True)
+        finally:
+            await model.close()
+
+    return asyncio.run(send())
+
+
+def test_text_goes_out_as_it_is_and_messages_in_the_template(weights: Path) -> None:
+    """A prompt is continued as it stands; messages are put into the chat template, which adds tokens."""
+    plain, turned = ask(text(FRANCE), chat(FRANCE))
+    assert isinstance(plain, Response)
+    assert plain.text.startswith(" Paris")
+    assert plain.usage is not None
+    assert plain.usage.input == 5
+    assert turned.usage.input > plain.usage.input
+
+
+def test_a_reply_says_why_it_ended(weights: Path) -> None:
+    """`finish` is "length" at the limit of tokens and "stop" at a stop text, which is left out."""
+    cut, stopped = ask(text(FRANCE, max_tokens=3), text(FRANCE, max_tokens=30, stop=["\n", "never"]))
+    assert (cut.finish, cut.usage.output) == ("length", 3)
+    assert (stopped.finish, "\n" in stopped.text) == ("stop", False)
+
+
+def test_greedy_replies_repeat(weights: Path) -> None:
+    """At temperature 0 and four requests at a time, replies depend on neither order nor company."""
+    things = ("boats", "apples", "letters", "lamps", "chairs", "tickets", "stones", "maps")
+    requests = [text(f"Tom has {n} {thing}.", max_tokens=8) for n, thing in enumerate(things, start=3)]
+    first = [reply.text for reply in ask(*requests)]
+    again = [reply.text for reply in ask(*reversed(requests))]
+    assert first == again[::-1]
+
+
+def test_the_seed_decides_at_a_higher_temperature(weights: Path) -> None:
+    """Equal seeds give equal replies and other seeds other ones, when sampling."""
+    story = text("Once upon a time", temperature=0.8)
+    one, two, one_again = ask(story, story, story, seeds=[1, 2, 1])
+    assert one.text == one_again.text
+    assert one.text != two.text
+
+
+def test_too_long_a_prompt_is_a_context_overflow(weights: Path) -> None:
+    """A prompt beyond the slot's context counts against the model and is not tried again."""
+    (error,) = ask(text("word " * 400), n_ctx=256)
+    assert isinstance(error, ModelError)
+    assert (error.failure.kind, error.failure.status, error.retry) == (
+        "context_overflow",
+        "subject_error",
+        False,
+    )
+
+
+def test_the_context_is_per_slot(weights: Path) -> None:
+    """`n_ctx` holds for each of two slots, though llama.cpp itself divides one number among them."""
+    (reply,) = ask(text("word " * 300, max_tokens=2), n_ctx=512, n_parallel=2)
+    assert reply.usage.input > 290
+
+
+def test_a_timeout_frees_the_slot(weights: Path) -> None:
+    """A generation that takes too long fails by itself; it is ended, and the next one gets its slot."""
+    slow, quick = text("Once upon a time", max_tokens=4000), text(FRANCE, max_tokens=2)
+    started = time.monotonic()
+    late, answer = ask(slow, quick, timeout=2.0)
+    assert isinstance(late, ModelError)
+    assert late.failure.kind == "timeout"
+    assert answer.text.startswith(" Paris")
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        text(FRANCE, temperature="warm"),
+        Request(model="local", messages=[{"content": "nobody says this"}]),
+        text("half a pair: \ud800"),
+    ],
+)
+def test_a_bad_request_is_rejected(weights: Path, request_: Request) -> None:
+    """What llama.cpp cannot read, whether it answers or raises, is a failure that is not tried again."""
+    (error,) = ask(request_)
+    assert isinstance(error, ModelError)
+    assert (error.failure.kind, error.retry) == ("rejected", False)
+
+
+def test_a_path_works_like_a_name(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The endpoint is the weights' hash: the same for the name, the path and the relative path."""
+    monkeypatch.chdir(weights.parent)
+    names = ("smollm2", str(weights), weights.name)
+    endpoints = {local.connect(Connection(name=name)).endpoint for name in names}
+    assert endpoints == {"local:b179c9523d0e6a0f"}
+
+
+def test_missing_weights_name_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is fetched at run time; the message has the command that fetches."""
+    monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
+    with pytest.raises(UsageError, match="run: assay models pull smollm2"):
+        local.connect(Connection(name="smollm2"))
+
+
+def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
+    """A missing file and one of another kind are refused before anything is asked."""
+    (tmp_path / "notes.gguf").write_text("hello")
+    with pytest.raises(UsageError, match="is not a GGUF file"):
+        local.connect(Connection(name=str(tmp_path / "notes.gguf")))
+    with pytest.raises(UsageError, match=r"there is no file 'nowhere\.gguf'"):
+        local.connect(Connection(name="nowhere.gguf"))
+
+
+def test_a_damaged_model_is_refused_by_the_first_request(tmp_path: Path, weights: Path) -> None:
+    """Weights that llama.cpp cannot load fail the call with a kind that stops the run, not the process."""
+    with weights.open("rb") as whole:
+        (tmp_path / "half.gguf").write_bytes(whole.read(5_000_000))
+    model = local.connect(Connection(name=str(tmp_path / "half.gguf")))
+    with pytest.raises(ModelError, match="cannot load") as caught:
+        asyncio.run(model.send(text(FRANCE), 1))
+    assert caught.value.failure.kind == "not_found"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ({"n_thread": 2}, "n_parallel, n_ctx, n_threads; not n_thread"),
+        ({"n_ctx": "many"}, "whole number above 0"),
+    ],
+)
+def test_arguments_are_checked(weights: Path, args: dict[str, Any], message: str) -> None:
+    """A mistyped argument is refused, never ignored."""
+    with pytest.raises(UsageError, match=message):
+        local.connect(Connection(name="smollm2", args=args))
+
+
+def test_arguments_may_be_text(weights: Path) -> None:
+    """Numbers may come as text from a command line, beside the options every provider has."""
+    (reply,) = ask(text(FRANCE, max_tokens=2), n_threads="1", num_concurrent=4)
+    assert reply.text.startswith(" Paris")
+
+
+def test_nobody_else_can_use_the_server(weights: Path) -> None:
+    """llama.cpp opens a port on loopback; without the key, which nobody knows, it answers 401."""
+    model = local.connect(Connection(name="smollm2"))
+    asyncio.run(model.send(text(FRANCE, max_tokens=1), 1))
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(f"{model._server.listening_address}/v1/models", timeout=10)
+    with caught.value as error:
+        assert error.code == 401
+
+
+def python(code: str, *options: str, path: str = SOURCE) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, *options, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
+
+
+SCRIPT = """
+import asyncio
+from assay.core.connect import Connection
+from assay.core.errors import ModelError
+from assay.core.types import Request
+from assay.models import local
+
+async def main():
+    model = local.connect(Connection(name="smollm2", timeout={timeout}))
+    try:
+        await model.send(Request(model="local", prompt={prompt!r}, params={{"max_tokens": {tokens}}}), 1)
+    except ModelError:
+        pass
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("timeout", "prompt", "tokens"),
+    [(60, FRANCE, 4), (1, "Once upon a time", 4000), (1, "word " * 6000, 4)],
+    ids=["after a reply", "in a reply", "in a long prompt"],
+)
+def test_the_process_is_quiet_and_ends(weights: Path, timeout: float, prompt: str, tokens: int) -> None:
+    """Nothing is printed, and the process ends by itself with 0, even in the middle of a computation."""
+    started = time.monotonic()
+    done = python(SCRIPT.format(timeout=timeout, prompt=prompt, tokens=tokens))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert time.monotonic() - started < 30
+
+
+def test_a_missing_extra_is_named(tmp_path: Path) -> None:
+    """In an environment without xllamacpp the message is the command that installs it."""
+    assert msgspec.__file__ is not None
+    (tmp_path / "msgspec").symlink_to(Path(msgspec.__file__).parent)
+    code = (
+        "from assay.core.connect import Connection; from assay.core.errors import MissingExtra\n"
+        "from assay.models import local\n"
+        "try: local.connect(Connection(name='smollm2'))\n"
+        "except MissingExtra as error: print(error)"
+    )
+    done = python(code, "-S", path=f"{SOURCE}{os.pathsep}{tmp_path}")
+    assert done.stdout.strip() == str(MissingExtra("the provider 'local'", "local")), done.stderr
+
+
+def test_the_provider_is_found_and_the_weights_are_none() -> None:
+    """The file name makes the provider; the folder of weights is not taken for one."""
+    assert "local" in registry.names("model")
+    assert "weights" not in registry.names("model")

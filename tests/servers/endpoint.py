@@ -1,0 +1,99 @@
+"""An OpenAI-compatible endpoint on loopback that can fail, cut its streams and keep callers waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from aiohttp import web
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
+VECTOR = [0.10000000149011612, -0.25, 1.0, 3.4028234663852886e38]
+
+
+class Asked(NamedTuple):
+    """One request as it arrived."""
+
+    path: str
+    authorization: str
+    body: dict[str, Any]
+
+
+class Endpoint:
+    """Every reply carries its number, so no two are alike. `faults` are the statuses given first."""
+
+    def __init__(self, faults: list[int] | None = None, cuts: int = 0) -> None:
+        self.asked: list[Asked] = []
+        self.faults = faults or []
+        self.cuts = cuts
+        self.open = asyncio.Event()
+        self.open.set()
+        self.busy = asyncio.Event()
+        self.url = ""
+        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        self.asked.append(Asked(request.path, request.headers.get("Authorization", ""), body))
+        self.busy.set()
+        await self.open.wait()
+        if self.faults:
+            return _fault(request, self.faults.pop(0))
+        if body.get("stream"):
+            return await self._stream(request, f"réply {len(self.asked)}\u2028")
+        return web.Response(body=_reply(request.path, len(self.asked)), content_type="application/json")
+
+    async def _stream(self, request: web.BaseRequest, text: str) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+        await answer.prepare(request)
+        for letter in text:
+            await answer.write(_event({"choices": [{"index": 0, "delta": {"content": letter}}]}))
+        if self.cuts:
+            self.cuts -= 1
+            assert request.transport
+            request.transport.abort()
+            return answer
+        await answer.write(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
+        await answer.write(_event({"choices": [], "usage": USAGE}) + b"data: [DONE]\n\n")
+        return answer
+
+
+def _event(chunk: dict[str, Any]) -> bytes:
+    return b"data: " + json.dumps(chunk, ensure_ascii=False).encode() + b"\n\n"
+
+
+def _fault(request: web.BaseRequest, status: int) -> web.Response:
+    """Status 0 breaks the connection without an answer."""
+    if status == 0:
+        assert request.transport
+        request.transport.abort()
+    text = json.dumps({"error": {"message": f"fault {status}", "type": "x", "code": None}})
+    return web.Response(
+        status=status or 500, text=text, content_type="application/json", headers={"Retry-After": "0"}
+    )
+
+
+def _reply(path: str, number: int) -> bytes:
+    """Pretty-printed, as some servers do: the gateway owes the SDK the content, not the layout."""
+    if path.endswith("/embeddings"):
+        vectors = [{"index": 0, "embedding": VECTOR}, {"index": 1, "embedding": [0.1, float(number)]}]
+        return json.dumps({"data": vectors, "usage": {"prompt_tokens": 3}}, indent=1).encode()
+    text = f"reply {number}"
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+    choice |= {"message": {"content": text}} if "chat" in path else {"text": text}
+    return json.dumps(
+        {"id": f"r{number}", "choices": [choice], "usage": USAGE, "x": [1, 1.5, None]}, indent=1
+    ).encode()
