@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from servers.fake_openai import FakeOpenAI, answer_of
-from support.commands import Job, task_job
+from support.commands import Job, chain_job, task_job
 from support.killing import Kill, assert_nothing_lost, kill_after, kill_at, looked_at, lost_so_far, points
 from support.tasks import SEED, write_task
 
-CHAIN = Path(__file__).parents[1] / "suites" / "chain.py"
 # The gateway's own kill test belongs here as well: test_killed_behind_the_gateway.
 
 
@@ -22,11 +21,6 @@ def slow() -> Iterator[FakeOpenAI]:
     """A server on which replies come late and out of order."""
     with FakeOpenAI(latency=0.02, jitter=1.5) as server:
         yield server
-
-
-def chain_job(server: FakeOpenAI, out: Path, *options: str) -> Job:
-    """The suite in tests/suites/chain.py, through the Python interface."""
-    return Job([str(CHAIN), f"base_url={server.url}", f"output_dir={out}", *options], out)
 
 
 def killed_and_whole(job: Job, whole: Job, server: FakeOpenAI, total: int, count: int) -> list[Kill]:

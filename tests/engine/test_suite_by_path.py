@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from servers.fake_openai import FakeOpenAI
-from support.commands import Job
-
-CHAIN = Path(__file__).parents[1] / "suites" / "chain.py"
+from support.commands import CHAIN, Job
 
 
 def runs_below(out: Path) -> list[str]:

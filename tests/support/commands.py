@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import assay
+
 from servers.fake_openai import FakeOpenAI
 
 TIMEOUT = 60.0
+CHAIN = Path(__file__).parents[1] / "suites" / "chain.py"
 
 
 class Finished(NamedTuple):
@@ -141,3 +143,8 @@ def task_job(task: Path, server: FakeOpenAI, out: Path, *flags: str) -> Job:
     """`assay task` with eight calls in flight."""
     model = ["--model", "openai/fake", "--base-url", server.url, "--concurrency", "8"]
     return Job(["-m", "assay", "task", str(task), *model, "--output-dir", str(out), *flags], out)
+
+
+def chain_job(server: FakeOpenAI, out: Path, *options: str) -> Job:
+    """The suite in tests/suites/chain.py, through the Python interface, with eight calls in flight."""
+    return Job([str(CHAIN), f"base_url={server.url}", f"output_dir={out}", *options], out)

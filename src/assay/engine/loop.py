@@ -32,6 +32,10 @@ class Gate(Protocol):
         """Wait until it would."""
         ...
 
+    def pass_on(self) -> None:
+        """Let another wait no longer: this one takes no case any more."""
+        ...
+
 
 class Setup(Struct, frozen=True):
     """What the loop is given."""
@@ -120,6 +124,8 @@ class Loop:
             return
         except BaseException as error:  # noqa: BLE001 - whatever stops one worker stops the run, with its reason
             self.stop(error)
+        finally:
+            gate.pass_on()
 
     async def _case(self, case: Case) -> None:
         if not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):
