@@ -16,7 +16,6 @@ from assay.core.types import ASK, Case, End, Failure
 from assay.engine.context import Binder, Gateway, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
 
-GRACE_SECONDS = 5.0
 _MOST_NAMED = 10
 
 
@@ -95,12 +94,11 @@ class Loop:
             self._setup.notify(Noted(f"{more:,} more lines of the journal are damaged"))
 
     def stop(self, reason: BaseException) -> None:
-        """Take no further case, make no further call; let running ones finish for a few seconds."""
+        """Take no further case, make no further call; running ones finish, since they are paid."""
         if self.stopped is None:
             self.stopped = reason
             self._setup.halt(StopRun(str(reason)))
             self._setup.notify(Stopping(str(reason)))
-            asyncio.get_running_loop().call_later(GRACE_SECONDS, self.cancel)
 
     def cancel(self) -> None:
         """Give up what is running; the journal has everything that was answered."""
