@@ -16,7 +16,7 @@ import msgspec
 import assay
 from assay.core import registry
 from assay.core.connect import About, Connection
-from assay.core.errors import AssayError, ModelRefused, Problem, StopRun, UsageError
+from assay.core.errors import AssayError, ModelRefused, Problem, StopRun, UsageError, cannot_write
 from assay.core.events import Called, Event, Notify, Retrying
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Plan, RunFacts
@@ -298,8 +298,26 @@ class Start:
     def _finish(
         self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any
     ) -> Run:
+        results: dict[str, Any] = {}
+        files: list[Path] = []
+        if not stopped:
+            try:
+                results = self.plan.summarise(journal.reader)
+                files = self.plan.write(journal.reader, results, RunFacts(info.started, seconds, folder.path))
+            except OSError as error:
+                stopped = cannot_write(error.filename or self.spec.output_dir, error)
+        summary = self._summary(journal, seconds, stopped)
+        summary.results, summary.files = results, [str(path) for path in files]
+        try:
+            folders.write_json(folder.path / "summary.json", summary)
+        except StopRun:
+            if not stopped:
+                raise
+        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+
+    def _summary(self, journal: Journal, seconds: float, stopped: BaseException | None) -> Summary:
         counts = journal.counts(self.plan.total)
-        summary = Summary(
+        return Summary(
             state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
             score=self.score,
             total=self.plan.total,
@@ -317,12 +335,6 @@ class Start:
             results={},
             failures=journal.failures(),
         )
-        if not stopped:
-            facts = RunFacts(info.started, seconds, folder.path)
-            summary.results = self.plan.summarise(journal.reader)
-            summary.files = [str(path) for path in self.plan.write(journal.reader, summary.results, facts)]
-        folders.write_json(folder.path / "summary.json", summary)
-        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
 
 
 class interruptible:  # noqa: N801 - used as a with statement reads

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import InputError, Problem, RunBusy, UsageError
+from assay.core.errors import InputError, Problem, RunBusy, UsageError, cannot_write
 from assay.core.registry import short
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
@@ -67,9 +67,9 @@ def replace_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise
+        raise cannot_write(path, error) from error
 
 
 def read_info(folder: Path) -> RunInfo:
