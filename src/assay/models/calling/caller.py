@@ -75,11 +75,11 @@ class Desk:
         except AssayError as error:
             raise self.halt(error) from error
 
-    def spend(self) -> None:
-        """Take one call from the budget."""
+    def admit(self, attempt: int) -> None:
+        """Let one attempt go out now. A call is taken from the budget with its first one."""
         if self.halted:
             raise self.halted
-        if self._left is not None:
+        if self._left is not None and attempt == 1:
             if self._left == 0:
                 raise self.halt(StopRun(f"stopped after {self._most} calls, as --max-calls says"))
             self._left -= 1
@@ -102,13 +102,13 @@ class Caller:
 
     async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int]:
         """Ask the endpoint; the reply and the number of attempts it took."""
-        self.desk.spend()
         answered_before = self._answered
         attempt = 0
         while True:
             attempt += 1
             try:
-                return await self._attempt(request, n, order), attempt
+                await self.permits.acquire(order)
+                return await self._attempt(request, n, attempt), attempt
             except ModelError as error:
                 if not error.retry or attempt > self._max_retries:
                     error.attempts = attempt
@@ -116,11 +116,10 @@ class Caller:
                     raise
                 await self._wait(error, attempt)
 
-    async def _attempt(self, request: Request, n: int, order: int) -> Response:
-        await self.permits.acquire(order)
+    async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
+        """With a permit, which is given back."""
         try:
-            if self.desk.halted:
-                raise self.desk.halted
+            self.desk.admit(attempt)
             response = await self.model.send(request, self._seed + n)
         except ModelError as error:
             if error.failure.kind == "rate_limited":
