@@ -23,7 +23,6 @@ class Progress:
         self.total = self.done = self.fresh = 0
         self.errors = self.retries = 0
         self.input = self.output = 0
-        self.stopping = ""
         self._begun = time.monotonic()
         self._shown = self._begun
         self._every = _EVERY_SECONDS
@@ -58,8 +57,7 @@ class Progress:
         elif isinstance(event, Noted):
             self.note(event.text)
         elif isinstance(event, Stopping):
-            self.stopping = event.reason or "stopping"
-            self.note(f"{self.stopping}: letting running calls finish; Ctrl-C again to leave at once")
+            self.note("stopping: letting running calls finish; Ctrl-C leaves at once")
         elif isinstance(event, Finished):
             self.finish()
 

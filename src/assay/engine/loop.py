@@ -98,7 +98,8 @@ class Loop:
         if self.stopped is None:
             self.stopped = reason
             self._setup.halt(StopRun(str(reason)))
-            self._setup.notify(Stopping(str(reason)))
+            if not isinstance(reason, ModelRefused):  # what is in flight will be refused as well
+                self._setup.notify(Stopping(str(reason)))
 
     def cancel(self) -> None:
         """Give up what is running; the journal has everything that was answered."""
