@@ -101,7 +101,8 @@ def load(name: str | Path) -> Run:
         infra_error=0,
         exit_code=3,
         seconds=0.0,
-        calls={},
+        spent={},
+        this_start={},
         files=[],
         results={},
     )
@@ -330,7 +331,8 @@ class Start:
             if stopped or counts["infra_error"]
             else 0,
             seconds=seconds,
-            calls=dict(self.meter.counts),
+            spent=journal.spent(),
+            this_start=dict(self.meter.counts),
             files=[],
             results={},
             failures=journal.failures(),

@@ -40,7 +40,7 @@ def test_a_deleted_file_is_written_again_without_asking(assay_in: Assay, sums: P
     (samples,) = (sums / "out").glob("*/samples_*.jsonl")
     content = samples.read_bytes()
     samples.unlink()
-    assert "0 calls" in assay_in(*RUN).stdout
+    assert "0 of them now" in assay_in(*RUN).stdout
     assert samples.read_bytes() == content
 
 
@@ -72,7 +72,7 @@ def test_no_log_samples_writes_results_only(assay_in: Assay, sums: Path) -> None
     """The samples file can be left out, and had later without asking."""
     assay_in(*RUN, "--no-log-samples")
     assert not list((sums / "out").glob("*/samples_*"))
-    assert "0 calls" in assay_in(*RUN).stdout
+    assert "0 of them now" in assay_in(*RUN).stdout
     assert list((sums / "out").glob("*/samples_*"))
 
 

@@ -97,7 +97,7 @@ def test_damaged_line_costs_no_call(half: Half, tmp_path: Path, name: str, mark:
     offset = damage(journal(job, name), mark)
     finished = continued(half, job, DOCS - STOP)
     assert f"{name}.jsonl: the line at byte {offset}" in finished.err
-    assert job.summary()["calls"]["replayed"] == (name == "records")
+    assert job.summary()["this_start"]["replayed"] == (name == "records")
 
 
 def test_damaged_call_of_an_ended_case_is_not_missed(half: Half, tmp_path: Path) -> None:

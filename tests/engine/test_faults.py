@@ -56,7 +56,7 @@ def test_faults_that_pass_leave_no_trace(tmp_path: Path) -> None:
     assert finished.code == 0
     assert outcomes.keys() >= {"ok", "429", "500", "left", "drop", "cut", "garbage", "no_choices"}
     assert counts(stormy) == {"ok": DOCS, "subject_error": 0, "infra_error": 0, "total": DOCS}
-    assert stormy.summary()["calls"]["retries"] == outcomes.total() - DOCS
+    assert stormy.summary()["spent"]["retries"] == outcomes.total() - DOCS
     assert stormy.samples() == calm.samples()
     assert stormy.results() == calm.results()
 

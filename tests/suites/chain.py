@@ -151,7 +151,7 @@ def main() -> int:
     spec = assay.spec(f"{__file__}:suite", model="openai/fake", concurrency=8, **values)
     assert isinstance(spec.options, Options)
     run = assay.run(spec, [observer(values.get("crash", ""))])
-    print(run.summary.calls, run.reason)  # noqa: T201
+    print(run.summary.this_start, run.reason)  # noqa: T201
     return run.exit_code
 
 

@@ -71,4 +71,5 @@ def assert_nothing_lost(job: Job, whole: Job, server: FakeOpenAI, kills: list[Ki
         assert 0 <= kill.lost <= CONCURRENCY
         assert kill.logged.isdisjoint(seen.reply for seen in stats.requests[kill.received :])
     assert sorted(job.replies()) == sorted(whole.replies())
+    assert job.summary()["spent"] == whole.summary()["spent"]
     assert stats.repeated == sum(kill.lost for kill in kills)

@@ -51,18 +51,21 @@ def _row(name: str, found: dict[str, Any], metric: dict[str, Any]) -> list[str]:
 
 
 def _counts(run: Run) -> str:
-    summary, calls = run.summary, run.summary.calls
+    """What the run cost over all its starts, and what this start asked."""
+    summary, spent, now = run.summary, run.summary.spent, run.summary.this_start
     ended = summary.ok + summary.subject_error + summary.infra_error
-    parts = [f"{ended:,} of {summary.total:,} cases"]
+    parts = [f"{ended:,} of {summary.total:,} cases", f"{spent.get('calls', 0):,} calls"]
+    if spent.get("retries"):
+        parts.append(f"{spent['retries']:,} retries")
+    if spent.get("input_tokens") or spent.get("output_tokens"):
+        parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
     if not run.asked:
-        parts.append("finished before, nothing asked")
-    else:
-        parts.append(f"{calls.get('paid', 0):,} calls")
-        parts += [f"{calls[key]:,} {key}" for key in ("replayed", "retries") if calls.get(key)]
-        if calls.get("input_tokens") or calls.get("output_tokens"):
-            parts.append(f"{calls['input_tokens']:,} tokens in, {calls['output_tokens']:,} out")
-        parts.append(duration(summary.seconds))
-    return " · ".join(parts)
+        return " · ".join([*parts, "finished before, nothing asked"])
+    if now.get("paid", 0) != spent.get("calls"):
+        parts.append(f"{now.get('paid', 0):,} of them now")
+    if now.get("replayed"):
+        parts.append(f"{now['replayed']:,} replayed")
+    return " · ".join([*parts, duration(summary.seconds)])
 
 
 def _how_to_continue(run: Run) -> None:

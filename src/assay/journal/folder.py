@@ -46,7 +46,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     infra_error: int
     exit_code: int
     seconds: float
-    calls: dict[str, Any]
+    spent: dict[str, int]
+    this_start: dict[str, int]
     files: list[str]
     results: dict[str, Any]
     failures: dict[str, int] = {}

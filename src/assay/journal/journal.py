@@ -16,7 +16,7 @@ from assay.journal.files import AppendFile, Syncer
 from assay.journal.folder import FILES
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.redact import Redactor
-from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, CallLine, Index, decoded
+from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, CallLine, Index, decoded, spent
 
 Replies = dict[tuple[str, str, int], Call]
 """(stage, hash, n) of what was asked before."""
@@ -100,6 +100,10 @@ class Journal:
             "subject_error": codes.count(SUBJECT_ERROR),
             "infra_error": codes.count(INFRA_ERROR),
         }
+
+    def spent(self) -> dict[str, int]:
+        """What all starts of this run paid for."""
+        return spent(self._calls.path)
 
     def failures(self) -> dict[str, int]:
         """Cases without an answer by the kind of failure."""

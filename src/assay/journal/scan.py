@@ -67,8 +67,18 @@ class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     index: _Place
 
 
+class _Spent(msgspec.Struct, gc=False):
+    usage: Usage | None = None
+
+
+class _PaidLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
+    response: _Spent | None = None
+    attempts: int = 1
+
+
 _Line = _EndLine | _RecordLine | _ScoreLine | CallLine
 _decoder = msgspec.json.Decoder(_Line)
+_paid_decoder = msgspec.json.Decoder(_PaidLine)
 
 
 class Stage:
@@ -172,6 +182,28 @@ def _values(block: bytes, raw: list[bytes], decoder: msgspec.json.Decoder[Any]) 
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
     return [_one(line, decoder) for line in raw]
+
+
+def spent(calls: Path) -> dict[str, int]:
+    """What all starts of a run paid: calls, retries, failures, tokens. Reused replies cost nothing."""
+    paid = retries = failed = tokens_in = tokens_out = 0
+    for _, line in decoded(calls, set(), _paid_decoder):
+        if line.attempts == 0:
+            continue
+        paid += 1
+        retries += line.attempts - 1
+        if line.response is None:
+            failed += 1
+        elif usage := line.response.usage:
+            tokens_in += usage.input
+            tokens_out += usage.output
+    return {
+        "calls": paid,
+        "retries": retries,
+        "failed": failed,
+        "input_tokens": tokens_in,
+        "output_tokens": tokens_out,
+    }
 
 
 def blocks(path: Path) -> Iterator[tuple[int, bytes]]:

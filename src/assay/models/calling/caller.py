@@ -196,7 +196,7 @@ class CaseAsker:
             return self._told(earlier, replayed=True)
         reuse = self._caller.desk.reuse
         if reuse and (other := reuse(self._case, self._stage, name, n)):
-            outcome = Outcome(other.response, None, other.attempts, 0.0)
+            outcome = Outcome(other.response, None, 0, 0.0)  # no attempt: nothing was paid
             return self._told(self._log(name, n, request, outcome), replayed=True)
         outcome = await self._pay(request, n)
         return self._told(self._log(name, n, request, outcome), replayed=False)
