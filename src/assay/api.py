@@ -16,7 +16,7 @@ import msgspec
 import assay
 from assay.core import registry
 from assay.core.connect import About, Connection
-from assay.core.errors import AssayError, ModelRefused, Problem, StopRun, UsageError
+from assay.core.errors import AssayError, ModelRefused, Problem, StopRun, UsageError, cannot_write
 from assay.core.events import Called, Event, Notify, Retrying
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Plan, RunFacts
@@ -32,6 +32,9 @@ from assay.models.calling.doors import Upstream
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run, state_of
+
+GRACE_SECONDS = 5.0
+"""How long Ctrl-C lets running calls finish: they are paid."""
 
 
 class Run(NamedTuple):
@@ -178,7 +181,8 @@ class Start:
         self.spec = spec
         self.plan: Plan = suite.plan(spec)
         self._refuse_what_the_model_cannot()
-        self.parts = {"ask": marked(spec, "ask") | {"plan": self.plan.ask}}
+        named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
+        self.parts = {"ask": marked(spec, "ask") | named}
         self.ask = fingerprint(self.parts["ask"])
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME
@@ -298,8 +302,26 @@ class Start:
     def _finish(
         self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any
     ) -> Run:
+        results: dict[str, Any] = {}
+        files: list[Path] = []
+        if not stopped:
+            try:
+                facts = RunFacts(info.started, seconds, folder.path)
+                results, files = self.plan.finish(journal.reader, facts)
+            except OSError as error:
+                stopped = cannot_write(error.filename or self.spec.output_dir, error)
+        summary = self._summary(journal, seconds, stopped)
+        summary.results, summary.files = results, [str(path) for path in files]
+        try:
+            folders.write_json(folder.path / "summary.json", summary)
+        except StopRun:
+            if not stopped:
+                raise
+        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+
+    def _summary(self, journal: Journal, seconds: float, stopped: BaseException | None) -> Summary:
         counts = journal.counts(self.plan.total)
-        summary = Summary(
+        return Summary(
             state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
             score=self.score,
             total=self.plan.total,
@@ -318,12 +340,6 @@ class Start:
             results={},
             failures=journal.failures(),
         )
-        if not stopped:
-            facts = RunFacts(info.started, seconds, folder.path)
-            outcome = self.plan.finish(journal.reader, facts)
-            summary.results, summary.files = outcome.results, [str(path) for path in outcome.files]
-        folders.write_json(folder.path / "summary.json", summary)
-        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
 
 
 class interruptible:  # noqa: N801 - used as a with statement reads
@@ -349,5 +365,6 @@ class interruptible:  # noqa: N801 - used as a with statement reads
         self._count += 1
         if self._count == 1:
             self._loop.stop(KeyboardInterrupt("interrupted"))
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._loop.cancel)
         else:
             self._loop.cancel()

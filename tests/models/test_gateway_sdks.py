@@ -101,8 +101,7 @@ class Plan:
     def __init__(self): self.solver = self
     def prepare(self, facts): return {}
     def load(self, skip): return (Case(n, f"k{n}", "s", "me", "", n) for n in range(2) if not skip(n))
-    def summarise(self, reader): return {"said": [reader.records(n)[0].data for n in range(2)]}
-    def write(self, reader, summary, facts): return []
+    def finish(self, reader, facts): return {"said": [reader.records(n)[0].data for n in range(2)]}, []
     async def solve(self, inputs, ctx):
         ctx.emit("answer", await asyncio.to_thread(ask, await ctx.base_url(), inputs))
 

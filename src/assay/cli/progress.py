@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from assay.cli.screen import duration
-from assay.core.events import Called, Ended, Event, Finished, Notify, Retrying, Started, Stopping
+from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
 from assay.core.types import ASK
 
 _EVERY_SECONDS = 5.0
@@ -23,7 +23,6 @@ class Progress:
         self.total = self.done = self.fresh = 0
         self.errors = self.retries = 0
         self.input = self.output = 0
-        self.stopping = ""
         self._begun = time.monotonic()
         self._shown = self._begun
         self._every = _EVERY_SECONDS
@@ -55,9 +54,10 @@ class Progress:
         if isinstance(event, Started):
             self.total, self.done = event.total, event.done
             self.begin()
+        elif isinstance(event, Noted):
+            self.note(event.text)
         elif isinstance(event, Stopping):
-            self.stopping = event.reason or "stopping"
-            self.note(f"{self.stopping}: letting running calls finish; Ctrl-C again to leave at once")
+            self.note("stopping: letting running calls finish; Ctrl-C leaves at once")
         elif isinstance(event, Finished):
             self.finish()
 

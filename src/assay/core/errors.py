@@ -70,6 +70,14 @@ class StopRun(AssayError):
     exit_code = 3
 
 
+def cannot_write(path: object, error: OSError) -> StopRun:
+    """A full disk, mostly. What is written so far is whole."""
+    return StopRun(
+        f"cannot write {path}: {error.strerror}; everything up to here is kept. "
+        "Make room and run the same command again"
+    )
+
+
 class ModelError(AssayError):
     """One call failed. `retry` says whether asking again may help, `wait` what the server asked for."""
 

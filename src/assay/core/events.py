@@ -15,6 +15,12 @@ class Started(NamedTuple):
     done: int
 
 
+class Noted(NamedTuple):
+    """Something a person should read once, such as a damaged line."""
+
+    text: str
+
+
 class Called(NamedTuple):
     """A call ended, well or not. `replayed` ones came from the log and cost nothing."""
 
@@ -47,5 +53,5 @@ class Finished(NamedTuple):
     """The loop is over."""
 
 
-Event = Started | Called | Retrying | Ended | Stopping | Finished
+Event = Started | Noted | Called | Retrying | Ended | Stopping | Finished
 Notify = Callable[[Event], None]

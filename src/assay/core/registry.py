@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.hashing import file_sha256
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -49,6 +50,17 @@ def find(kind: str, name: str) -> Any:
         if point.name == name:
             return point.load()
     raise UsageError(unknown(kind, name, names(kind)))
+
+
+def short(name: str) -> str:
+    """A plugin's name as part of a file name: `path/to/file.py:Name` is `file`."""
+    return Path(name.partition(".py:")[0]).name
+
+
+def identity(name: str) -> str:
+    """What a fingerprint says of a plugin: one named by path is known by its content."""
+    path, by_path, attribute = name.partition(".py:")
+    return f"{file_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:

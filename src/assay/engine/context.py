@@ -23,6 +23,8 @@ class Metered(Asker, Protocol):
     calls: int
     input: int
     output: int
+    stopped: AssayError | None
+    """The word to stop, if this try was told it: such a try may not end."""
 
 
 class Binder(Protocol):
@@ -40,7 +42,6 @@ class Door(Protocol):
 
     url: str
     failure: Failure | None
-    stopped: AssayError | None
 
     def close(self) -> None:
         """Answer nothing any more, and cancel what is running."""
@@ -108,12 +109,12 @@ class TryContext:
         return replace(told, where=said) if told else Failure("user_code", said)
 
     def close(self) -> None:
-        """Shut this try's addresses. Raises what stopped the run there, however foreign code took it."""
+        """Shut this try's addresses. Raises what stopped the run, however the case's code took it."""
         for door in self._doors.values():
             door.close()
-        for door in self._doors.values():
-            if door.stopped:
-                raise door.stopped
+        for asker in self._askers.values():
+            if asker.stopped:
+                raise asker.stopped
 
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""

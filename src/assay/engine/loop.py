@@ -10,13 +10,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, UsageError
-from assay.core.events import Ended, Finished, Notify, Started, Stopping
+from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View
 from assay.core.types import ASK, Case, End, Failure
 from assay.engine.context import Binder, Gateway, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
 
-GRACE_SECONDS = 5.0
+_MOST_NAMED = 10
 
 
 class Gate(Protocol):
@@ -29,6 +29,10 @@ class Gate(Protocol):
 
     async def room(self) -> None:
         """Wait until it would."""
+        ...
+
+    def pass_on(self) -> None:
+        """Let another wait no longer: this one takes no case any more."""
         ...
 
 
@@ -72,6 +76,7 @@ class Loop:
         setup = self._setup
         done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.plan.total, done.count(1)))
+        self._name_damage()
         self._cases = setup.plan.load(lambda index: done[index] == 1)
         for _ in range(setup.open_cases):
             self._workers.append(asyncio.create_task(self._worker()))
@@ -81,13 +86,20 @@ class Loop:
         if self.stopped is not None:
             raise self.stopped
 
+    def _name_damage(self) -> None:
+        problems = self._journal.problems
+        for problem in problems[:_MOST_NAMED]:
+            self._setup.notify(Noted(str(problem)))
+        if more := len(problems[_MOST_NAMED:]):
+            self._setup.notify(Noted(f"{more:,} more lines of the journal are damaged"))
+
     def stop(self, reason: BaseException) -> None:
-        """Take no further case, make no further call; let running ones finish for a few seconds."""
+        """Take no further case, make no further call; running ones finish, since they are paid."""
         if self.stopped is None:
             self.stopped = reason
             self._setup.halt(StopRun(str(reason)))
-            self._setup.notify(Stopping(str(reason)))
-            asyncio.get_running_loop().call_later(GRACE_SECONDS, self.cancel)
+            if not isinstance(reason, ModelRefused):  # what is in flight will be refused as well
+                self._setup.notify(Stopping(str(reason)))
 
     def cancel(self) -> None:
         """Give up what is running; the journal has everything that was answered."""
@@ -111,6 +123,8 @@ class Loop:
             return
         except BaseException as error:  # noqa: BLE001 - whatever stops one worker stops the run, with its reason
             self.stop(error)
+        finally:
+            gate.pass_on()
 
     async def _case(self, case: Case) -> None:
         if not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import InputError, Problem, StopRun
+from assay.core.errors import InputError, Problem, cannot_write
 
 SCHEMA = 1
 SYNC_SECONDS = 0.1
@@ -58,10 +58,7 @@ class AppendFile:
         except OSError as error:
             os.ftruncate(self._fd, self.size)
             os.lseek(self._fd, self.size, os.SEEK_SET)
-            raise StopRun(
-                f"cannot write {self.path}: {error.strerror}; everything up to here is kept. "
-                "Make room and run the same command again"
-            ) from error
+            raise cannot_write(self.path, error) from error
 
     def sync(self) -> None:
         """Make what is written survive a power cut."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import InputError, Problem, RunBusy, UsageError
+from assay.core.errors import InputError, Problem, RunBusy, UsageError, cannot_write
+from assay.core.registry import short
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 HOME = "assay"
@@ -67,9 +68,9 @@ def replace_file(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:
+    except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise
+        raise cannot_write(path, error) from error
 
 
 def read_info(folder: Path) -> RunInfo:
@@ -157,7 +158,7 @@ def choosing(home: Path) -> Iterator[None]:
 
 def find(home: Path, suite: str, ask: str) -> Path | None:
     """The newest run of this ask below an output folder."""
-    found = sorted(path for path in home.glob(f"*-{suite}-{ask}") if (path / "run.json").is_file())
+    found = sorted(path for path in home.glob(f"*-{short(suite)}-{ask}") if (path / "run.json").is_file())
     return found[-1] if found else None
 
 
@@ -165,8 +166,10 @@ def create(home: Path, info: RunInfo) -> RunFolder:
     """A new run folder with its `run.json`. No two runs share a second: files are named by it."""
     while any(home.glob(f"{stamp(info.started)}-*")):
         info.started += 1.0
-    path = home / f"{stamp(info.started)}-{info.suite}-{info.ask}"
+    path = home / f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
     path.mkdir()
     folder = RunFolder(path, created=True)
-    write_json(path / "run.json", info)
+    for file in FILES:
+        (path / file).touch()
+    write_json(path / "run.json", info)  # comes last: a folder that has it is whole
     return folder

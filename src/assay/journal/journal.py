@@ -52,12 +52,14 @@ class Journal:
         asked: dict[int, list[int]] = {}
         ended, scored = self.index.ask.codes, [s.codes for k, s in self.index.stages.items() if k != ASK]
         known = len(ended)
-        for offset, line in decoded(self._calls.path, set()):
+        bad: set[int] = set()
+        for offset, line in decoded(self._calls.path, bad):
             if type(line) is CallLine:
                 at = line.index
                 if at < known and ended[at] == 1 and all(at < len(c) and c[at] for c in scored):
                     continue
                 asked.setdefault(at, []).append(offset)
+        self.index.name(self._calls.path, bad, "is damaged; it counts as never asked")
         return asked
 
     def replies(self, index: int, stage: str, last_try: int) -> Replies:
@@ -65,6 +67,8 @@ class Journal:
         found: Replies = {}
         for offset in self._asked.get(index, ()):
             call = self._call_reader.call(offset)
+            if call is None:
+                continue
             good = call.response is not None
             if call.stage == stage and (good or call.try_ > last_try):
                 found[call.stage, call.hash, call.n] = call

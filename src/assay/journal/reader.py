@@ -96,9 +96,12 @@ class CallReader:
     def __init__(self, folder: Path) -> None:
         self._file = LineFile(folder / "calls.jsonl")
 
-    def call(self, offset: int) -> Call:
-        """One call with its reply."""
-        return _calls.decode(self._file.line(offset))
+    def call(self, offset: int) -> Call | None:
+        """One call with its reply; None where it is damaged deeper than the scan looks."""
+        try:
+            return _calls.decode(self._file.line(offset))
+        except msgspec.DecodeError:
+            return None
 
     def close(self) -> None:
         """Let go of the file."""

@@ -51,7 +51,7 @@ class ReusableCalls:
         at = bisect_left(self._digests, digest)
         while at < len(self._digests) and self._digests[at] == digest:
             call = self._reader.call(self._offsets[at])
-            if (call.case, call.stage, call.hash, call.n) == (case.key, stage, name, n):
+            if call and (call.case, call.stage, call.hash, call.n) == (case.key, stage, name, n):
                 return call
             at += 1
         return None

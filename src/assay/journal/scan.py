@@ -8,37 +8,63 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from assay.core.errors import Problem
-from assay.core.types import ASK, Usage
+from assay.core.types import ASK, Failure, ScoreStatus, Status, Usage
 
 _CHUNK = 1 << 20
 _CODES = {"ok": 1, "subject_error": 2, "infra_error": 3}
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 
 
+_Place = Annotated[int, msgspec.Meta(ge=0)]
+
+
 class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
-    index: int
+    """Everything an end must have: what passes here can be read later. Raw fields cost no decoding."""
+
+    index: _Place
+    case: msgspec.Raw
+    set: msgspec.Raw
+    subject: msgspec.Raw
     stage: str
     try_: int = msgspec.field(name="try")
-    status: str
+    status: Status
+    lines: list[int]
+    failure: Failure | None = None
+    usage: Usage | None = None
 
 
 class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: int
+    index: _Place
+    case: msgspec.Raw
+    set: msgspec.Raw
+    subject: msgspec.Raw
+    try_: int = msgspec.field(name="try")
+    kind: msgspec.Raw
+    status: Status = "ok"
+    failure: Failure | None = None
 
 
 class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: int
+    index: _Place
+    case: msgspec.Raw
+    set: msgspec.Raw
+    subject: msgspec.Raw
+    scorer: msgspec.Raw
+    metric: msgspec.Raw
+    vote: int = 0
+    status: ScoreStatus = "scored"
+    value: float | None = None
 
 
 class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     """As much of a call as the scan needs."""
 
-    index: int
+    index: _Place
 
 
 class _Spent(msgspec.Struct, gc=False):
@@ -50,16 +76,9 @@ class _PaidLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     attempts: int = 1
 
 
-class _WholeEnd(msgspec.Struct, tag="end", tag_field="type"):
-    index: int
-    stage: str
-    lines: list[int]
-
-
 _Line = _EndLine | _RecordLine | _ScoreLine | CallLine
 _decoder = msgspec.json.Decoder(_Line)
 _paid_decoder = msgspec.json.Decoder(_PaidLine)
-_whole_decoder = msgspec.json.Decoder(_WholeEnd | _RecordLine | _ScoreLine | CallLine)
 
 
 class Stage:
@@ -107,7 +126,7 @@ class Index:
         if stage is None:
             return
         if line.stage != ASK:
-            if line.try_ == self.tries.get(line.index, 1):
+            if self.ask.code(line.index) and line.try_ == self.tries.get(line.index, 1):
                 stage.set(line.index, line.status, offset)
             return
         stage.set(line.index, line.status, offset)
@@ -118,21 +137,23 @@ class Index:
                     other.forget(line.index)
 
     def scan(self, path: Path) -> None:
-        """Read one file of ends from its start. An end that relies on a bad line does not count."""
+        """Read one file of ends from its start. An end counts if every line that it names is good."""
         bad: set[int] = set()
+        open_lines: dict[int, list[int]] = {}
         for offset, line in decoded(path, bad):
-            if type(line) is _EndLine:
+            if type(line) is not _EndLine:
+                open_lines.setdefault(line.index, []).append(offset)
+                continue
+            found = open_lines.pop(line.index, ())
+            if [at for at in line.lines if at not in found]:
+                bad.add(offset)
+            else:
                 self.end(line, offset)
-        if bad:
-            self._spoil(path, bad)
+        self.name(path, bad, "is damaged or relies on one that is; its case counts as unfinished")
 
-    def _spoil(self, path: Path, bad: set[int]) -> None:
-        for offset in sorted(bad):
-            message = f"the line at byte {offset} is damaged; its case counts as unfinished"
-            self.problems.append(Problem(str(path), message))
-        for _, line in decoded(path, set(), _whole_decoder):
-            if type(line) is _WholeEnd and line.stage in self.stages and not bad.isdisjoint(line.lines):
-                self.stages[line.stage].forget(line.index)
+    def name(self, path: Path, bad: set[int], what: str) -> None:
+        """Say of every bad line where it is."""
+        self.problems += [Problem(str(path), f"the line at byte {offset} {what}") for offset in sorted(bad)]
 
 
 def decoded(
@@ -143,16 +164,24 @@ def decoded(
         start = begin
         raw = block.split(b"\n")
         raw.pop()
-        try:
-            values: list[Any] = decoder.decode_lines(block)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            values = [_one(line, decoder) for line in raw]
-        for line, value in zip(raw, values, strict=True):
+        for line, value in zip(raw, _values(block, raw, decoder), strict=True):
             if value is None:
                 bad.add(start)
             else:
                 yield start, value
             start += len(line) + 1
+
+
+def _values(block: bytes, raw: list[bytes], decoder: msgspec.json.Decoder[Any]) -> list[Any]:
+    """The lines of a block, None for a damaged one. Text that is skipped in decoding must be text, too."""
+    try:
+        block.decode()
+        values: list[Any] = decoder.decode_lines(block)
+        if len(values) == len(raw):
+            return values
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    return [_one(line, decoder) for line in raw]
 
 
 def spent(calls: Path) -> dict[str, int]:
@@ -191,6 +220,7 @@ def blocks(path: Path) -> Iterator[tuple[int, bytes]]:
 
 def _one(line: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
+        line.decode()
         return decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None

@@ -85,11 +85,12 @@ class RunCases:
         """Everything that was asked for a case, in order of arrival."""
         reader = CallReader(self.folder)
         path = self.folder / "calls.jsonl"
-        return [
+        found = (
             reader.call(offset)
             for offset, line in decoded(path, set())
             if type(line) is CallLine and line.index == index
-        ]
+        )
+        return [call for call in found if call is not None]
 
 
 def _latest_scorer(folder: Path) -> str:

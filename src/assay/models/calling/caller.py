@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -50,19 +51,35 @@ class Desk:
         self.notify = notify
         self.reuse = reuse
         self.halted: AssayError | None = None
+        self._halting = asyncio.Event()
         self._left = max_calls
         self._most = max_calls
 
     def halt(self, reason: AssayError) -> AssayError:
         """No call may be made any more; the first reason stands."""
         self.halted = self.halted or reason
+        self._halting.set()
         return self.halted
 
-    def spend(self) -> None:
-        """Take one call from the budget."""
+    async def pause(self, seconds: float) -> None:
+        """Sleep; the word to stop ends it, and is raised."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._halting.wait(), seconds)
         if self.halted:
             raise self.halted
-        if self._left is not None:
+
+    def write(self, call: Call) -> None:
+        """Log one call. What cannot be logged must not be paid: no further call is made."""
+        try:
+            self.log.call(call)
+        except AssayError as error:
+            raise self.halt(error) from error
+
+    def admit(self, attempt: int) -> None:
+        """Let one attempt go out now. A call is taken from the budget with its first one."""
+        if self.halted:
+            raise self.halted
+        if self._left is not None and attempt == 1:
             if self._left == 0:
                 raise self.halt(StopRun(f"stopped after {self._most} calls, as --max-calls says"))
             self._left -= 1
@@ -85,13 +102,13 @@ class Caller:
 
     async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int]:
         """Ask the endpoint; the reply and the number of attempts it took."""
-        self.desk.spend()
         answered_before = self._answered
         attempt = 0
         while True:
             attempt += 1
             try:
-                return await self._attempt(request, n, order), attempt
+                await self.permits.acquire(order)
+                return await self._attempt(request, n, attempt), attempt
             except ModelError as error:
                 if not error.retry or attempt > self._max_retries:
                     error.attempts = attempt
@@ -99,11 +116,10 @@ class Caller:
                     raise
                 await self._wait(error, attempt)
 
-    async def _attempt(self, request: Request, n: int, order: int) -> Response:
-        await self.permits.acquire(order)
+    async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
+        """With a permit, which is given back."""
         try:
-            if self.desk.halted:
-                raise self.desk.halted
+            self.desk.admit(attempt)
             response = await self.model.send(request, self._seed + n)
         except ModelError as error:
             if error.failure.kind == "rate_limited":
@@ -127,7 +143,7 @@ class Caller:
         if error.wait is not None:
             wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
         self.desk.notify(Retrying(error.failure, wait))
-        await asyncio.sleep(wait)
+        await self.desk.pause(wait)
 
 
 class CaseAsker:
@@ -136,7 +152,18 @@ class CaseAsker:
     Equal requests are told apart by the order they are issued in, so calls may run side by side.
     """
 
-    __slots__ = ("_caller", "_case", "_counts", "_replies", "_stage", "_try", "calls", "input", "output")
+    __slots__ = (
+        "_caller",
+        "_case",
+        "_counts",
+        "_replies",
+        "_stage",
+        "_try",
+        "calls",
+        "input",
+        "output",
+        "stopped",
+    )
 
     def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: Replies) -> None:
         self._caller = caller
@@ -148,9 +175,19 @@ class CaseAsker:
         self.calls = 0
         self.input = 0
         self.output = 0
+        self.stopped: AssayError | None = None
 
     async def ask(self, request: Request) -> Response:
         """The reply to this request; raises ModelError where there is none."""
+        try:
+            return await self._ask(request)
+        except ModelError:
+            raise
+        except AssayError as error:
+            self.stopped = error  # the code of the case may swallow it: whoever commits the case looks here
+            raise
+
+    async def _ask(self, request: Request) -> Response:
         name = request_hash(request)
         n = self._counts.get(name, 0)
         self._counts[name] = n + 1
@@ -189,7 +226,7 @@ class CaseAsker:
             attempts=outcome.attempts,
             seconds=outcome.seconds,
         )
-        self._caller.desk.log.call(call)
+        self._caller.desk.write(call)
         return call
 
     def _told(self, call: Call, *, replayed: bool) -> Response:

@@ -32,13 +32,12 @@ class Closed(Exception):
 class Door:
     """Turns what an SDK posts into asks of one try.
 
-    It remembers what foreign code may swallow: the last failed call, and the word to stop.
+    It remembers what foreign code may swallow: the last failed call.
     """
 
     def __init__(self, url: str, upstream: Upstream, asker: Asker, forget: Callable[[], object]) -> None:
         self.url = url
         self.failure: Failure | None = None
-        self.stopped: AssayError | None = None
         self._upstream = upstream
         self._asker = asker
         self._forget = forget
@@ -64,7 +63,6 @@ class Door:
             self.failure = self.failure if error.failure.kind == "rejected" else error.failure
             return failed(error.failure)
         except AssayError as error:
-            self.stopped = error
             return problem(503, str(error), "stopped")
         except Exception as error:  # noqa: BLE001 - a provider's fault belongs to this case, not to the server
             return problem(500, f"{type(error).__name__}: {error}")

@@ -71,6 +71,10 @@ class Permits:
             self._rooms.append(future)
             await future
 
+    def pass_on(self) -> None:
+        """Whoever leaves without asking wakes the next: nobody else would."""
+        self._grant()
+
     def overloaded(self) -> None:
         """The endpoint said it is too much."""
         now = asyncio.get_running_loop().time()

@@ -1,0 +1,127 @@
+"""A run whose journal was torn or damaged goes on, names the damage, and asks for nothing it has."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from servers.fake_openai import FakeOpenAI
+from support.commands import Finished, Job, task_job
+from support.tasks import write_task
+
+DOCS, STOP = 24, 15
+
+
+class Half(NamedTuple):
+    """A run that stopped half way, and a whole one of the same task."""
+
+    server: FakeOpenAI
+    task: Path
+    stopped: Path
+    whole: Job
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Half]:
+    """Made once; every test damages a copy."""
+    folder = tmp_path_factory.mktemp("half")
+    with FakeOpenAI(latency=0.01, jitter=2) as server:
+        task = write_task(folder / "task", DOCS)
+        whole = task_job(task, server, folder / "whole")
+        assert whole.run().code == 0
+        assert task_job(task, server, folder / "stopped").run("--max-calls", str(STOP)).code == 3
+        yield Half(server, task, folder / "stopped", whole)
+
+
+def copy_of(half: Half, out: Path) -> Job:
+    """The stopped run at another place."""
+    shutil.copytree(half.stopped, out)
+    return task_job(half.task, half.server, out)
+
+
+def continued(half: Half, job: Job, asked: int) -> Finished:
+    """Run to the end; exactly `asked` requests arrive and the files are those of the whole run."""
+    half.server.reset()
+    finished = job.run()
+    assert finished.code == 0, finished.err
+    assert len(half.server.stats().requests) == asked
+    assert job.samples() == half.whole.samples()
+    assert job.results() == half.whole.results()
+    return finished
+
+
+def journal(job: Job, name: str) -> Path:
+    """A file of the journal."""
+    return job.folder / f"{name}.jsonl"
+
+
+@pytest.mark.parametrize("name", ["calls", "records", "scores"])
+def test_torn_last_line_is_cut(half: Half, tmp_path: Path, name: str) -> None:
+    """Half a line at the end was never told to anyone: it is cut, and whole lines follow."""
+    job = copy_of(half, tmp_path / "out")
+    path = journal(job, name)
+    whole = path.read_bytes()
+    last = whole.rstrip(b"\n").rpartition(b"\n")[2]
+    path.write_bytes(whole + last[: len(last) // 2])
+    continued(half, job, DOCS - STOP)
+    assert path.read_bytes().startswith(whole)
+    assert len(job.lines(name)) == path.read_bytes().count(b"\n") - 1
+
+
+@pytest.mark.parametrize("name", ["calls", "records", "scores"])
+def test_torn_first_line_is_written_again(half: Half, tmp_path: Path, name: str) -> None:
+    """A file that was killed before its first line was whole begins anew."""
+    job = copy_of(half, tmp_path / "out")
+    journal(job, name).write_bytes(b'{"type":"ass')
+    continued(half, job, DOCS - STOP)
+
+
+def damage(path: Path, mark: bytes) -> int:
+    """Spoil the text that begins with the mark; returns where its line begins."""
+    data = path.read_bytes()
+    at = data.index(mark)
+    path.write_bytes(data[:at] + b"\xff\x00" + data[at + 2 :])
+    return data.rindex(b"\n", 0, at) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("records", b": the answer is"), ("records", b'"lines"'), ("scores", b'"metric"')]
+)
+def test_damaged_line_costs_no_call(half: Half, tmp_path: Path, name: str, mark: bytes) -> None:
+    """A damaged record, end or score is named; its case runs again from its logged calls."""
+    job = copy_of(half, tmp_path / "out")
+    offset = damage(journal(job, name), mark)
+    finished = continued(half, job, DOCS - STOP)
+    assert f"{name}.jsonl: the line at byte {offset}" in finished.err
+    assert job.summary()["this_start"]["replayed"] == (name == "records")
+
+
+def test_damaged_call_of_an_ended_case_is_not_missed(half: Half, tmp_path: Path) -> None:
+    """A damaged call is named, and asked again only if its case needs it."""
+    job = copy_of(half, tmp_path / "out")
+    offset = damage(journal(job, "calls"), b": the answer is")
+    finished = continued(half, job, DOCS - STOP)
+    assert f"calls.jsonl: the line at byte {offset}" in finished.err
+
+
+def test_run_with_an_empty_journal_is_listed_and_continues(half: Half, tmp_path: Path) -> None:
+    """A run that was killed before the journal's first line is shown as unfinished, and starts."""
+    with task_job(half.task, half.server, tmp_path / "out").started() as started:
+        job = started.job
+        started.wait_for(lambda: any(job.out.glob("assay/*/run.json")))
+        started.kill()
+    assert {path.name for path in job.folder.glob("*.jsonl")} == {
+        "calls.jsonl",
+        "records.jsonl",
+        "scores.jsonl",
+    }
+    for path in job.folder.glob("*.jsonl"):
+        path.write_bytes(b"")
+    for command in (["runs", str(job.out)], ["show", str(job.out)]):
+        shown = Job(["-m", "assay", *command], job.out).run()
+        assert shown.code == 0, shown.err
+    continued(half, job, DOCS)

@@ -1,0 +1,311 @@
+"""An OpenAI-compatible endpoint on loopback whose answers, latency and faults depend on the request alone.
+
+`FakeOpenAI(latency=0.02, faults={"429": 0.1})` starts it as a process of its own, so that it outlives
+whatever is killed around it. By hand: `python tests/servers/fake_openai.py --port 0`, which prints the port.
+
+The n-th time a (prompt, seed) arrives is its n-th attempt. `GET /__stats` tells every request that arrived,
+`POST /__behave` changes the behaviour, `POST /__reset` forgets what arrived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiohttp import web
+
+STATUSES = {
+    "400": "this request is not understood",
+    "401": "Incorrect API key provided",
+    "403": "this key may not use the model",
+    "404": "the model does not exist",
+    "429": "Rate limit reached",
+    "500": "The server had an error",
+    "503": "The server is overloaded",
+    "overflow": "This model's maximum context length is 10 tokens (context_length_exceeded)",
+}
+"""Faults that are an HTTP status with a message; `overflow` is a 400."""
+BODIES = {
+    "garbage": b"<html>bad gateway</html>",
+    "no_choices": b'{"object":"chat.completion","usage":{}}',
+    "refusal": b'{"choices":[{"message":{"content":null,"refusal":"I will not"},"finish_reason":"stop"}]}',
+}
+"""Faults that are a reply with status 200. The others, `drop`, `cut` and `hang`, concern the connection."""
+
+
+class Behaviour(msgspec.Struct):
+    """How the endpoint answers. Equal requests get equal answers, whenever they come."""
+
+    latency: float = 0.0
+    jitter: float = 0.0
+    """Some requests take up to this many times longer, so that replies come out of order."""
+    faults: dict[str, float] = {}
+    """The share of attempts that meets each fault."""
+    faulty_attempts: int = 1_000_000
+    """Later attempts of the same request meet no fault."""
+    always: dict[str, str] = {}
+    """Prompts that meet a fault at every attempt."""
+    retry_after: float | None = 0.05
+
+
+class Seen(msgspec.Struct):
+    """One request that arrived, and what became of it."""
+
+    prompt: str
+    seed: int
+    attempt: int
+    received: float
+    in_flight: int
+    reply: str
+    """What a good answer says, whether it was sent or not."""
+    outcome: str = "waiting"
+    answered: float | None = None
+
+
+class Stats(msgspec.Struct):
+    """Everything that arrived since the last reset, in order of arrival."""
+
+    requests: list[Seen] = []
+
+    @property
+    def received(self) -> Counter[tuple[str, int]]:
+        """How often each (prompt, seed) arrived."""
+        return Counter((seen.prompt, seen.seed) for seen in self.requests)
+
+    @property
+    def repeated(self) -> int:
+        """How many requests had arrived before."""
+        return len(self.requests) - len(self.received)
+
+    @property
+    def max_in_flight(self) -> int:
+        """The most requests that were open at once."""
+        return max((seen.in_flight for seen in self.requests), default=0)
+
+    def outcomes(self, prompt: str) -> list[str]:
+        """What became of a prompt, attempt by attempt."""
+        return [seen.outcome for seen in self.requests if seen.prompt == prompt]
+
+
+def share(*parts: object) -> float:
+    """A number from 0 to 1 that depends on the parts only."""
+    digest = hashlib.blake2b("/".join(map(str, parts)).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") / 2**64
+
+
+def number_of(prompt: str, seed: int) -> int:
+    """The number, 0 to 3, that the answer names."""
+    return int(share("answer", prompt, seed) * 4)
+
+
+def answer_of(prompt: str, seed: int) -> str:
+    """The answer: unlike for every prompt and seed, with a number that a filter can find."""
+    name = hashlib.blake2b(f"{seed}/{prompt}".encode(), digest_size=6).hexdigest()
+    return f"{name}: the answer is {number_of(prompt, seed)}"
+
+
+def fault_of(behaviour: Behaviour, prompt: str, seed: int, attempt: int) -> str | None:
+    """Which fault this attempt meets, if any."""
+    if prompt in behaviour.always:
+        return behaviour.always[prompt]
+    if attempt > behaviour.faulty_attempts:
+        return None
+    left = share("fault", prompt, seed, attempt)
+    for name, part in behaviour.faults.items():
+        left -= part
+        if left < 0:
+            return name
+    return None
+
+
+class Endpoint:
+    """The server inside its own process."""
+
+    def __init__(self, behaviour: Behaviour) -> None:
+        self.behaviour = behaviour
+        self.stats = Stats()
+        self._arrived: Counter[tuple[str, int]] = Counter()
+        self._in_flight = 0
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        """Chat and text completions."""
+        body = json.loads(await request.read())
+        messages = body.get("messages")
+        seen = self._note(messages[-1]["content"] if messages else body["prompt"], body["seed"])
+        try:
+            return await self._answer(request, seen, chat=messages is not None)
+        except (asyncio.CancelledError, ConnectionError):
+            seen.outcome = "left"
+            raise
+        finally:
+            self._in_flight -= 1
+
+    def _note(self, prompt: str, seed: int) -> Seen:
+        self._arrived[prompt, seed] += 1
+        self._in_flight += 1
+        attempt, reply = self._arrived[prompt, seed], answer_of(prompt, seed)
+        seen = Seen(prompt, seed, attempt, time.time(), self._in_flight, reply)
+        self.stats.requests.append(seen)
+        return seen
+
+    async def _answer(self, request: web.Request, seen: Seen, *, chat: bool) -> web.StreamResponse:
+        behaviour = self.behaviour
+        fault = fault_of(behaviour, seen.prompt, seen.seed, seen.attempt)
+        slower = 1 + behaviour.jitter * share("latency", seen.prompt, seen.seed)
+        await asyncio.sleep(3600 if fault == "hang" else behaviour.latency * slower)
+        seen.outcome, seen.answered = fault or "ok", time.time()
+        body = completion(seen.reply, chat=chat)
+        if fault in ("drop", "cut"):
+            return await _break_off(request, body if fault == "cut" else b"")
+        return self._reply(fault, body)
+
+    def _reply(self, fault: str | None, body: bytes) -> web.Response:
+        from aiohttp import web
+
+        if fault not in STATUSES:
+            return web.Response(body=BODIES[fault] if fault else body, content_type="application/json")
+        wait = self.behaviour.retry_after
+        headers = {"Retry-After": f"{wait:g}"} if wait is not None else {}
+        status = 400 if fault == "overflow" else int(fault)
+        return web.json_response({"error": {"message": STATUSES[fault]}}, status=status, headers=headers)
+
+
+async def _break_off(request: web.Request, body: bytes) -> web.StreamResponse:
+    """Close the connection: without a word, or in the middle of the body."""
+    from aiohttp import web
+
+    response = web.StreamResponse(headers={"Content-Length": str(len(body))})
+    if body:
+        await response.prepare(request)
+        await response.write(body[: len(body) // 2])
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+def completion(text: str, *, chat: bool) -> bytes:
+    """A completion as OpenAI writes it."""
+    choice = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    usage = {"prompt_tokens": 7, "completion_tokens": 5}
+    return json.dumps({"choices": [{"index": 0, **choice, "finish_reason": "stop"}], "usage": usage}).encode()
+
+
+async def serve(port: int, behaviour: Behaviour) -> None:
+    """Until the process is killed, or whoever started it is gone."""
+    from aiohttp import web
+
+    endpoint = Endpoint(behaviour)
+    app = web.Application(client_max_size=1 << 26)
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        app.router.add_post(path, endpoint.complete)
+    for method, path, handler in controls(endpoint):
+        app.router.add_route(method, path, handler)
+    # A handler hears at once that its client is gone: what hangs is not in flight for ever.
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    print(runner.addresses[0][1], flush=True)  # noqa: T201 - whoever started us reads it
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 - nobody tells an orphan
+        await asyncio.sleep(1)
+
+
+def controls(endpoint: Endpoint) -> list[tuple[str, str, Callable[[Any], Awaitable[Any]]]]:
+    """What tests ask and tell the server."""
+    from aiohttp import web
+
+    async def stats(_: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(endpoint.stats))
+
+    async def behave(request: web.Request) -> web.Response:
+        endpoint.behaviour = msgspec.json.decode(await request.read(), type=Behaviour)
+        return web.Response()
+
+    async def reset(_: web.Request) -> web.Response:
+        endpoint.stats = Stats()
+        endpoint._arrived.clear()
+        return web.Response()
+
+    return [("GET", "/__stats", stats), ("POST", "/__behave", behave), ("POST", "/__reset", reset)]
+
+
+class FakeOpenAI:
+    """The server as a process of its own, for a `with` statement."""
+
+    def __init__(self, port: int = 0, **behaviour: Any) -> None:
+        self.port = port
+        self._behaviour = Behaviour(**behaviour)
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Self:
+        given = msgspec.json.encode(self._behaviour).decode()
+        command = [sys.executable, str(Path(__file__)), "--port", str(self.port), "--behaviour", given]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.port = int(self._process.stdout.readline())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """The endpoint is gone, in the middle of whatever it did."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    @property
+    def url(self) -> str:
+        """What `--base-url` takes."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def stats(self) -> Stats:
+        """What arrived so far."""
+        return msgspec.json.decode(self._call("stats"), type=Stats)
+
+    def behave(self, **behaviour: Any) -> None:
+        """Answer like this from now on."""
+        self._call("behave", msgspec.json.encode(Behaviour(**behaviour)))
+
+    def reset(self) -> None:
+        """Forget what arrived."""
+        self._call("reset", b"")
+
+    def _call(self, name: str, body: bytes | None = None) -> bytes:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/__{name}", data=body)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            data: bytes = answer.read()
+            return data
+
+
+def main() -> None:
+    """Serve on a port of one's own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--behaviour", default="{}", help="JSON, as of the class Behaviour")
+    given = parser.parse_args()
+    behaviour = msgspec.json.decode(given.behaviour, type=Behaviour)
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(serve(given.port, behaviour))
+
+
+if __name__ == "__main__":
+    main()

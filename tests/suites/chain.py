@@ -1,0 +1,155 @@
+"""A suite of a user's own, named by path: calls in sequence and side by side within one case.
+
+Each case asks A, then B1 to B3 side by side with A's answer in the prompt, then C with all of them.
+`python tests/suites/chain.py base_url=URL output_dir=DIR crash=told:7` runs it; `crash` names the very moment
+at which the process kills itself, so that a test need not hit it by chance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import assay
+from assay.core.events import Ended, Event, Finished
+from assay.core.protocols import Context, Outcome, Reader, RunFacts, View
+from assay.core.spec import Options, RunSpec, ask, how
+from assay.core.types import ASK, Case, Request, Score
+
+
+class ChainOptions(Options, frozen=True, kw_only=True):
+    """How many cases, where to crash, and how badly the solver behaves."""
+
+    cases: Annotated[int, ask("How many cases.")] = 40
+    crash: Annotated[str, how("MOMENT or MOMENT:NUMBER at which the process kills itself.")] = ""
+    careless: Annotated[bool, ask("Give a made-up answer where a call fails.")] = False
+
+
+def crash_if(wanted: str, moment: str) -> None:
+    """As kill -9 does, from inside."""
+    if wanted == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class ChainSolver:
+    """Five calls a case."""
+
+    def __init__(self, spec: RunSpec, options: ChainOptions) -> None:
+        self._spec = spec
+        self._options = options
+
+    async def solve(self, inputs: int, ctx: Context) -> None:
+        """A, then three B, then C."""
+        first = await self._ask(f"A{inputs}", ctx)
+        crash_if(self._options.crash, f"told:{inputs}")
+        ctx.emit("step", first, "a")
+        branches = await ctx.map(lambda b: self._ask(f"B{b} of {inputs} after {first}", ctx), [1, 2, 3])
+        for number, branch in enumerate(branches, 1):
+            ctx.emit("step", branch, f"b{number}")
+        crash_if(self._options.crash, f"emitted:{inputs}")
+        ctx.emit("answer", await self._ask(f"C of {inputs} after {' '.join(branches)}", ctx))
+
+    async def _ask(self, prompt: str, ctx: Context) -> str:
+        request = Request(model=self._spec.model, endpoint=self._spec.base_url or "", prompt=prompt)
+        try:
+            return (await ctx.model().ask(request)).text
+        except Exception:
+            if self._options.careless:
+                return "made up"
+            raise
+
+
+class ChainScorer:
+    """1 where the last answer names the number of the first."""
+
+    id = "chain@1"
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """One score a case."""
+        case = view.case
+        value = float(view.records[0].data[-1] == view.records[-1].data[-1])
+        return [Score(case.index, case.key, case.set, case.subject, self.id, "agree", value=value)]
+
+
+class ChainPlan:
+    """The cases are numbers."""
+
+    score = None
+    needs: frozenset[str] = frozenset()
+
+    def __init__(self, spec: RunSpec) -> None:
+        assert isinstance(spec.options, ChainOptions)
+        self._spec = spec
+        self._options = spec.options
+        self.ask = None
+        self.solver = ChainSolver(spec, spec.options)
+        self.scorers = [ChainScorer()]
+        self.total = spec.options.cases
+
+    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
+        """There is nothing to look at."""
+        return {}
+
+    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
+        """The numbers in order."""
+        for number in range(self.total):
+            if not skip(number):
+                yield Case(number, f"key{number}", "chain", self._spec.model, str(number), number)
+
+    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+        """How many agree, of how many; all records, one case a line."""
+        crash_if(self._options.crash, "finish")
+        scores = [score for number in range(self.total) for score in reader.scores(number, "chain@1")]
+        agree = sum(score.value or 0.0 for score in scores)
+        results = {"chain": {"agree": agree, "of": len(scores), "metrics": []}}
+        path = Path(self._spec.output_dir) / "samples_chain.jsonl"
+        temporary = path.with_suffix(".tmp")
+        with temporary.open("w") as file:
+            for number in range(self.total):
+                records = [[record.part, record.data] for record in reader.records(number)]
+                file.write(json.dumps([number, records]) + "\n")
+        crash_if(self._options.crash, "unnamed")
+        temporary.replace(path)
+        crash_if(self._options.crash, "written")
+        return Outcome(results, [path])
+
+
+class suite:  # noqa: N801 - a suite is a module, or an object that stands for one
+    """What the registry finds."""
+
+    Options = ChainOptions
+    plan = ChainPlan
+
+
+def observer(crash: str) -> Callable[[Event], None]:
+    """Kills the process when a case has ended, or when all have."""
+    ended = 0
+
+    def observe(event: Event) -> None:
+        nonlocal ended
+        if isinstance(event, Ended):
+            ended += event.end.stage == ASK
+            crash_if(crash, f"ended:{ended}")
+        elif isinstance(event, Finished):
+            crash_if(crash, "finished")
+
+    return observe
+
+
+def main() -> int:
+    """Run with options as `name=value`; say what a user should know, as the command line does."""
+    values = dict(argument.split("=", 1) for argument in sys.argv[1:])
+    spec = assay.spec(f"{__file__}:suite", model="openai/fake", concurrency=8, **values)
+    assert isinstance(spec.options, Options)
+    run = assay.run(spec, [observer(values.get("crash", ""))])
+    print(run.summary.this_start, run.reason)  # noqa: T201
+    return run.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

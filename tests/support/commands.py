@@ -1,0 +1,150 @@
+"""Starts assay as a process of its own, and reads what it left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import assay
+
+from servers.fake_openai import FakeOpenAI
+
+TIMEOUT = 60.0
+CHAIN = Path(__file__).parents[1] / "suites" / "chain.py"
+
+
+class Finished(NamedTuple):
+    """How a process ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def environment() -> dict[str, str]:
+    """This process's, with the package under test and without anybody's endpoint."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    return kept | {"PYTHONPATH": str(Path(assay.__file__).parents[1])}
+
+
+class Job:
+    """A command with its output folder: started, killed, started again."""
+
+    def __init__(self, command: list[str], out: Path) -> None:
+        self.command = [sys.executable, *command]
+        self.out = out
+
+    @contextmanager
+    def started(self, *flags: str, before: Callable[[], None] | None = None) -> Iterator[Started]:
+        """The running process; killed at the end of the block if it is still there."""
+        with subprocess.Popen(
+            [*self.command, *flags],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=before,  # noqa: PLW1509 - limits of the child; no thread runs here
+        ) as process:
+            try:
+                yield Started(process, self)
+            finally:
+                process.kill()
+
+    def run(self, *flags: str, before: Callable[[], None] | None = None) -> Finished:
+        """The command from start to end."""
+        with self.started(*flags, before=before) as started:
+            return started.end()
+
+    @property
+    def folder(self) -> Path:
+        """The one run folder below the output folder."""
+        (found,) = self.out.glob("assay/*/run.json")
+        return found.parent
+
+    def count(self, name: str) -> int:
+        """How many whole lines a journal file has after its first."""
+        found = list(self.out.glob(f"assay/*/{name}.jsonl"))
+        return max(0, found[0].read_bytes().count(b"\n") - 1) if found else 0
+
+    def lines(self, name: str) -> list[dict[str, Any]]:
+        """The whole lines of a journal file after its first, as they are on disk now."""
+        found = list(self.out.glob(f"assay/*/{name}.jsonl"))
+        whole = found[0].read_bytes().rpartition(b"\n")[0] if found else b""
+        return [json.loads(line) for line in whole.split(b"\n")[1:]]
+
+    def replies(self) -> list[str]:
+        """The text of every good reply in the log, in order of arrival."""
+        return [line["response"]["text"] for line in self.lines("calls") if "response" in line]
+
+    def ends(self) -> list[dict[str, Any]]:
+        """Every end of asking, in order of completion."""
+        return [line for line in self.lines("records") if line["type"] == "end"]
+
+    def file(self, pattern: str) -> Path:
+        """The one final file of this name."""
+        (found,) = self.out.rglob(pattern)
+        return found
+
+    def samples(self) -> bytes:
+        """The samples file as it is."""
+        return self.file("samples_*.jsonl").read_bytes()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The samples file, parsed."""
+        return [json.loads(line) for line in self.samples().splitlines()]
+
+    def results(self) -> dict[str, Any]:
+        """The results file without what differs between two runs of the same."""
+        value: dict[str, Any] = json.loads(self.file("results_*.json").read_text())
+        return {key: value[key] for key in value if key not in ("date", "total_evaluation_time_seconds")}
+
+    def summary(self) -> dict[str, Any]:
+        """The run's own summary."""
+        value: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
+        return value
+
+
+class Started(NamedTuple):
+    """A process that runs."""
+
+    process: subprocess.Popen[str]
+    job: Job
+
+    def end(self) -> Finished:
+        """Wait for it."""
+        out, err = self.process.communicate(timeout=TIMEOUT)
+        return Finished(self.process.returncode, out, err)
+
+    def wait_for(self, condition: Callable[[], bool]) -> bool:
+        """Whether the condition came true while the process was running."""
+        deadline = time.monotonic() + TIMEOUT
+        while time.monotonic() < deadline:
+            if condition():
+                return True
+            if self.process.poll() is not None:
+                return False
+            time.sleep(0.001)
+        raise TimeoutError(f"waited {TIMEOUT:g} s for {self.job.command}")
+
+    def kill(self) -> None:
+        """As kill -9 does; wait until it is gone."""
+        self.process.kill()
+        self.process.communicate(timeout=TIMEOUT)
+
+
+def task_job(task: Path, server: FakeOpenAI, out: Path, *flags: str) -> Job:
+    """`assay task` with eight calls in flight."""
+    model = ["--model", "openai/fake", "--base-url", server.url, "--concurrency", "8"]
+    return Job(["-m", "assay", "task", str(task), *model, "--output-dir", str(out), *flags], out)
+
+
+def chain_job(server: FakeOpenAI, out: Path, *options: str) -> Job:
+    """The suite in tests/suites/chain.py, through the Python interface, with eight calls in flight."""
+    return Job([str(CHAIN), f"base_url={server.url}", f"output_dir={out}", *options], out)
