@@ -33,7 +33,7 @@ from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run, state_of
 
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 10.0
 """How long Ctrl-C lets running calls finish: they are paid."""
 
 

@@ -106,7 +106,7 @@ class ChainPlan:
         crash_if(self._options.crash, "finish")
         scores = [score for number in range(self.total) for score in reader.scores(number, "chain@1")]
         agree = sum(score.value or 0.0 for score in scores)
-        results = {"chain": {"agree": agree, "of": len(scores), "metrics": []}}
+        results: dict[str, Any] = {"chain": {"agree": agree, "of": len(scores), "metrics": []}}
         path = Path(self._spec.output_dir) / "samples_chain.jsonl"
         temporary = path.with_suffix(".tmp")
         with temporary.open("w") as file:
