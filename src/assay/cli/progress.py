@@ -10,7 +10,6 @@ import click
 
 from assay.cli.screen import duration
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
-from assay.core.types import ASK
 
 _EVERY_SECONDS = 5.0
 _BAR_SECONDS = 0.1
@@ -45,10 +44,9 @@ class Progress:
             self.show()
 
     def _ended(self, event: Any) -> None:
-        if event.end.stage == ASK:
-            self.done += 1
-            self.fresh += 1
-            self.errors += event.end.status != "ok"
+        self.done += 1
+        self.fresh += 1
+        self.errors += event.end.status != "ok"
 
     def _rare(self, event: Event) -> None:
         if isinstance(event, Started):

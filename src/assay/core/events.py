@@ -37,7 +37,7 @@ class Retrying(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A stage of a case was committed."""
+    """A case was asked and is committed."""
 
     case: Case
     end: End

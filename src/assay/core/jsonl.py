@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -43,21 +43,42 @@ def lines(path: Path) -> Iterator[Line]:
 def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[Row]:
     """Every object of the file. Bad lines go to `problems`; without it the first one raises."""
     for number, raw in lines(path):
-        value = parse_object(raw, f"{path}:{number}", problems)
+        value = parse_object(raw, Place(path, number), problems)
         if value is not None:
             yield Row(number, raw, value)
 
 
-def parse_object(raw: bytes, where: str, problems: list[Problem] | None = None) -> dict[str, Any] | None:
+class Located(Protocol):
+    """Something that can say where it stands; asked only when there is a problem."""
+
+    @property
+    def where(self) -> str:
+        """As a message names it."""
+        ...
+
+
+class Place(NamedTuple):
+    """A line of a file."""
+
+    path: Path
+    line: int
+
+    @property
+    def where(self) -> str:
+        """`file:line`."""
+        return f"{self.path}:{self.line}"
+
+
+def parse_object(raw: bytes, at: Located, problems: list[Problem] | None = None) -> dict[str, Any] | None:
     """The object in `raw`; None after noting the problem. NaN and Infinity are not JSON."""
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problem = Problem(where, f"not JSON: {error}")
+        problem = Problem(at.where, f"not JSON: {error}")
     else:
         if isinstance(value, dict):
             return value
-        problem = Problem(where, f"expected an object, found {_kind(value)}")
+        problem = Problem(at.where, f"expected an object, found {_kind(value)}")
     if problems is None:
         raise InputError(problem)
     problems.append(problem)

@@ -152,11 +152,11 @@ class TryContext:
     @property
     def usage(self) -> Usage | None:
         """Tokens of this stage; None where no endpoint counted any."""
-        tokens = Usage(
-            sum(asker.input for asker in self._askers.values()),
-            sum(asker.output for asker in self._askers.values()),
-        )
-        return tokens if tokens.input or tokens.output else None
+        asked = said = 0
+        for asker in self._askers.values():
+            asked += asker.input
+            said += asker.output
+        return Usage(asked, said) if asked or said else None
 
 
 class RunContext:

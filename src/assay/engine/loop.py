@@ -175,7 +175,6 @@ class Loop:
             ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
         self._journal.scored(end, scores)
-        self._setup.notify(Ended(view.case, end))
 
 
 def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:

@@ -26,7 +26,7 @@ class Header(msgspec.Struct, tag="assay", tag_field="type"):
 class AppendFile:
     """Appends lines with one `write` each time. `size` is where the next line will begin."""
 
-    def __init__(self, path: Path, redact: Callable[[bytes], bytes]) -> None:
+    def __init__(self, path: Path, redact: Callable[[bytes], bytes] | None = None) -> None:
         self.path = path
         self._redact = redact
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -40,7 +40,7 @@ class AppendFile:
 
     def encode(self, line: msgspec.Struct) -> bytes:
         """A line as it will be written: JSON without secrets. Offsets depend on its length."""
-        return self._redact(_encode(line))
+        return self._redact(_encode(line)) if self._redact else _encode(line)
 
     def append(self, lines: list[bytes]) -> int:
         """Write whole lines; returns where the last of them begins. On failure nothing of them remains."""

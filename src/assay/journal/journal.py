@@ -65,7 +65,7 @@ class Journal:
     def replies(self, index: int, stage: str, last_try: int) -> Replies:
         """What an earlier try was told. Of tries that ended, only good replies; of the open one, all."""
         found: Replies = {}
-        for offset in self._asked.get(index, ()):
+        for offset in self._asked.get(index, ()) if self._asked else ():
             call = self._call_reader.call(offset)
             if call is None:
                 continue

@@ -27,6 +27,9 @@ class Redactor:
         # Longest first: a secret that contains another must go as a whole.
         self._secrets = [text.encode() for text in sorted(spellings, key=len, reverse=True)]
 
+    def __bool__(self) -> bool:
+        return bool(self._secrets)
+
     def __call__(self, line: bytes) -> bytes:
         for secret in self._secrets:
             if secret in line:

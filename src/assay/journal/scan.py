@@ -90,7 +90,11 @@ class Stage:
 
     def set(self, index: int, status: str, offset: int) -> None:
         """Note how a case ended; a later end replaces an earlier one."""
-        if index >= len(self.codes):
+        if index == len(self.codes):
+            self.codes.append(_CODES[status])
+            self.offsets.append(offset)
+            return
+        if index > len(self.codes):
             missing = index + 1 - len(self.codes)
             self.codes.extend(bytes(missing))
             self.offsets.extend([-1] * missing if missing < 64 else array("q", [-1]) * missing)

@@ -21,6 +21,11 @@ class PromptSolver:
     async def solve(self, inputs: PromptInputs, ctx: Context) -> None:
         """All requests and repeats run side by side."""
         repeats = inputs.repeats
+        if repeats == 1 and len(inputs.requests) == 1:
+            (request,) = inputs.requests
+            response = await ctx.model().ask(request)
+            ctx.emit("answer", [[cut(response.text, request.params.get("stop"))]])
+            return
         asked = [request for request in inputs.requests for _ in range(repeats)]
         responses = await ctx.map(ctx.model().ask, asked)
         texts = [

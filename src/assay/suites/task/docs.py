@@ -39,11 +39,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Doc(NamedTuple):
-    """One document: its place in the data, its bytes, and how to name it in a message."""
+    """One document: its place in the data, its bytes, and where it stands in its file."""
 
     number: int
     raw: bytes
-    where: str
+    path: Path
+    place: int
+    unit: str = ":{}"
+
+    @property
+    def where(self) -> str:
+        """How a message names it."""
+        return f"{self.path}{self.unit.format(self.place)}"
 
 
 class Facts(msgspec.Struct):
@@ -70,9 +77,10 @@ class Docs:
         finder = RepeatFinder()
         total = 0
         for doc in self._raw(problems):
-            value = jsonl.parse_object(doc.raw, doc.where, problems)
+            value = jsonl.parse_object(doc.raw, doc, problems)
             if value is not None:
-                columns |= dict.fromkeys(value)
+                if value.keys() != columns.keys():
+                    columns |= dict.fromkeys(value)
                 finder.add(row_key(doc.raw))
                 total += 1
         if problems:
@@ -109,8 +117,9 @@ class Docs:
     def _raw(self, problems: list[Problem]) -> Iterator[Doc]:
         number = 0
         for path in self.files:
-            for raw, where in _READERS[self.kind](path, problems):
-                yield Doc(number, raw, where)
+            unit = _unit(self.kind, path)
+            for place, raw in _READERS[self.kind](path, problems):
+                yield Doc(number, raw, path, place, unit)
                 number += 1
 
 
@@ -128,19 +137,22 @@ def find_files(named: str | list[str], beside: Path) -> list[Path]:
     return found
 
 
-def _json_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
-    if _starts_with_bracket(path):
-        yield from _array_rows(path, problems)
-        return
-    for number, raw in jsonl.lines(path):
-        yield raw, f"{path}:{number}"
+def _unit(kind: str, path: Path) -> str:
+    """What the places of a file are: lines, items of a list, or rows."""
+    if kind == "json":
+        return " $[{}]" if _starts_with_bracket(path) else ":{}"
+    return ":{}" if kind == "csv" else " row {}"
+
+
+def _json_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
+    return _array_rows(path, problems) if _starts_with_bracket(path) else jsonl.lines(path)
 
 
 def _starts_with_bracket(path: Path) -> bool:
     return next((line.raw[:1] == b"[" for line in jsonl.lines(path)), False)
 
 
-def _array_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+def _array_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
     """A JSON file that is one list. It has no lines, so places are `$[n]`."""
     try:
         items = msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), type=list[msgspec.Raw])
@@ -148,10 +160,10 @@ def _array_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, st
         problems.append(Problem(str(path), f"not JSON: {error}"))
         return
     for position, item in enumerate(items):
-        yield bytes(item), f"{path} $[{position}]"
+        yield position, bytes(item)
 
 
-def _csv_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+def _csv_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
     """Columns get the narrowest type that fits all their values, as pandas reads them."""
     columns = _csv_columns(path, problems)
     lines = _csv_lines(path)
@@ -159,7 +171,7 @@ def _csv_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]
     for line, cells in lines:
         if len(cells) == len(header):
             row = {name: column.read(cell) for name, column, cell in zip(header, columns, cells, strict=True)}
-            yield _encode(row), f"{path}:{line}"
+            yield line, _encode(row)
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -220,7 +232,7 @@ def _boolean(cell: str) -> bool:
     return cell.lower() == "true"
 
 
-def _parquet_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, str]]:
+def _parquet_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
     import duckdb
 
     try:
@@ -231,7 +243,7 @@ def _parquet_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[bytes, 
             while batch := cursor.fetchmany(1000):
                 for row in batch:
                     number += 1
-                    yield _encode(dict(zip(names, row, strict=True))), f"{path} row {number}"
+                    yield number, _encode(dict(zip(names, row, strict=True)))
     except duckdb.Error as error:
         problems.append(Problem(str(path), f"not Parquet: {error}"))
 

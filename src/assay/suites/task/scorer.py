@@ -189,7 +189,7 @@ class TaskScorer:
         self, case: Case, chain: Pipeline, measures: list[Metric], replies: list[list[str]]
     ) -> list[Score]:
         try:
-            filtered = [run_pipeline(chain, list(repeats)) for repeats in replies]
+            filtered = [run_pipeline(chain, repeats) for repeats in replies]
             values = [judge(metric, case.gold.target, filtered[0].value) for metric in measures]
         except Exception as error:  # noqa: BLE001 - a filter that fails on one doc costs that doc's score
             reason = f"{type(error).__name__}: {error}"
