@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -17,7 +16,7 @@ import assay
 from assay.core import registry
 from assay.core.connect import About, Connection
 from assay.core.errors import AssayError, ModelRefused, Problem, StopRun, UsageError, cannot_write
-from assay.core.events import Called, Event, Notify, Retrying
+from assay.core.events import Event, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Plan, RunFacts
 from assay.core.spec import Options, RunSpec, build, marked
@@ -150,25 +149,6 @@ def providers() -> dict[str, About]:
     return {name: registry.find("model", name).ABOUT for name in registry.names("model")}
 
 
-class Meter:
-    """Counts what a start cost. An observer like any other."""
-
-    def __init__(self) -> None:
-        self.counts: Counter[str] = Counter(
-            paid=0, replayed=0, failed=0, retries=0, input_tokens=0, output_tokens=0
-        )
-
-    def __call__(self, event: Event) -> None:
-        if type(event) is Called:
-            self.counts["replayed" if event.replayed else "paid"] += 1
-            self.counts["failed"] += event.failed
-            if event.usage and not event.replayed:
-                self.counts["input_tokens"] += event.usage.input
-                self.counts["output_tokens"] += event.usage.output
-        elif type(event) is Retrying:
-            self.counts["retries"] += 1
-
-
 class Start:
     """One start of a run: resolve, find or make its folder, loop, write."""
 
@@ -187,8 +167,8 @@ class Start:
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME
         self._reused = find_run(spec.reuse) if spec.reuse else None
-        self.meter = Meter()
-        self._observers: list[Notify] = [self.meter, *observers]
+        self._observers = list(observers)
+        self._spent_now: dict[str, int] = {}
 
     def _refuse_what_the_model_cannot(self) -> None:
         if missing := self.plan.needs - self.model.can:
@@ -293,6 +273,7 @@ class Start:
                 return error
             finally:
                 await gateway.close()
+                self._spent_now = desk.counts()
         return None
 
     def _notify(self, event: Event) -> None:
@@ -335,7 +316,7 @@ class Start:
             else 0,
             seconds=seconds,
             spent=journal.spent(),
-            this_start=dict(self.meter.counts),
+            this_start=self._spent_now,
             files=[],
             results={},
             failures=journal.failures(),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, UndefinedError, nodes
+from jinja2 import StrictUndefined, TemplateError, nodes
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -200,28 +200,23 @@ class Template:
     def render(self, values: Mapping[str, Any]) -> str:
         """The text. Whatever goes wrong inside is a TemplateProblem."""
         try:
-            text = self._joined(values) if self._parts is not None else self._rendered(values)
+            if self._parts is not None:
+                text = "".join([str(values[text]) if named else text for text, named in self._parts])
+            else:
+                _environment.steps = 0
+                text = self._template.render(values)
         except Exception as error:  # noqa: BLE001 - templates call what documents hold
             raise TemplateProblem(_why(error)) from None
         if len(text) > MAX_CHARS:
             raise TemplateProblem(str(_TooBig()))
         return text
 
-    def _joined(self, values: Mapping[str, Any]) -> str:
-        assert self._parts is not None
-        try:
-            return "".join([str(values[text]) if named else text for text, named in self._parts])
-        except KeyError as missing:
-            raise UndefinedError(f"{missing.args[0]!r} is undefined") from None
-
-    def _rendered(self, values: Mapping[str, Any]) -> str:
-        _environment.steps = 0
-        return self._template.render(values)
-
 
 def _why(error: Exception) -> str:
     if isinstance(error, OverflowError) and "Range" in str(error):
         return "the template loops too often: " + str(error)
+    if isinstance(error, KeyError):
+        return f"the template is refused: {error.args[0]!r} is undefined"
     if isinstance(error, TemplateError):
         return f"the template is refused: {error}"
     return f"the template raised {type(error).__name__}: {error}"

@@ -59,6 +59,7 @@ class Loop:
         self._setup = setup
         self._journal = setup.journal
         self._scorers = setup.plan.scorers
+        self._new = setup.journal.empty  # then no case has a history to look up
         self._run = RunContext(
             setup.models,
             setup.journal,
@@ -107,6 +108,8 @@ class Loop:
             worker.cancel()
 
     def _replies(self, index: int, stage: str) -> Replies:
+        if self._new:
+            return {}
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
     async def _worker(self) -> None:
@@ -127,7 +130,7 @@ class Loop:
             gate.pass_on()
 
     async def _case(self, case: Case) -> None:
-        if not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):
+        if self._new or not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):
             view = await self._ask(case)
         else:
             view = self._read(case)
@@ -142,7 +145,8 @@ class Loop:
         return View(case, end, reader.records(case.index))
 
     async def _ask(self, case: Case) -> View:
-        ctx = TryContext(case, ASK, self._journal.last_try(case.index) + 1, self._run)
+        earlier = 0 if self._new else self._journal.last_try(case.index)
+        ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
         failure = case.failure or await self._attempt(case, ctx)
         end = _end(ctx, failure, time.perf_counter() - started)

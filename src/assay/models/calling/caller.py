@@ -7,7 +7,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Notify, Retrying
@@ -24,15 +24,6 @@ Reuse = Callable[[Case, str, str, int], Call | None]
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _REFUSALS = frozenset({"auth", "not_found"})
-
-
-class Outcome(NamedTuple):
-    """How paying for one request went."""
-
-    response: Response | None
-    failure: Failure | None
-    attempts: int
-    seconds: float
 
 
 class CallLog(Protocol):
@@ -54,6 +45,30 @@ class Desk:
         self._halting = asyncio.Event()
         self._left = max_calls
         self._most = max_calls
+        self._counts = dict.fromkeys(
+            ("paid", "replayed", "failed", "retries", "input_tokens", "output_tokens"), 0
+        )
+
+    def counts(self) -> dict[str, int]:
+        """What this start has paid for."""
+        return dict(self._counts)
+
+    def meter(self, call: Call, *, replayed: bool) -> None:
+        """Count one call that ended; replayed ones cost nothing."""
+        usage = call.response.usage if call.response else None
+        counts = self._counts
+        counts["replayed" if replayed else "paid"] += 1
+        if call.response is None:
+            counts["failed"] += 1
+        if usage and not replayed:
+            counts["input_tokens"] += usage.input
+            counts["output_tokens"] += usage.output
+        self.notify(Called(usage, call.response is None, replayed))
+
+    def retrying(self, failure: Failure, wait: float) -> None:
+        """Count an attempt that will be followed by another."""
+        self._counts["retries"] += 1
+        self.notify(Retrying(failure, wait))
 
     def halt(self, reason: AssayError) -> AssayError:
         """No call may be made any more; the first reason stands."""
@@ -142,7 +157,7 @@ class Caller:
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)  # noqa: S311
         if error.wait is not None:
             wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
-        self.desk.notify(Retrying(error.failure, wait))
+        self.desk.retrying(error.failure, wait)
         await self.desk.pause(wait)
 
 
@@ -179,63 +194,57 @@ class CaseAsker:
 
     async def ask(self, request: Request) -> Response:
         """The reply to this request; raises ModelError where there is none."""
-        try:
-            return await self._ask(request)
-        except ModelError:
-            raise
-        except AssayError as error:
-            self.stopped = error  # the code of the case may swallow it: whoever commits the case looks here
-            raise
-
-    async def _ask(self, request: Request) -> Response:
         name = request_hash(request)
         n = self._counts.get(name, 0)
         self._counts[name] = n + 1
         self.calls += 1
         if self._replies and (earlier := self._replies.get((self._stage, name, n))):
             return self._told(earlier, replayed=True)
-        reuse = self._caller.desk.reuse
-        if reuse and (other := reuse(self._case, self._stage, name, n)):
-            outcome = Outcome(other.response, None, 0, 0.0)  # no attempt: nothing was paid
-            return self._told(self._log(name, n, request, outcome), replayed=True)
-        outcome = await self._pay(request, n)
-        return self._told(self._log(name, n, request, outcome), replayed=False)
-
-    async def _pay(self, request: Request, n: int) -> Outcome:
-        started = time.perf_counter()
         try:
-            response, attempts = await self._caller.pay(request, n, self._case.index)
-            return Outcome(response, None, attempts, round(time.perf_counter() - started, 6))
-        except ModelError as error:
-            return Outcome(None, error.failure, error.attempts, round(time.perf_counter() - started, 6))
+            call, replayed = await self._new_call(request, name, n)
+        except AssayError as error:
+            self.stopped = error  # the code of the case may swallow it: whoever commits the case looks here
+            raise
+        return self._told(call, replayed=replayed)
 
-    def _log(self, name: str, n: int, request: Request, outcome: Outcome) -> Call:
-        case = self._case
+    async def _new_call(self, request: Request, name: str, n: int) -> tuple[Call, bool]:
+        """A call that this run has not made yet, logged; and whether another run had paid for it."""
+        desk, case = self._caller.desk, self._case
+        response: Response | None = None
+        failure: Failure | None = None
+        attempts, started = 0, time.perf_counter()
+        other = desk.reuse(case, self._stage, name, n) if desk.reuse else None
+        if other is not None:
+            response = other.response  # no attempt: nothing is paid
+        else:
+            try:
+                response, attempts = await self._caller.pay(request, n, case.index)
+            except ModelError as error:
+                failure, attempts = error.failure, error.attempts
         call = Call(
-            index=case.index,
-            case=case.key,
-            set=case.set,
-            subject=case.subject,
-            stage=self._stage,
-            try_=self._try,
-            hash=name,
-            n=n,
-            request=request if n == 0 else None,
-            response=outcome.response,
-            failure=outcome.failure,
-            attempts=outcome.attempts,
-            seconds=outcome.seconds,
+            case.index,
+            case.key,
+            case.set,
+            case.subject,
+            self._stage,
+            self._try,
+            name,
+            n,
+            request if n == 0 else None,
+            response,
+            failure,
+            attempts,
+            round(time.perf_counter() - started, 6),
         )
-        self._caller.desk.write(call)
-        return call
+        desk.write(call)
+        return call, other is not None
 
     def _told(self, call: Call, *, replayed: bool) -> Response:
         response = call.response
-        usage = response.usage if response else None
-        if usage:
-            self.input += usage.input
-            self.output += usage.output
-        self._caller.desk.notify(Called(usage, failed=response is None, replayed=replayed))
+        if response is not None and response.usage:
+            self.input += response.usage.input
+            self.output += response.usage.output
+        self._caller.desk.meter(call, replayed=replayed)
         if response is None:
             assert call.failure
             raise ModelError(call.failure)

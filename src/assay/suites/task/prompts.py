@@ -40,6 +40,7 @@ class PromptBuilder:
         self._target = self._field("doc_to_target", values["doc_to_target"])
         self._description = self._field("description", values["description"])
         self._prefix = self._field("gen_prefix", values.get("gen_prefix"))
+        self._has_prefix = bool(values.get("gen_prefix"))
         self._shot_text = self._shot_field("doc_to_text", fewshot)
         self._shot_target = self._shot_field("doc_to_target", fewshot)
         self._shot_prefix = self._shot_field("gen_prefix", fewshot)
@@ -92,7 +93,8 @@ class PromptBuilder:
         ]
 
     def _question(self, doc: Document) -> list[Turn]:
-        question, prefix = _text(self._text(doc)), self._prefix(doc)
+        question = _text(self._text(doc))
+        prefix = self._prefix(doc) if self._has_prefix else None
         if not prefix:
             return [Turn("user", question)]
         after = self._delimiter if _needs_delimiter(question, prefix) else ""
@@ -114,10 +116,22 @@ class PromptBuilder:
             return lambda _doc: value
         if value in self._columns:
             return lambda doc: _column(doc, value, where)
-        template = _compiled(value, where)
-        plain = key != "doc_to_target"
-        # A few-shot example given inline may have columns that the data set lacks.
-        return lambda doc: doc[value] if value in doc else _rendered(template, doc, where, plain=plain)
+        return _templated(_compiled(value, where), where, as_list=key == "doc_to_target")
+
+
+def _templated(template: Template, where: str, *, as_list: bool) -> Render:
+    source, render = template.source, template.render
+
+    def field(doc: Document) -> Any:
+        if source in doc:  # a few-shot example given inline may have columns that the data set lacks
+            return doc[source]
+        try:
+            text = render(doc)
+        except TemplateProblem as problem:
+            raise BadDoc(f"{where}: {problem}") from None
+        return _list_or_text(text) if as_list and text[:1] == "[" else text
+
+    return field
 
 
 def _compiled(source: str, where: str) -> Template:
@@ -131,14 +145,6 @@ def _column(doc: Document, name: str, where: str) -> Any:
     if name not in doc:
         raise BadDoc(f"{where}: the document has no column {name!r}")
     return doc[name]
-
-
-def _rendered(template: Template, doc: Document, where: str, *, plain: bool) -> Any:
-    try:
-        text = template.render(doc)
-    except TemplateProblem as problem:
-        raise BadDoc(f"{where}: {problem}") from None
-    return text if plain else _list_or_text(text)
 
 
 def _list_or_text(text: str) -> Any:

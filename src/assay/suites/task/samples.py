@@ -119,7 +119,7 @@ def sample_value(score: Score) -> Any:
 def leaves(value: Any) -> Any:
     """Every leaf as text, as the harness writes replies."""
     if isinstance(value, list):
-        return [leaves(item) for item in value]
+        return [item if type(item) is str else leaves(item) for item in value]
     return value if isinstance(value, str) else str(value)
 
 
@@ -132,9 +132,13 @@ def compact(value: Any) -> str:
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, dict):
-        return "{" + ", ".join([f"{quoted(key)}: {compact(item)}" for key, item in value.items()]) + "}"
+        items = [
+            f"{quoted(key)}: {quoted(item) if type(item) is str else compact(item)}"
+            for key, item in value.items()
+        ]
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join([compact(item) for item in value]) + "]"
+        return "[" + ", ".join([quoted(item) if type(item) is str else compact(item) for item in value]) + "]"
     return _dumps(value)
 
 
@@ -144,7 +148,10 @@ def indented(value: Any, pad: str = "\n") -> str:
         return quoted(value)
     deeper = pad + "  "
     if isinstance(value, dict) and value:
-        items = [f"{quoted(key)}: {indented(item, deeper)}" for key, item in value.items()]
+        items = [
+            f"{quoted(key)}: {quoted(item) if type(item) is str else indented(item, deeper)}"
+            for key, item in value.items()
+        ]
         return "{" + deeper + ("," + deeper).join(items) + pad + "}"
     if isinstance(value, list) and value:
         return "[" + deeper + ("," + deeper).join([indented(item, deeper) for item in value]) + pad + "]"

@@ -1,0 +1,1 @@
+"""Speed and memory, proved side by side: `python -m benchmarks`."""

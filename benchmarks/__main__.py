@@ -1,0 +1,132 @@
+"""`python -m benchmarks [NAME ...] [--quick] [--write]`: exit code 1 where a limit is not reached."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks import overhead
+from benchmarks.figures import Figure, failed, markdown_table, plain_table
+from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
+from benchmarks.million import million
+
+
+class Sizes(NamedTuple):
+    """How much is measured."""
+
+    turns: int
+    questions: int
+    docs: int
+    repeats: int
+    cases: int
+
+
+FULL = Sizes(turns=3, questions=10_000, docs=200, repeats=64, cases=1_000_000)
+QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000)
+_HOW = """\
+CPU is user and system time of the whole process, best of several turns taken alternately with the bare
+script (the million: one turn). Memory is the peak. The endpoint runs on another core and is not counted.
+Ratios are of the same minutes on the same machine; seconds are for orientation only."""
+Measurement = Callable[[Path, Server, Sizes], Iterator[Figure]]
+
+
+def measure_overhead(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Many questions, once each, against the bare script."""
+    work = overhead.one_each(folder, sizes.questions)
+    return overhead.compare(work, endpoint, folder, sizes.turns)
+
+
+def measure_repeats(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Few questions, many repeats, three filters, against the bare script."""
+    work = overhead.repeated(folder, sizes.docs, sizes.repeats)
+    return overhead.compare(work, endpoint, folder, sizes.turns)
+
+
+def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Very many cases in process: memory, growth, kills."""
+    return million(folder, sizes.cases)
+
+
+def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """The command line's own start."""
+    env, log = environment(uvloop=True), folder / "help.log"
+    turns = [python("-m", "assay", "--help", env=env, log=log) for _ in range(sizes.turns + 2)]
+    if any(turn.code for turn in turns):
+        raise SystemExit(turns[0].output)
+    empty = min(python("-c", "", env=env, log=log).cpu for _ in range(sizes.turns))
+    best = min(turn.cpu for turn in turns)
+    yield Figure("CPU of assay --help", best, 0.12, "s", f"an empty Python {empty:.3f} s")
+
+
+BENCHMARKS: dict[str, Measurement] = {
+    "help": measure_help,
+    "overhead": measure_overhead,
+    "repeats": measure_repeats,
+    "million": measure_million,
+}
+
+
+def main() -> int:
+    arguments = _arguments()
+    sizes = QUICK if arguments.quick else FULL
+    found: dict[str, list[Figure]] = {}
+    scratch_folder = tempfile.TemporaryDirectory(prefix="assay-bench-", dir=arguments.scratch)
+    with scratch_folder as scratch, server() as endpoint:
+        for name in arguments.names or BENCHMARKS:
+            folder = Path(scratch) / name
+            folder.mkdir()
+            with own_core():
+                found[name] = list(BENCHMARKS[name](folder, endpoint, sizes))
+            print(f"\n{name}\n{plain_table(found[name], judged=not arguments.quick)}", flush=True)
+    if arguments.write:
+        (REPOSITORY / "benchmarks" / "RESULTS.md").write_text(_results(found, sizes), encoding="utf-8")
+    missed = failed((figure for figures in found.values() for figure in figures), judged=not arguments.quick)
+    return 1 if missed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(BENCHMARKS)}; else all")
+    parser.add_argument("--quick", action="store_true", help="small sizes; only what is exact is judged")
+    parser.add_argument("--write", action="store_true", help="write benchmarks/RESULTS.md")
+    parser.add_argument(
+        "--scratch", metavar="DIR", help="for data and runs (5 GB); else the temporary folder"
+    )
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.names if name not in BENCHMARKS]:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    return arguments
+
+
+def _results(found: dict[str, list[Figure]], sizes: Sizes) -> str:
+    command = " ".join(["python -m benchmarks", *sys.argv[1:]])
+    machine = f"{_processor()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    text = (
+        f"# Results\n\n`{command}`, {time.strftime('%Y-%m-%d')}, commit {_commit()}; {machine}.\n\n{_HOW}\n"
+    )
+    for name, figures in found.items():
+        text += f"\n## {name}\n\n{markdown_table(figures, judged=sizes is FULL)}\n"
+    return text
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else "unknown CPU"
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
