@@ -81,6 +81,21 @@ def test_faults_without_retries_are_recorded_and_asked_again(tmp_path: Path) -> 
         assert not [row for row in job.rows() if "error" in row]
 
 
+def test_only_the_failed_repeats_are_asked_again(tmp_path: Path) -> None:
+    """A case that ended without an answer keeps its good replies: the next try pays for the bad ones alone."""
+    task = write_task(tmp_path / "task", 10, repeats=8)
+    with FakeOpenAI(faults={"500": 0.1}, faulty_attempts=1) as server:
+        job = task_job(task, server, tmp_path / "out", "--max-retries", "0")
+        assert job.run().code == 3
+        first = server.stats().requests
+        failed = {(seen.prompt, seen.seed) for seen in first if seen.outcome != "ok"}
+        assert len(first) == 80
+        assert 0 < job.summary()["infra_error"] < 10
+        assert job.run().code == 0
+        assert {(seen.prompt, seen.seed) for seen in server.stats().requests[80:]} == failed
+        assert len(server.stats().requests) == 80 + len(failed)
+
+
 def assert_failures_stand_beside(job: Job, failed: set[int]) -> None:
     """These docs have a row with an error and no value; the mean is that of the others."""
     count = len(failed)

@@ -36,13 +36,17 @@ def killed_and_whole(job: Job, whole: Job, server: FakeOpenAI, total: int, count
     return real
 
 
-@pytest.mark.parametrize(("docs", "repeats"), [(60, 1), (30, 16)], ids=["one reply", "16 repeats"])
+@pytest.mark.parametrize(
+    ("docs", "repeats", "model"),
+    [(60, 1, "openai-completions/fake"), (30, 16, "openai/fake")],
+    ids=["one reply", "16 repeats"],
+)
 def test_killed_task_ends_with_the_files_of_a_whole_one(
-    slow: FakeOpenAI, tmp_path: Path, docs: int, repeats: int
+    slow: FakeOpenAI, tmp_path: Path, docs: int, repeats: int, model: str
 ) -> None:
     """A task that is killed eight times writes what an uninterrupted one writes, byte for byte."""
     task = write_task(tmp_path / "task", docs, repeats=repeats)
-    job, whole = task_job(task, slow, tmp_path / "killed"), task_job(task, slow, tmp_path / "whole")
+    job, whole = (task_job(task, slow, tmp_path / name, "--model", model) for name in ("killed", "whole"))
     kills = killed_and_whole(job, whole, slow, docs * repeats, 8)
     assert_nothing_lost(job, whole, slow, kills)
     assert job.results() == whole.results()
