@@ -13,8 +13,6 @@ from support.commands import Job, chain_job, task_job
 from support.killing import Kill, assert_nothing_lost, kill_after, kill_at, looked_at, lost_so_far, points
 from support.tasks import SEED, write_task
 
-# The gateway's own kill test belongs here as well: test_killed_behind_the_gateway.
-
 
 @pytest.fixture(scope="module")
 def slow() -> Iterator[FakeOpenAI]:
@@ -56,6 +54,13 @@ def test_killed_task_ends_with_the_files_of_a_whole_one(
 def test_killed_chain_ends_with_the_file_of_a_whole_one(slow: FakeOpenAI, tmp_path: Path) -> None:
     """Cases that ask in sequence and side by side continue in the middle: what A said is not asked again."""
     job, whole = chain_job(slow, tmp_path / "killed"), chain_job(slow, tmp_path / "whole")
+    kills = killed_and_whole(job, whole, slow, 200, 8)
+    assert_nothing_lost(job, whole, slow, kills)
+
+
+def test_killed_behind_the_gateway(slow: FakeOpenAI, tmp_path: Path) -> None:
+    """A foreign SDK that asks through the gateway is told again what it was told before the kill."""
+    job, whole = (chain_job(slow, tmp_path / name, "gateway=true") for name in ("killed", "whole"))
     kills = killed_and_whole(job, whole, slow, 200, 8)
     assert_nothing_lost(job, whole, slow, kills)
 

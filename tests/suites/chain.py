@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+import aiohttp
+
 import assay
 from assay.core.events import Ended, Event, Finished
 from assay.core.protocols import Context, Outcome, Reader, RunFacts, View
@@ -28,6 +30,7 @@ class ChainOptions(Options, frozen=True, kw_only=True):
     cases: Annotated[int, ask("How many cases.")] = 40
     crash: Annotated[str, how("MOMENT or MOMENT:NUMBER at which the process kills itself.")] = ""
     careless: Annotated[bool, ask("Give a made-up answer where a call fails.")] = False
+    gateway: Annotated[bool, ask("Ask by HTTP at the address a foreign SDK would get.")] = False
 
 
 def crash_if(wanted: str, moment: str) -> None:
@@ -55,6 +58,8 @@ class ChainSolver:
         ctx.emit("answer", await self._ask(f"C of {inputs} after {' '.join(branches)}", ctx))
 
     async def _ask(self, prompt: str, ctx: Context) -> str:
+        if self._options.gateway:
+            return await self._post(prompt, ctx)
         request = Request(model=self._spec.model, endpoint=self._spec.base_url or "", prompt=prompt)
         try:
             return (await ctx.model().ask(request)).text
@@ -62,6 +67,13 @@ class ChainSolver:
             if self._options.careless:
                 return "made up"
             raise
+
+    async def _post(self, prompt: str, ctx: Context) -> str:
+        url = f"{await ctx.base_url()}/chat/completions"
+        body = {"model": "fake", "messages": [{"role": "user", "content": prompt}]}
+        async with aiohttp.ClientSession() as session, session.post(url, json=body) as answer:
+            assert answer.status == 200, await answer.text()
+            return str((await answer.json())["choices"][0]["message"]["content"])
 
 
 class ChainScorer:

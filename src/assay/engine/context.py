@@ -147,7 +147,7 @@ class TryContext:
     @property
     def calls(self) -> int:
         """Calls this stage has made, replayed ones included."""
-        return sum(asker.calls for asker in self._askers.values())
+        return sum([asker.calls for asker in self._askers.values()]) if self._askers else 0
 
     @property
     def usage(self) -> Usage | None:
