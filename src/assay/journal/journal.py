@@ -16,7 +16,7 @@ from assay.journal.files import AppendFile, Syncer
 from assay.journal.folder import FILES
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.redact import Redactor
-from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, CallLine, Index, decoded, spent
+from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, Index, decoded_blocks, spent
 
 Replies = dict[tuple[str, str, int], Call]
 """(stage, hash, n) of what was asked before."""
@@ -50,15 +50,15 @@ class Journal:
     def _unfinished_calls(self) -> dict[int, list[int]]:
         """Places of the calls whose case may be run again: those not ended well."""
         asked: dict[int, list[int]] = {}
-        ended, scored = self.index.ask.codes, [s.codes for k, s in self.index.stages.items() if k != ASK]
-        known = len(ended)
         bad: set[int] = set()
-        for offset, line in decoded(self._calls.path, bad):
-            if type(line) is CallLine:
-                at = line.index
-                if at < known and ended[at] == 1 and all(at < len(c) and c[at] for c in scored):
-                    continue
-                asked.setdefault(at, []).append(offset)
+        done = self.done_map(len(self.index.ask.codes), retry_failed=True)
+        known = len(done)
+        for begin, values in decoded_blocks(self._calls.path, bad):
+            offset = begin
+            for size, line in values:
+                if line is not None and not (line.index < known and done[line.index]):
+                    asked.setdefault(line.index, []).append(offset)
+                offset += size
         self.index.name(self._calls.path, bad, "is damaged; it counts as never asked")
         return asked
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -143,16 +144,18 @@ class Index:
     def scan(self, path: Path) -> None:
         """Read one file of ends from its start. An end counts if every line that it names is good."""
         bad: set[int] = set()
-        open_lines: dict[int, list[int]] = {}
-        for offset, line in decoded(path, bad):
-            if type(line) is not _EndLine:
-                open_lines.setdefault(line.index, []).append(offset)
-                continue
-            found = open_lines.pop(line.index, ())
-            if [at for at in line.lines if at not in found]:
-                bad.add(offset)
-            else:
-                self.end(line, offset)
+        loose = _Loose()
+        for offset, values in decoded_blocks(path, bad):
+            at = offset
+            for size, line in values:
+                if type(line) is not _EndLine:
+                    if line is not None:
+                        loose.add(line.index, at)
+                elif loose.holds(line.index, line.lines):
+                    self.end(line, at)
+                else:
+                    bad.add(at)
+                at += size
         self.name(path, bad, "is damaged or relies on one that is; its case counts as unfinished")
 
     def name(self, path: Path, bad: set[int], what: str) -> None:
@@ -160,20 +163,59 @@ class Index:
         self.problems += [Problem(str(path), f"the line at byte {offset} {what}") for offset in sorted(bad)]
 
 
+class _Loose:
+    """Lines whose end has not come yet. Mostly an end follows its lines at once: that costs no look-up."""
+
+    def __init__(self) -> None:
+        self._index = -1
+        self._run: list[int] = []
+        self._others: dict[int, list[int]] = {}
+
+    def add(self, index: int, offset: int) -> None:
+        """One line that may be named by an end."""
+        if index == self._index:
+            self._run.append(offset)
+            return
+        if self._run:
+            self._others.setdefault(self._index, []).extend(self._run)
+        self._index, self._run = index, [offset]
+
+    def holds(self, index: int, lines: list[int]) -> bool:
+        """Whether an end's lines are all there; they are taken out."""
+        if index == self._index and lines == self._run:
+            self._index, self._run = -1, []
+            return True
+        if index == self._index:
+            self._others.setdefault(index, []).extend(self._run)
+            self._index, self._run = -1, []
+        return set(lines) <= set(self._others.pop(index, ()))
+
+
 def decoded(
     path: Path, bad: set[int], decoder: msgspec.json.Decoder[Any] = _decoder
 ) -> Iterator[tuple[int, Any]]:
-    """(offset, line) of every good line; offsets of damaged ones go to `bad`. Decodes in blocks."""
+    """(offset, line) of every good line; offsets of damaged ones go to `bad`."""
+    for offset, values in decoded_blocks(path, bad, decoder):
+        at = offset
+        for size, line in values:
+            if line is not None:
+                yield at, line
+            at += size
+
+
+def decoded_blocks(
+    path: Path, bad: set[int], decoder: msgspec.json.Decoder[Any] = _decoder
+) -> Iterator[tuple[int, Iterator[tuple[int, Any]]]]:
+    """Blocks of lines: where they begin, and (length, line) of each; a damaged line is None."""
     for begin, block in blocks(path):
-        start = begin
         raw = block.split(b"\n")
         raw.pop()
-        for line, value in zip(raw, _values(block, raw, decoder), strict=True):
-            if value is None:
-                bad.add(start)
-            else:
-                yield start, value
-            start += len(line) + 1
+        values = _values(block, raw, decoder)
+        sizes = [len(line) + 1 for line in raw]
+        if None in values:
+            offsets = accumulate(sizes, initial=begin)
+            bad.update(at for at, value in zip(offsets, values, strict=False) if value is None)
+        yield begin, zip(sizes, values, strict=True)
 
 
 def _values(block: bytes, raw: list[bytes], decoder: msgspec.json.Decoder[Any]) -> list[Any]:
