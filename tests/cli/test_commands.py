@@ -139,8 +139,10 @@ def test_twins_are_told_apart(assay_in: Assay, sums: Path) -> None:
     """Two equal documents are two cases: the second key ends in ~2."""
     write_docs(sums / "sums.jsonl", [DOCS[0], DOCS[1], DOCS[0]])
     assert "3 of 3 cases" in assay_in(*RUN).stdout
-    ends = [json.loads(line) for line in next((sums / "out").rglob("records.jsonl")).read_text().splitlines()]
-    keys = [end["case"] for end in ends if end["type"] == "end"]
+    lines = [
+        json.loads(line) for line in next((sums / "out").rglob("records.jsonl")).read_text().splitlines()
+    ]
+    keys = [line["case"] for line in lines if "end" in line]
     assert keys[2] == f"{keys[0]}~2"
 
 

@@ -89,7 +89,7 @@ def damage(path: Path, mark: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "mark"), [("records", b": the answer is"), ("records", b'"lines"'), ("scores", b'"metric"')]
+    ("name", "mark"), [("records", b": the answer is"), ("records", b'"end"'), ("scores", b'"metric"')]
 )
 def test_damaged_line_costs_no_call(half: Half, tmp_path: Path, name: str, mark: bytes) -> None:
     """A damaged record, end or score is named; its case runs again from its logged calls."""

@@ -85,7 +85,13 @@ class Job:
 
     def ends(self) -> list[dict[str, Any]]:
         """Every end of asking, in order of completion."""
-        return [line for line in self.lines("records") if line["type"] == "end"]
+        lines = self.lines("records")
+        carried = [
+            {**line, **line["end"], "status": line["end"].get("status", "ok")}
+            for line in lines
+            if "end" in line
+        ]
+        return carried + [line for line in lines if line["type"] == "end"]
 
     def file(self, pattern: str) -> Path:
         """The one final file of this name."""

@@ -91,6 +91,18 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"
     seconds: float = 0.0
 
 
+class Commit(Struct, frozen=True, omit_defaults=True):
+    """On the last line of a stage: from here on it counts. `lines` are the offsets of its other lines."""
+
+    try_: int = field(default=1, name="try")
+    status: Status = "ok"
+    lines: list[int] = field(default_factory=list)
+    failure: Failure | None = None
+    usage: Usage | None = None
+    calls: int = 0
+    seconds: float = 0.0
+
+
 class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):
     """One thing a case produced. `part` orders several of a kind, such as "summarise/3"."""
 
@@ -101,9 +113,8 @@ class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="t
     try_: int = field(name="try")
     kind: str
     part: str = ""
-    status: Status = "ok"
     data: Any = None
-    failure: Failure | None = None
+    end: Commit | None = None
 
 
 class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="type"):
@@ -121,10 +132,14 @@ class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="typ
     value: float | None = None
     reason: str = ""
     data: Any = None
+    end: Commit | None = None
 
 
 class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
-    """A stage of a case is done: only now its lines count. `lines` are their offsets in the same file."""
+    """How a stage of a case ended: what a Commit says, with the case it says it of.
+
+    In the journal it is a line of its own only where a stage has no other line to carry the commit.
+    """
 
     index: int
     case: str

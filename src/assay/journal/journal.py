@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from assay.core.errors import Problem
-from assay.core.types import ASK, Call, End, Record, Score
+from assay.core.types import ASK, Call, Commit, End, Record, Score
 from assay.journal.files import AppendFile, Syncer
 from assay.journal.folder import FILES
 from assay.journal.reader import CallReader, RunReader
@@ -131,12 +133,17 @@ class Journal:
         self._commit(self._scores, end, scores)
 
     def _commit(self, file: AppendFile, end: End, last: Sequence[Record | Score]) -> None:
-        lines = [file.encode(line) for line in last]
+        if not last:
+            self.index.end(end, file.append([file.encode(end)]))
+            return
+        *others, final = last
+        lines = [file.encode(line) for line in others]
         at = file.size
         for line in lines:
             end.lines.append(at)
             at += len(line) + 1
-        self.index.end(end, file.append([*lines, file.encode(end)]))
+        lines.append(file.encode(replace(final, end=_commit_of(end))))
+        self.index.end(end, file.append(lines))
 
     def close(self) -> None:
         """Sync and let go of the files."""
@@ -145,6 +152,10 @@ class Journal:
             file.close()
         self.reader.close()
         self._call_reader.close()
+
+
+def _commit_of(end: End) -> Commit:
+    return Commit(end.try_, end.status, end.lines, end.failure, end.usage, end.calls, end.seconds)
 
 
 def _ones(codes: bytearray, wanted: bytes, total: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.types import ASK, Call, End, Record, Score
+from assay.core.types import ASK, Call, Commit, End, Record, Score
 from assay.journal.scan import Index
 
 _WINDOW = 1 << 16
@@ -54,40 +54,59 @@ class RunReader:
 
     def end(self, index: int) -> End | None:
         """How the case ended, if it did."""
-        end: End | None = self._end(self._records, _records, ASK, index)
-        return end
+        found = self._found(self._records, _records, ASK, index)
+        return found[0] if found else None
 
     def records(self, index: int) -> list[Record]:
         """The records of the try that ended."""
-        end = self.end(index)
-        return self._lines(self._records, _records, end)
+        found = self._found(self._records, _records, ASK, index)
+        return found[1] if found else []
 
     def scores(self, index: int, scorer: str) -> list[Score]:
         """What this scorer said of the case."""
-        end = self._end(self._scores, _scores, scorer, index)
-        return self._lines(self._scores, _scores, end)
+        found = self._found(self._scores, _scores, scorer, index)
+        return found[1] if found else []
 
     def case(self, index: int, scorer: str) -> tuple[End, list[Record], list[Score]] | None:
         """All of a case in one go, once it has ended."""
-        end = self.end(index)
-        if end is None:
-            return None
-        return end, self._lines(self._records, _records, end), self.scores(index, scorer)
+        found = self._found(self._records, _records, ASK, index)
+        return (*found, self.scores(index, scorer)) if found else None
 
-    def _end(self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int) -> Any:
+    def _found(
+        self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int
+    ) -> tuple[End, list[Any]] | None:
+        """How a stage of a case ended, and its lines in order. The last of them carries the commit."""
         place = self.index.stages.get(stage)
         if place is None or not place.code(index):
             return None
-        return decoder.decode(file.line(place.offsets[index]))
-
-    @staticmethod
-    def _lines(file: LineFile, decoder: msgspec.json.Decoder[Any], end: End | None) -> list[Any]:
-        return [decoder.decode(file.line(offset)) for offset in end.lines] if end else []
+        last = decoder.decode(file.line(place.offsets[index]))
+        if type(last) is End:
+            return last, [decoder.decode(file.line(offset)) for offset in last.lines]
+        commit = last.end
+        lines = [decoder.decode(file.line(offset)) for offset in commit.lines] if commit.lines else []
+        return _end_of(last, stage, commit), [*lines, last]
 
     def close(self) -> None:
         """Let go of the files."""
         self._records.close()
         self._scores.close()
+
+
+def _end_of(line: Record | Score, stage: str, commit: Commit) -> End:
+    return End(
+        line.index,
+        line.case,
+        line.set,
+        line.subject,
+        stage,
+        commit.try_,
+        commit.status,
+        commit.lines,
+        commit.failure,
+        commit.usage,
+        commit.calls,
+        commit.seconds,
+    )
 
 
 class CallReader:

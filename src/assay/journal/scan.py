@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.core.errors import Problem
-from assay.core.types import ASK, Failure, ScoreStatus, Status, Usage
+from assay.core.types import ASK, End, Failure, ScoreStatus, Status, Usage
 
 _CHUNK = 1 << 20
 _CODES = {"ok": 1, "subject_error": 2, "infra_error": 3}
@@ -24,8 +24,18 @@ OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 _Place = Annotated[int, msgspec.Meta(ge=0)]
 
 
+class _Commit(msgspec.Struct, gc=False):
+    """Everything a commit must have: what passes here can be read later."""
+
+    try_: int = msgspec.field(default=1, name="try")
+    status: Status = "ok"
+    lines: list[int] = []
+    failure: Failure | None = None
+    usage: Usage | None = None
+
+
 class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
-    """Everything an end must have: what passes here can be read later. Raw fields cost no decoding."""
+    """Raw fields must be there and cost no decoding."""
 
     index: _Place
     case: msgspec.Raw
@@ -46,8 +56,7 @@ class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
     subject: msgspec.Raw
     try_: int = msgspec.field(name="try")
     kind: msgspec.Raw
-    status: Status = "ok"
-    failure: Failure | None = None
+    end: _Commit | None = None
 
 
 class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
@@ -55,11 +64,12 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
     case: msgspec.Raw
     set: msgspec.Raw
     subject: msgspec.Raw
-    scorer: msgspec.Raw
+    scorer: str
     metric: msgspec.Raw
     vote: int = 0
     status: ScoreStatus = "scored"
     value: float | None = None
+    end: _Commit | None = None
 
 
 class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
@@ -125,38 +135,48 @@ class Index:
         """The stage everything else builds on."""
         return self.stages[ASK]
 
-    def end(self, line: Any, offset: int) -> None:
-        """Take in one end, read or just written. A score counts only for the try that it judged."""
-        stage = self.stages.get(line.stage)
+    def end(self, end: End, offset: int) -> None:
+        """Take in an end that was just written."""
+        self._commit(end.stage, end.index, end, offset)
+
+    def _commit(self, name: str, index: int, commit: Any, offset: int) -> None:
+        """A score counts only for the try that it judged."""
+        stage = self.stages.get(name)
         if stage is None:
             return
-        if line.stage != ASK:
-            if self.ask.code(line.index) and line.try_ == self.tries.get(line.index, 1):
-                stage.set(line.index, line.status, offset)
+        if name != ASK:
+            if self.ask.code(index) and commit.try_ == self.tries.get(index, 1):
+                stage.set(index, commit.status, offset)
             return
-        stage.set(line.index, line.status, offset)
-        if line.try_ > 1 or line.status != "ok":
-            self.tries[line.index] = line.try_
+        stage.set(index, commit.status, offset)
+        if commit.try_ > 1 or commit.status != "ok":
+            self.tries[index] = commit.try_
             for other in self.stages.values():
                 if other is not stage:
-                    other.forget(line.index)
+                    other.forget(index)
 
     def scan(self, path: Path) -> None:
-        """Read one file of ends from its start. An end counts if every line that it names is good."""
+        """Read records or scores from their start. A commit counts if every line that it names is good."""
         bad: set[int] = set()
         loose = _Loose()
-        for offset, values in decoded_blocks(path, bad):
-            at = offset
+        for begin, values in decoded_blocks(path, bad):
+            offset = begin
             for size, line in values:
-                if type(line) is not _EndLine:
-                    if line is not None:
-                        loose.add(line.index, at)
-                elif loose.holds(line.index, line.lines):
-                    self.end(line, at)
-                else:
-                    bad.add(at)
-                at += size
+                if line is not None:
+                    self._take(line, offset, loose, bad)
+                offset += size
         self.name(path, bad, "is damaged or relies on one that is; its case counts as unfinished")
+
+    def _take(self, line: Any, offset: int, loose: _Loose, bad: set[int]) -> None:
+        kind = type(line)
+        commit = line if kind is _EndLine else line.end
+        if commit is None:
+            loose.add(line.index, offset)
+        elif commit.lines and not loose.holds(line.index, commit.lines):
+            bad.add(offset)
+        else:
+            stage = ASK if kind is _RecordLine else line.scorer if kind is _ScoreLine else line.stage
+            self._commit(stage, line.index, commit, offset)
 
     def name(self, path: Path, bad: set[int], what: str) -> None:
         """Say of every bad line where it is."""

@@ -107,12 +107,16 @@ def _latest_scorer(folder: Path) -> str:
     return ""
 
 
-class _StageOfEnd(msgspec.Struct, tag="end", tag_field="type"):
-    stage: str
+class _Said(msgspec.Struct):
+    """A score, or an end without scores."""
+
+    scorer: str = ""
+    stage: str = ""
 
 
 def _stage(raw: bytes) -> str:
     try:
-        return msgspec.json.decode(raw, type=_StageOfEnd).stage
+        said = msgspec.json.decode(raw, type=_Said)
+        return said.scorer or said.stage
     except msgspec.DecodeError:
         return ""
