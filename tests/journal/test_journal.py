@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from assay.core.errors import InputError, RunBusy
+from assay.core.errors import InputError, RunBusy, StopRun
 from assay.core.types import ASK, Call, End, Record, Request, Response, Score
+from assay.journal.files import SYNC_SECONDS, AppendFile, Syncer
 from assay.journal.folder import lock_folder
 from assay.journal.journal import Journal
 
@@ -113,3 +115,15 @@ def test_a_journal_of_another_version_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl").write_text('{"type":"assay","file":"calls","schema":99}\n')
     with pytest.raises(InputError, match="schema 99"):
         open_journal(tmp_path)
+
+
+def test_a_disk_that_does_not_keep_what_is_written_stops_the_run(tmp_path: Path) -> None:
+    """Where syncing fails, the next line is refused: a run does not go on as if all were well."""
+    (tmp_path / "calls.jsonl").symlink_to("/dev/null")  # takes every write, and cannot be synced
+    file = AppendFile(tmp_path / "calls.jsonl")
+    syncer = Syncer([file])
+    time.sleep(5 * SYNC_SECONDS)
+    with pytest.raises(StopRun, match="cannot write .*calls.jsonl"):
+        file.append([b"{}"])
+    syncer.close()
+    file.close()

@@ -33,6 +33,7 @@ class AppendFile:
         self.size = _cut_torn_tail(self._fd)
         os.lseek(self._fd, self.size, os.SEEK_SET)
         self.dirty = False
+        self._broken: OSError | None = None
         if self.size == 0:
             self.append([self.encode(Header(file=path.stem, schema=SCHEMA))])
         else:
@@ -44,6 +45,8 @@ class AppendFile:
 
     def append(self, lines: list[bytes]) -> int:
         """Write whole lines; returns where the last of them begins. On failure nothing of them remains."""
+        if self._broken:
+            raise cannot_write(self.path, self._broken)
         block = b"\n".join([*lines, b""])
         self._write(block)
         self.size += len(block)
@@ -61,10 +64,13 @@ class AppendFile:
             raise cannot_write(self.path, error) from error
 
     def sync(self) -> None:
-        """Make what is written survive a power cut."""
+        """Make what is written survive a power cut. Where that fails, the next line is refused."""
         if self.dirty:
             self.dirty = False
-            os.fdatasync(self._fd)
+            try:
+                os.fdatasync(self._fd)
+            except OSError as error:
+                self._broken = error
 
     def close(self) -> None:
         """Sync and let go."""

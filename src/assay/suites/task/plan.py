@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -290,7 +291,10 @@ class TaskPlan:
         text = results.results_json(self._spec, self.tasks, found, facts, hashes)
         target = folder / results_name
         temporary = target.with_name(f".{target.name}.tmp")
-        temporary.write_text(text, encoding="utf-8")
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())  # the name must not outlive the content in a power cut
         temporary.replace(target)
         return Outcome(found, [target, *files])
 

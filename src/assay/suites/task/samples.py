@@ -7,6 +7,7 @@ hashed once: rows of later filters wait in files of their own and are appended a
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from contextlib import ExitStack
 from json import JSONEncoder
@@ -74,6 +75,7 @@ class SamplesWriter:
             file.seek(0)
             shutil.copyfileobj(file, first)
         first.flush()
+        os.fsync(first.fileno())  # the name must not outlive the content in a power cut
         Path(first.name).replace(self._path)
         return digest
 
