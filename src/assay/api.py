@@ -34,6 +34,7 @@ from assay.store.runs import find_run, state_of
 
 GRACE_SECONDS = 10.0
 """How long Ctrl-C lets running calls finish: they are paid."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Run(NamedTuple):
@@ -324,7 +325,7 @@ class Start:
 
 
 class interruptible:  # noqa: N801 - used as a with statement reads
-    """Within this, Ctrl-C stops the loop kindly; a second one stops it at once."""
+    """Within this, Ctrl-C or a CI's SIGTERM stops the loop kindly; a second one stops it at once."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -332,13 +333,15 @@ class interruptible:  # noqa: N801 - used as a with statement reads
 
     def __enter__(self) -> None:
         try:
-            asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupted)
+            for number in _SIGNALS:
+                asyncio.get_running_loop().add_signal_handler(number, self._interrupted)
         except (NotImplementedError, RuntimeError, ValueError):
             return  # not the main thread, or a platform without signals
 
     def __exit__(self, *_: object) -> None:
         try:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+            for number in _SIGNALS:
+                asyncio.get_running_loop().remove_signal_handler(number)
         except (NotImplementedError, RuntimeError, ValueError):
             return
 

@@ -110,7 +110,9 @@ class Loop:
     def _replies(self, index: int, stage: str) -> Replies:
         if self._new:
             return {}
-        return self._journal.replies(index, stage, self._journal.last_try(index))
+        ended = self._journal.last_try(index)
+        # A scorer judges the try that ended last, and has not ended itself: all it was told is history.
+        return self._journal.replies(index, stage, ended if stage == ASK else ended - 1)
 
     async def _worker(self) -> None:
         gate = self._setup.gate
