@@ -85,13 +85,7 @@ class Job:
 
     def ends(self) -> list[dict[str, Any]]:
         """Every end of asking, in order of completion."""
-        lines = self.lines("records")
-        carried = [
-            {**line, **line["end"], "status": line["end"].get("status", "ok")}
-            for line in lines
-            if "end" in line
-        ]
-        return carried + [line for line in lines if line["type"] == "end"]
+        return [_ended(line) for line in self.lines("records") if "end" in line or line["type"] == "end"]
 
     def file(self, pattern: str) -> Path:
         """The one final file of this name."""
@@ -115,6 +109,11 @@ class Job:
         """The run's own summary."""
         value: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
         return value
+
+
+def _ended(line: dict[str, Any]) -> dict[str, Any]:
+    """How a case ended: mostly said on its last record, else on a line of its own."""
+    return {**line, "try": 1, "status": "ok", **line["end"]} if "end" in line else line
 
 
 class Started(NamedTuple):
