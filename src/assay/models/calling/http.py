@@ -63,7 +63,10 @@ class HttpEndpoint:
 
     def _open(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0), headers=self._headers, timeout=self._timeout
+            connector=aiohttp.TCPConnector(limit=0),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=self._headers,
+            timeout=self._timeout,
         )
 
     async def close(self) -> None:
