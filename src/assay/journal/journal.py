@@ -18,7 +18,7 @@ from assay.journal.files import AppendFile, Syncer
 from assay.journal.folder import FILES
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.redact import Redactor
-from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, Index, decoded_blocks, spent
+from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, Index, call_decoder, decoded_blocks, spent
 
 Replies = dict[tuple[str, str, int], Call]
 """(stage, hash, n) of what was asked before."""
@@ -55,7 +55,7 @@ class Journal:
         bad: set[int] = set()
         done = self.done_map(len(self.index.ask.codes), retry_failed=True)
         known = len(done)
-        for begin, values in decoded_blocks(self._calls.path, bad):
+        for begin, values in decoded_blocks(self._calls.path, bad, call_decoder):
             offset = begin
             for size, line in values:
                 if line is not None and not (line.index < known and done[line.index]):

@@ -20,7 +20,9 @@ RUNS = [
     ("k_defaults", ["g_defaults", "g_max_new_tokens"], 0, 3),
     ("b_em", ["g_em_plain", "g_em_multi"], 1, None),
     ("c_fewshot", ["g_fs_first_n", "g_fs_random", "g_fs_same_split", "g_fs_prefix"], 0, None),
+    ("c_fewshot_chat", ["g_fs_first_n", "g_fs_random", "g_fs_same_split", "g_fs_prefix"], 0, 5),
 ]
+CHAT = {"c_fewshot_chat"}  # stored with --apply_chat_template
 VOLATILE = {
     "date",
     "total_evaluation_time_seconds",
@@ -39,11 +41,12 @@ def run_golden(name: str, tasks: list[str], skip: int, limit: float | None, out:
             "task",
             tasks=tasks,
             include_path=["tasks"],
-            model="openai-completions/org/Fake-1.0",
+            model=f"{'openai' if name in CHAT else 'openai-completions'}/org/Fake-1.0",
             base_url=server.url,
             output_dir=str(out),
             concurrency=1,
             limit=limit,
+            apply_chat_template=name in CHAT,
         )
         return assay.run(spec)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import csv
 import glob
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +75,7 @@ class Docs:
         columns: dict[str, None] = {}
         finder = RepeatFinder()
         total = 0
-        for doc in self._raw(problems):
+        for doc in self._checked(problems):
             value = jsonl.parse_object(doc.raw, doc, problems)
             if value is not None:
                 if value.keys() != columns.keys():
@@ -99,9 +98,17 @@ class Docs:
         """A fresh numbering of equal rows, for one pass in data order."""
         return Twins(self._repeated)
 
-    def rows(self, limit: int | None = None) -> Iterator[Doc]:
-        """The documents in data order."""
-        return islice(self._raw([]), limit)
+    def rows(self, limit: int | None = None, skip: Callable[[int], bool] | None = None) -> Iterator[Doc]:
+        """The documents in data order, without those to be skipped by their number."""
+        number = 0
+        for path in self.files:
+            unit = _unit(self.kind, path)
+            for place, raw in _READERS[self.kind](path, []):
+                if number == limit:
+                    return
+                if skip is None or not skip(number):
+                    yield Doc(number, raw, path, place, unit)
+                number += 1
 
     def parse(self, doc: Doc) -> dict[str, Any]:
         """A row with every column of the file, as data set libraries give it: what it lacks is null."""
@@ -114,13 +121,12 @@ class Docs:
         """The documents as dicts."""
         return (self.parse(doc) for doc in self.rows(limit))
 
-    def _raw(self, problems: list[Problem]) -> Iterator[Doc]:
-        number = 0
+    def _checked(self, problems: list[Problem]) -> Iterator[Doc]:
+        """Every row, with what is wrong in the files that hold them."""
         for path in self.files:
             unit = _unit(self.kind, path)
             for place, raw in _READERS[self.kind](path, problems):
-                yield Doc(number, raw, path, place, unit)
-                number += 1
+                yield Doc(0, raw, path, place, unit)
 
 
 def find_files(named: str | list[str], beside: Path) -> list[Path]:

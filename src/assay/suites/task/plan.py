@@ -12,7 +12,7 @@ import msgspec
 
 from assay.core.connect import CHAT
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.hashing import file_sha256, fingerprint, row_key
+from assay.core.hashing import Twins, file_sha256, fingerprint, row_key
 from assay.core.protocols import Outcome, Reader, RunFacts
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Failure, Request
@@ -172,15 +172,23 @@ class Task:
         """The cases in data order. Keys and random draws are taken for skipped documents too."""
         builder = self._prompts()
         twins = self.docs.twins()
-        drawing, naming = builder.draws_matter, len(twins) > 0
+        if builder.draws_matter or len(twins):
+            yield from self._load_all(skip, builder, twins)
+            return
+        base = self.base
+        for doc in self.docs.rows(self.count, lambda number: skip(base + number)):
+            value = self.docs.parse(doc)
+            yield self._case(doc, row_key(doc.raw), value, builder, builder.draw(value))
+
+    def _load_all(
+        self, skip: Callable[[int], bool], builder: prompts.PromptBuilder, twins: Twins
+    ) -> Iterator[Case]:
+        """Where the order matters: skipped documents draw their examples and are numbered all the same."""
         for doc in self.docs.rows(self.count):
-            skipped = skip(self.base + doc.number)
-            if skipped and not (drawing or naming):
-                continue
             key = twins.name(row_key(doc.raw))
-            value = self.docs.parse(doc) if drawing or not skipped else {}
+            value = self.docs.parse(doc)
             examples = builder.draw(value)
-            if not skipped:
+            if not skip(self.base + doc.number):
                 yield self._case(doc, key, value, builder, examples)
 
     def _case(

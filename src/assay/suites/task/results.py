@@ -143,7 +143,7 @@ def results_json(
         "system_instruction": None,
         "system_instruction_sha": None,
         "fewshot_as_multiturn": True if options.apply_chat_template else None,
-        "chat_template": None,
+        "chat_template": "" if options.apply_chat_template else None,
         "chat_template_sha": None,
         "total_evaluation_time_seconds": str(facts.seconds),
     }
