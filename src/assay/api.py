@@ -24,7 +24,7 @@ from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
-from assay.journal.redact import secrets_from_environment
+from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, Desk
 from assay.models.calling.doors import Upstream
@@ -98,6 +98,7 @@ def load(name: str | Path) -> Run:
     summary = state.summary or Summary(
         state=state.state,
         score="",
+        scorers=[],
         total=state.info.total,
         ok=state.done,
         subject_error=0,
@@ -163,6 +164,7 @@ class Start:
         self.plan: Plan = suite.plan(spec)
         self._refuse_what_the_model_cannot()
         named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
+        self._refuse_secrets()
         self.parts = {"ask": marked(spec, "ask") | named}
         self.ask = fingerprint(self.parts["ask"])
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
@@ -175,6 +177,13 @@ class Start:
         if missing := self.plan.needs - self.model.can:
             raise UsageError(
                 f"{self.spec.model} cannot do {', '.join(sorted(missing))}, which this run needs"
+            )
+
+    def _refuse_secrets(self) -> None:
+        told = msgspec.json.encode(self.spec)
+        if Redactor(secrets_from_environment())(told) != told:
+            raise UsageError(
+                "an option holds a secret of the environment; options are written down, keys are not"
             )
 
     def _found(self) -> Path | None:
@@ -225,12 +234,13 @@ class Start:
             total=self.plan.total,
             command=sys.argv,
             spec=msgspec.to_builtins(self.spec),
-            parts=msgspec.to_builtins(self.parts),
+            parts=msgspec.to_builtins(self.parts, str_keys=True),
             facts=facts,
         )
 
     async def _run_in(self, folder: RunFolder, info: RunInfo) -> Run:
         started = time.perf_counter()
+        folders.reopen(folder.path)
         journal = Journal(
             folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment()
         )
@@ -306,6 +316,7 @@ class Start:
         return Summary(
             state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
             score=self.score,
+            scorers=[scorer.id for scorer in self.plan.scorers],
             total=self.plan.total,
             ok=counts["ok"],
             subject_error=counts["subject_error"],

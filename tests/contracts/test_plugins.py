@@ -30,7 +30,8 @@ def test_a_provider_says_what_it_is_before_it_is_connected(name: str) -> None:
 def test_a_metric_agrees_with_itself(name: str) -> None:
     """A metric names its aggregation, and an answer equal to its target is never worse than another."""
     module = registry.find("metric", name)
-    assert module.AGGREGATION in AGGREGATIONS
+    assert module.AGGREGATIONS
+    assert set(module.AGGREGATIONS) <= set(AGGREGATIONS)
     measure = module.build()
     if module.RIGHT_WRONG:
         assert (measure("a b", "a b"), measure("a b", "c")) == (1.0, 0.0)

@@ -25,6 +25,13 @@ REFUSED = [
     "{{ ('a'*99999)|join('b'*99999) }}",
     "{{ ('a'*99999).replace('a', 'b'*99999) }}",
     "{{ ['a'*99999]|map('replace', 'a', 'b'*99999)|list }}",
+    "{{ '%*d' % (10**9, 1) }}",
+    "{{ '{:{w}}'.format('a', w=10**9) }}",
+    "{{ [1]|tojson(indent=10**9) }}",
+    "{{ [1]|batch(10**8, 0)|list }}",
+    "{{ 'a'|slice(10**9)|list }}",
+    "{{ lipsum(n=10**5) }}",
+    "{% set ns = namespace(x=9**999) %}{% for i in range(60) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
     "{{ nowhere }}",
     "{{ items.append(1) }}",
 ]

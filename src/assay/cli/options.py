@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
 from msgspec import Struct
@@ -54,10 +54,10 @@ def _flag(field: Field) -> Callable[[Any], Any]:
 
 
 def _plain(kind: Any) -> Any:
-    """`int | None` is an int on the command line."""
+    """`int | None` is an int on the command line, whatever its bounds."""
     if get_origin(kind) in (Union, types.UnionType):
-        return next(arg for arg in get_args(kind) if arg is not type(None))
-    return kind
+        kind = next(arg for arg in get_args(kind) if arg is not type(None))
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 def _shown_default(field: Field) -> str:

@@ -60,7 +60,8 @@ def _counts(run: Run) -> str:
     if spent.get("input_tokens") or spent.get("output_tokens"):
         parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
     if not run.asked:
-        return " · ".join([*parts, "finished before, nothing asked"])
+        state = "finished before" if summary.state == "finished" else summary.state
+        return " · ".join([*parts, f"{state}, nothing asked"])
     if now.get("paid", 0) != spent.get("calls"):
         parts.append(f"{now.get('paid', 0):,} of them now")
     if now.get("replayed"):
@@ -73,5 +74,5 @@ def _how_to_continue(run: Run) -> None:
         click.echo(run.reason, err=True)
     if run.summary.infra_error:
         click.echo(f"{run.summary.infra_error:,} cases got no answer and will be asked again.", err=True)
-    command = shlex.join(["assay", *run.info.command[1:]])
+    command = shlex.join(["assay", *[word for word in run.info.command[1:] if word != "--fresh"]])
     click.echo(f"Nothing is lost. To continue: {command}", err=True)

@@ -40,6 +40,8 @@ OPENAI = "https://api.openai.com/v1"
 def openai_base_url(connection: Connection) -> str:
     """The flag, else the environment, else OpenAI itself, which needs a key."""
     url = connection.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"an endpoint begins with http:// or https://, not {url!r}")
     if "@" in url.partition("//")[2].partition("/")[0]:
         raise UsageError("an endpoint with a password in it would be written down; use OPENAI_API_KEY")
     for tail in ("/chat/completions", "/completions"):

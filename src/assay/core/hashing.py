@@ -15,8 +15,17 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def fingerprint(value: Any) -> str:
-    """Sixteen hex digits of any JSON-like value; the order of keys does not matter."""
-    return hashlib.blake2b(_encode(value), digest_size=8).hexdigest()
+    """Sixteen hex digits of any JSON-like value; the order of keys does not matter, their type does."""
+    return hashlib.blake2b(_encode(_with_text_keys(value)), digest_size=8).hexdigest()
+
+
+def _with_text_keys(value: Any) -> Any:
+    """YAML may have keys such as `1` or `yes`."""
+    if isinstance(value, dict):
+        return {
+            key if isinstance(key, str) else repr(key): _with_text_keys(item) for key, item in value.items()
+        }
+    return [_with_text_keys(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def request_hash(request: msgspec.Struct) -> str:

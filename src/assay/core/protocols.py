@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from assay.core.errors import Problem
+from assay.core.errors import Problem, StopRun
 from assay.core.spec import Options, RunSpec
 from assay.core.types import Case, End, Record, Request, Response, Score
 
@@ -80,6 +80,14 @@ class View(NamedTuple):
     case: Case
     end: End
     records: list[Record]
+
+
+def check_same(case: Case, end: End) -> None:
+    """A place is only a hint: what stands there must be the case that was asked."""
+    if case.key != end.case:
+        raise StopRun(
+            f"the data changed while the run went on: {case.set} {case.label} is another document now"
+        )
 
 
 class Scorer(Protocol):

@@ -30,13 +30,17 @@ KINDS = {
 
 def names(kind: str) -> list[str]:
     """Every name that `find` knows, built-in and installed."""
+    return sorted(built_in(kind) | {point.name for point in _entry_points(kind)})
+
+
+def built_in(kind: str) -> set[str]:
+    """The names of our own plugins. Only suites may be packages; other packages help plugins."""
     package = importlib.import_module(KINDS[kind])
-    built_in = {
+    return {
         module.name.replace("_", "-") if kind in ("model", "suite") else module.name
         for module in pkgutil.iter_modules(package.__path__)
-        if not (module.ispkg and kind != "suite")
+        if kind == "suite" or not module.ispkg
     }
-    return sorted(built_in | {point.name for point in _entry_points(kind)})
 
 
 def find(kind: str, name: str) -> Any:
@@ -44,7 +48,7 @@ def find(kind: str, name: str) -> Any:
     if ".py:" in name:
         return load_from_file(name)
     module = f"{KINDS[kind]}.{name.replace('-', '_')}"
-    if name.replace("-", "_").isidentifier() and importlib.util.find_spec(module) is not None:
+    if name in built_in(kind):
         return importlib.import_module(module)
     for point in _entry_points(kind):
         if point.name == name:

@@ -50,11 +50,15 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         str, how("Where results and run folders go.", flags=["--output-dir", "--output-path"])
     ] = "results"
     concurrency: Annotated[int, how("Calls in flight at once."), Meta(ge=1)] = 16
-    limit: Annotated[float | None, ask("Only the first N cases of each set; below 1, a fraction.")] = None
+    limit: Annotated[
+        Annotated[float, Meta(gt=0)] | None, ask("Only the first N cases of each set; below 1, a fraction.")
+    ] = None
     seed: Annotated[int, ask("Base seed; the n-th equal request sends seed + n.")] = 1234
     timeout: Annotated[float, how("Seconds one request may take."), Meta(gt=0)] = 300.0
     max_retries: Annotated[int, how("Further attempts after a failed one."), Meta(ge=0)] = 5
-    max_calls: Annotated[int | None, how("Stop after this many calls; the same command continues.")] = None
+    max_calls: Annotated[
+        Annotated[int, Meta(ge=1)] | None, how("Stop after this many calls; the same command continues.")
+    ] = None
     fresh: Annotated[bool, how("Start another run even if this one exists.")] = False
     retry_failed: Annotated[bool, how("Ask cases again that ended in subject_error.")] = False
     reuse: Annotated[str | None, how("Take replies from another RUN where the question is the same.")] = None
@@ -108,7 +112,7 @@ def build(suite: str, options: type[Options], values: dict[str, Any], where: str
     """A spec from flat values: common keys and the suite's own keys side by side."""
     common = {f.name for f in fields(RunSpec)} - {"suite", "options"}
     own = {f.name: f for f in fields(options)}
-    values = {key: _pairs(own.get(key), value) for key, value in values.items()}
+    values = {str(key): _pairs(own.get(key), value) for key, value in values.items()}
     if wrong := [key for key in values if key not in common | own.keys()]:
         raise UsageError(_at(where) + unknown("option", wrong[0], sorted(common | own.keys())))
     try:

@@ -20,7 +20,9 @@ from assay.core.errors import AssayError
 
 MAX_CHARS = 10_000_000
 MAX_STEPS = 50_000
-_WIDTHS = re.compile(r"\d{6,}")
+_WIDTHS = re.compile(r"\d{6,}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
+"""A width of a million and more, or one that comes from the values."""
+_BOUNDED = ("center", "indent", "wordwrap", "format", "replace", "join", "batch", "slice", "tojson")
 _PADDING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 
 
@@ -47,6 +49,8 @@ def _check_binop(operator: str, left: Any, right: Any) -> None:
         for text, times in ((left, right), (right, left)):
             if isinstance(times, int):
                 _check(_size(text) * times)
+        if isinstance(left, int) and isinstance(right, int):
+            _check((left.bit_length() + right.bit_length()) * 1000)
     elif operator == "**":
         if isinstance(left, int) and isinstance(right, int):
             _check(left.bit_length() * right)
@@ -71,7 +75,9 @@ def _check_method(name: str, owner: Any, args: tuple[Any, ...]) -> None:
 
 def _check_filter(name: str, value: Any, args: tuple[Any, ...]) -> None:
     """Filters whose result is larger than all that went in."""
-    if name in ("center", "indent", "wordwrap"):
+    if name in ("batch", "slice", "tojson"):
+        _check(max((arg for arg in args if isinstance(arg, int)), default=0) * 100)
+    elif name in ("center", "indent", "wordwrap"):
         widest = max((arg for arg in args if isinstance(arg, int)), default=0)
         _check(widest * (str(value).count("\n") + 1))
     elif name == "format":
@@ -104,8 +110,11 @@ class _Environment(ImmutableSandboxedEnvironment):
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
         self.steps = 0
         self.filters["regex_replace"] = _regex_replace
-        for name in ("center", "indent", "wordwrap", "format", "replace", "join"):
+        for name in _BOUNDED:
             self.filters[name] = _bounded_filter(name, self.filters[name])
+        for name in ("lipsum", "cycler", "joiner"):
+            del self.globals[name]
+        del self.filters["random"]  # the same values must give the same text
         self.globals["__step__"] = self._step
         self.globals["__join__"] = self._join
 

@@ -15,6 +15,8 @@ from assay.core.errors import InputError, Problem
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 KeyPath = tuple[str | int, ...]
+_MOST_DEEP, _MOST_KEYS = 40, 100_000
+"""Aliases can make a small file endless."""
 
 
 class FunctionRef(NamedTuple):
@@ -87,7 +89,14 @@ def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
 def _walk(
     node: yaml.Node, at: KeyPath, path: Path, lines: dict[KeyPath, int], problems: list[Problem]
 ) -> None:
+    if len(at) > _MOST_DEEP:
+        problems.append(
+            Problem(f"{path}:{node.start_mark.line + 1}", "nested too deeply, or an alias of itself")
+        )
+        return
     lines.setdefault(at, node.start_mark.line + 1)
+    if len(lines) > _MOST_KEYS:
+        return
     if isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
             _walk(item, (*at, position), path, lines, problems)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
-from assay.core.protocols import Plan, Scorer, View
+from assay.core.protocols import Plan, Scorer, View, check_same
 from assay.core.types import ASK, Case, End, Failure
 from assay.engine.context import Binder, Gateway, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
@@ -79,10 +79,14 @@ class Loop:
         setup.notify(Started(setup.plan.total, done.count(1)))
         self._name_damage()
         self._cases = setup.plan.load(lambda index: done[index] == 1)
-        for _ in range(setup.open_cases):
-            self._workers.append(asyncio.create_task(self._worker()))
-            await asyncio.sleep(0)  # one after the other: a case with many calls shows before the next opens
-        await asyncio.wait(self._workers)
+        try:
+            for _ in range(setup.open_cases):
+                self._workers.append(asyncio.create_task(self._worker()))
+                await asyncio.sleep(0)  # one by one: a case with many calls shows before the next opens
+            await asyncio.wait(self._workers)
+        finally:  # whoever waits for us may give up: no worker outlives the journal it writes to
+            self.cancel()
+            await asyncio.gather(*self._workers, return_exceptions=True)
         setup.notify(Finished())
         if self.stopped is not None:
             raise self.stopped
@@ -144,6 +148,7 @@ class Loop:
         reader = self._journal.reader
         end = reader.end(case.index)
         assert end is not None
+        check_same(case, end)
         return View(case, end, reader.records(case.index))
 
     async def _ask(self, case: Case) -> View:

@@ -40,6 +40,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     state: str
     score: str
+    scorers: list[str]
     total: int
     ok: int
     subject_error: int
@@ -92,6 +93,14 @@ def read_summary(folder: Path) -> Summary | None:
         return None
     except msgspec.DecodeError as error:
         raise InputError(Problem(str(folder / "summary.json"), f"cannot be read: {error}")) from None
+
+
+def reopen(folder: Path) -> None:
+    """Take back what `summary.json` says: until it is written anew, files may be of another grading."""
+    summary = read_summary(folder)
+    if summary is not None:
+        summary.state = "unfinished"
+        write_json(folder / "summary.json", summary)
 
 
 def stamp(started: float) -> str:
@@ -148,6 +157,8 @@ def choosing(home: Path) -> Iterator[None]:
         home.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise UsageError(f"the output path {str(home.parent)!r} is a file; name a folder") from None
+    except OSError as error:
+        raise UsageError(f"the output folder {str(home.parent)!r} cannot be made: {error.strerror}") from None
     fd = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)

@@ -53,12 +53,15 @@ class Journal:
         """Places of the calls whose case may be run again: those not ended well."""
         asked: dict[int, list[int]] = {}
         bad: set[int] = set()
-        done = self.done_map(len(self.index.ask.codes), retry_failed=True)
-        known = len(done)
+        answered = self.index.ask.codes
+        known = len(answered)
         for begin, values in decoded_blocks(self._calls.path, bad, call_decoder):
             offset = begin
             for size, line in values:
-                if line is not None and not (line.index < known and done[line.index]):
+                # Calls of an answered case are not needed again, but for those of its scorers.
+                if line is not None and not (
+                    line.index < known and answered[line.index] == OK and line.stage == ASK
+                ):
                     asked.setdefault(line.index, []).append(offset)
                 offset += size
         self.index.name(self._calls.path, bad, "is damaged; it counts as never asked")

@@ -76,6 +76,7 @@ class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     """As much of a call as the scan needs."""
 
     index: _Place
+    stage: str
 
 
 class _Spent(msgspec.Struct, gc=False):

@@ -61,11 +61,28 @@ def wire_params(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def usage_of(value: dict[str, Any]) -> Usage | None:
-    """Tokens as the endpoint counted them, if it did."""
+    """Tokens as the endpoint counted them, if it did so in whole numbers."""
     usage = value.get("usage")
     if not isinstance(usage, dict):
         return None
-    return Usage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
+    asked, said = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    return Usage(asked, said) if type(asked) is int and type(said) is int else None
+
+
+def text_of(value: Any, where: str) -> str:
+    """The text of a reply: a string, null for none, or a list of parts."""
+    if isinstance(value, list):
+        parts = [part.get("text") for part in value if isinstance(part, dict)]
+        value = "".join([part for part in parts if isinstance(part, str)])
+    if value is not None and not isinstance(value, str):
+        raise bad_reply(where, f"its text is {value!r}")
+    return value or ""
+
+
+def finish_of(choice: dict[str, Any]) -> str | None:
+    """Why the reply ended, where the endpoint says so."""
+    finish = choice.get("finish_reason")
+    return finish if isinstance(finish, str) else None
 
 
 def first_choice(value: Any, where: str) -> dict[str, Any]:
@@ -85,9 +102,9 @@ def chat_response(value: Any, where: str) -> Response:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise bad_reply(where, "its first choice has no message")
-    text, finish = message.get("content"), choice.get("finish_reason")
+    text, finish = text_of(message.get("content"), where), finish_of(choice)
     if not text and (message.get("refusal") or finish == "content_filter"):
         raise ModelError(
             Failure("refusal", str(message.get("refusal") or "the content filter stopped the reply"))
         )
-    return Response(text or "", finish, usage_of(value))
+    return Response(text, finish, usage_of(value))

@@ -11,7 +11,7 @@ from assay.core.types import Request, Response
 from assay.models.calling.forward import forward
 from assay.models.calling.http import HttpEndpoint, parse
 from assay.models.calling.wire import is_foreign
-from assay.models.openai import first_choice, usage_of, wire_params
+from assay.models.openai import finish_of, first_choice, text_of, usage_of, wire_params
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
@@ -39,7 +39,7 @@ class CompletionsModel:
         body = {"model": self._name, "prompt": request.prompt, **wire_params(request.params), "seed": seed}
         value = parse(await self._http.post("/completions", _encode(body)), self.endpoint)
         choice = first_choice(value, self.endpoint)
-        return Response(choice.get("text") or "", choice.get("finish_reason"), usage_of(value))
+        return Response(text_of(choice.get("text"), self.endpoint), finish_of(choice), usage_of(value))
 
     async def close(self) -> None:
         """Close all connections."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.connect import CHAT, TEXT, About, Connection
-from assay.core.errors import ModelError
+from assay.core.errors import ModelError, UsageError
 from assay.core.hashing import file_sha256
 from assay.core.registry import load_from_file
 from assay.core.threads import DaemonPool
@@ -32,6 +32,8 @@ class PythonModel:
     can = ABOUT.can
 
     def __init__(self, connection: Connection) -> None:
+        if ".py:" not in connection.name:
+            raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
         self._function = load_from_file(connection.name)
         # What the file says is what is evaluated: another content is another model.
         self.endpoint = f"file:{file_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_DRAWS = 100_000
 _CHUNK = 1000
+_MOST_CELLS = 2_000_000
 
 
 class Interval(NamedTuple):
@@ -87,9 +88,12 @@ def bootstrap_stderr(
 
     data = np.asarray(values, dtype=np.float64)
     drawn: list[float] = []
+    rows = max(1, min(_CHUNK, _MOST_CELLS // len(data)))  # at a time: one stream, however it is cut
     for seed in range(BOOTSTRAP_DRAWS // _CHUNK):
-        uniform = _mersenne(seed).random_sample((_CHUNK, len(data)))
-        drawn.extend(of_rows(data[(uniform * len(data)).astype(np.int64)]).tolist())
+        stream = _mersenne(seed)
+        for start in range(0, _CHUNK, rows):
+            uniform = stream.random_sample((min(rows, _CHUNK - start), len(data)))
+            drawn.extend(of_rows(data[(uniform * len(data)).astype(np.int64)]).tolist())
     return sample_stddev(drawn)
 
 

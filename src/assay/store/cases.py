@@ -10,6 +10,7 @@ import msgspec
 
 from assay.core.errors import UsageError
 from assay.core.types import ASK, Call, End, Record, Score
+from assay.journal.folder import read_summary
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.scan import CallLine, Index, decoded
 
@@ -39,7 +40,8 @@ class RunCases:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._scorer = _latest_scorer(folder)
+        summary = read_summary(folder)
+        self._scorer = summary.scorers[0] if summary and summary.scorers else _latest_scorer(folder)
         index = Index([ASK, self._scorer])
         index.scan(folder / "records.jsonl")
         index.scan(folder / "scores.jsonl")
@@ -94,7 +96,7 @@ class RunCases:
 
 
 def _latest_scorer(folder: Path) -> str:
-    """The scorer whose scores stand last in the file: the one the summary shows."""
+    """Of a run without a summary: the scorer whose scores stand last in the file."""
     path = folder / "scores.jsonl"
     size = path.stat().st_size
     with path.open("rb") as file:

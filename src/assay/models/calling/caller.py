@@ -140,6 +140,12 @@ class Caller:
             if error.failure.kind == "rate_limited":
                 self.permits.overloaded()
             raise
+        except AssayError:
+            raise
+        except Exception as error:
+            # A provider that stumbles over a reply: no fault of what is evaluated.
+            failure = Failure("bad_reply", f"the provider raised {type(error).__name__}: {error}")
+            raise ModelError(failure, retry=True) from error
         finally:
             self.permits.release()
         self._answered += 1

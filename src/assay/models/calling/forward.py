@@ -66,7 +66,8 @@ def _said(choices: Any, field: str) -> tuple[str, str | None]:
         if isinstance(choice, dict) and choice.get("index", 0) == 0:
             message = choice.get(field)
             text = message.get("content") if isinstance(message, dict) else choice.get("text")
-            return text if isinstance(text, str) else "", choice.get("finish_reason")
+            finish = choice.get("finish_reason")
+            return text if isinstance(text, str) else "", finish if isinstance(finish, str) else None
     return "", None
 
 
@@ -75,4 +76,5 @@ def _usage(value: Any) -> Usage | None:
     if not isinstance(usage, dict):
         return None
     asked = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
-    return Usage(asked, usage.get("completion_tokens") or usage.get("output_tokens") or 0)
+    said = usage.get("completion_tokens") or usage.get("output_tokens") or 0
+    return Usage(asked, said) if type(asked) is int and type(said) is int else None

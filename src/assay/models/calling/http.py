@@ -22,6 +22,9 @@ _HINTS = {
 }
 
 
+_CONNECT_SECONDS = 30.0
+
+
 class Reply(NamedTuple):
     """An HTTP answer, whatever its status."""
 
@@ -38,7 +41,7 @@ class HttpEndpoint:
         self._headers = {"Content-Type": "application/json"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, _CONNECT_SECONDS))
         self._seconds = timeout
         self._urls: dict[str, URL] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -53,6 +56,8 @@ class HttpEndpoint:
         try:
             async with self._session.post(url, data=body, allow_redirects=False) as answer:
                 return Reply(answer.status, answer.headers, await answer.read())
+        except aiohttp.ConnectionTimeoutError:
+            raise _failed("unreachable", f"{self.base_url} cannot be reached: it does not answer") from None
         except aiohttp.ClientConnectorError as error:
             raise _failed("unreachable", f"{self.base_url} cannot be reached: {error.os_error}") from None
         except TimeoutError:
@@ -121,7 +126,7 @@ def _said(body: bytes) -> str:
     try:
         value = msgspec.json.decode(body)
         error = value.get("error", value) if isinstance(value, dict) else value
-        text = error.get("message") or str(error) if isinstance(error, dict) else str(error)
+        text = str(error.get("message") or error) if isinstance(error, dict) else str(error)
     except (msgspec.DecodeError, UnicodeDecodeError):
         text = body.decode("utf-8", "replace")
     return text.strip()[:300] or "nothing more"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from assay.scoring.metrics import Measure
 
-AGGREGATION = "mean"
+AGGREGATIONS = ("mean", "median")
 HIGHER_IS_BETTER = True
 RIGHT_WRONG = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.scoring.metrics import Measure
 
-AGGREGATION = "mean"
+AGGREGATIONS = ("mean", "median")
 HIGHER_IS_BETTER = True
 RIGHT_WRONG = True
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.scoring.metrics import Measure
 
-AGGREGATION = "f1"
+AGGREGATIONS = ("f1", "mean")
 HIGHER_IS_BETTER = True
 RIGHT_WRONG = False
 

@@ -180,8 +180,32 @@ def _problems(config: TaskConfig) -> list[Problem]:
             for key in fewshot
             if key not in _FEWSHOT_KEYS
         ]
+    found += _generation_problems(config)
     if isinstance(repeats := values.get("repeats", 1), int) and repeats < 1:
         found.append(Problem(config.where("repeats"), f"expected at least 1, found {repeats}"))
+    return found
+
+
+def _generation_problems(config: TaskConfig) -> list[Problem]:
+    generation = config.values.get("generation_kwargs")
+    if not isinstance(generation, dict):
+        return []
+    found = []
+    until = generation.get("until", [])
+    stops = until if isinstance(until, list) else [until]
+    if not all(isinstance(stop, str) for stop in stops):
+        where = config.where("generation_kwargs", "until")
+        found.append(Problem(where, f"expected text or a list of texts, found {until!r}"))
+    if "temperature" in generation and not isinstance(generation["temperature"], (int, float)):
+        where = config.where("generation_kwargs", "temperature")
+        found.append(Problem(where, f"expected a number, found {generation['temperature']!r}"))
+    samples = (
+        (config.values.get("fewshot_config") or {})
+        if isinstance(config.values.get("fewshot_config"), dict)
+        else {}
+    )
+    if not all(isinstance(sample, dict) for sample in samples.get("samples") or ()):
+        found.append(Problem(config.where("fewshot_config", "samples"), "expected a list of documents"))
     return found
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import glob
+import re
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +36,7 @@ _MISSING = frozenset(
         "null",
     }
 )
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -134,13 +137,19 @@ def find_files(named: str | list[str], beside: Path) -> list[Path]:
     found: list[Path] = []
     for name in [named] if isinstance(named, str) else named:
         for base in (Path(), beside):
-            matches = sorted(glob.glob(str(base / name), recursive=True))  # noqa: PTH207 - absolute patterns too
+            matches = [base / name] if (base / name).is_file() else _matching(base, name)
             if matches:
-                found += map(Path, matches)
+                found += matches
                 break
         else:
             return []
     return found
+
+
+def _matching(base: Path, pattern: str) -> list[Path]:
+    """Files by a pattern; the folder it is relative to is no part of the pattern."""
+    full = str(Path(glob.escape(str(base))) / pattern)
+    return [path for path in map(Path, sorted(glob.glob(full, recursive=True))) if path.is_file()]  # noqa: PTH207
 
 
 def _unit(kind: str, path: Path) -> str:
@@ -181,6 +190,7 @@ def _csv_rows(path: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(1 << 31)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file)
         for cells in reader:
@@ -189,14 +199,19 @@ def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_columns(path: Path, problems: list[Problem]) -> list[_Column]:
-    lines = _csv_lines(path)
-    columns = [_Column() for _ in next(lines, (0, []))[1]]
-    for line, cells in lines:
-        if len(cells) != len(columns):
-            problems.append(Problem(f"{path}:{line}", f"expected {len(columns)} columns, found {len(cells)}"))
-            continue
-        for column, cell in zip(columns, cells, strict=True):
-            column.see(cell)
+    columns: list[_Column] = []
+    try:
+        for line, cells in _csv_lines(path):
+            if not columns:
+                columns = [_Column() for _ in cells]
+            elif len(cells) != len(columns):
+                found = f"expected {len(columns)} columns, found {len(cells)}"
+                problems.append(Problem(f"{path}:{line}", found))
+            else:
+                for column, cell in zip(columns, cells, strict=True):
+                    column.see(cell)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputError([*problems, Problem(str(path), f"not CSV in UTF-8: {error}")]) from None
     return columns
 
 
@@ -204,7 +219,7 @@ class _Column:
     """What a column holds: whole numbers (numbers, if some are missing), numbers, booleans, else text."""
 
     def __init__(self) -> None:
-        self._kinds: list[Any] = [int, float, _boolean]
+        self._kinds: list[Any] = [_whole, _number, _boolean]
         self._missing = False
         self._seen = False
 
@@ -221,7 +236,7 @@ class _Column:
         if not self._kinds or not self._seen:
             return cell
         kind = self._kinds[0]
-        return float(cell) if kind is int and self._missing else kind(cell)
+        return float(cell) if kind is _whole and self._missing else kind(cell)
 
 
 def _fits(kind: Any, cell: str) -> bool:
@@ -230,6 +245,18 @@ def _fits(kind: Any, cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _whole(cell: str) -> int:
+    if not _WHOLE.fullmatch(cell):
+        raise ValueError(cell)
+    return int(cell)
+
+
+def _number(cell: str) -> float:
+    if not isfinite(number := float(cell)) or "_" in cell:
+        raise ValueError(cell)
+    return number
 
 
 def _boolean(cell: str) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import field
 
 from assay.core.errors import UsageError
-from assay.core.spec import Options, RunSpec, ask, how, score
+from assay.core.spec import Options, RunSpec, ask, build, how, score
 
 _SECRETS = frozenset({"api_key", "key", "token", "auth_token"})
 _PROVIDERS = {
@@ -33,12 +33,13 @@ class TaskOptions(Options, frozen=True, kw_only=True):
     include_path: Annotated[list[str], how("Folder with task YAML files; may be given several times.")] = (
         field(default_factory=list)
     )
-    model_args: Annotated[dict[str, Any], ask("Provider arguments: key=value,key=value.")] = field(
-        default_factory=dict
+    model_args: Annotated[dict[str, Any], ask("Provider arguments: key=value,key=value.", content=True)] = (
+        field(default_factory=dict)
     )
-    num_fewshot: Annotated[int | None, ask("Examples before each question, instead of the task's own.")] = (
-        None
-    )
+    num_fewshot: Annotated[
+        Annotated[int, msgspec.Meta(ge=0)] | None,
+        ask("Examples before each question, instead of the task's own."),
+    ] = None
     gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters over the task's: key=value,...")] = (
         field(default_factory=dict)
     )
@@ -65,4 +66,13 @@ def normalise(spec: RunSpec) -> RunSpec:
         if not name:
             raise UsageError(f"--model {spec.model} needs the model's name: --model_args model=NAME")
         changes["model"] = f"{_PROVIDERS[spec.model]}/{name}"
-    return msgspec.structs.replace(spec, **changes)
+    values = {
+        name: getattr(spec, name) for name in RunSpec.__struct_fields__ if name not in ("suite", "options")
+    }
+    checked = build(spec.suite, TaskOptions, values | changes, "--model-args")
+    return msgspec.structs.replace(checked, options=options)
+
+
+def own_arguments(options: TaskOptions) -> dict[str, Any]:
+    """The provider's own arguments: those that are common options under another name say nothing more."""
+    return {key: value for key, value in options.model_args.items() if key not in _COMMON}

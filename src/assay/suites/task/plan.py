@@ -10,17 +10,18 @@ from typing import Any
 
 import msgspec
 
+from assay.core import registry
 from assay.core.connect import CHAT
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import Twins, file_sha256, fingerprint, row_key
-from assay.core.protocols import Outcome, Reader, RunFacts
+from assay.core.protocols import Outcome, Reader, RunFacts, check_same
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Failure, Request
 from assay.solvers.prompt import PromptInputs, PromptSolver
 from assay.suites.task import prompts, results, samples
 from assay.suites.task.config import TaskConfig, find_task, read_task
 from assay.suites.task.docs import FORMATS, Doc, Docs, Facts, find_files
-from assay.suites.task.options import TaskOptions
+from assay.suites.task.options import TaskOptions, own_arguments
 from assay.suites.task.scorer import TaskScorer, metrics, pipelines
 
 _TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens")
@@ -63,7 +64,6 @@ class Task:
         self._spec = spec
         self._chat = options.apply_chat_template
         self._params = wire_params(self.values["generation_kwargs"])
-        self._builder: prompts.PromptBuilder | None = None
         self.base = 0
 
     def _override(self, options: TaskOptions) -> None:
@@ -91,7 +91,10 @@ class Task:
             )
         if split not in files:
             raise InputError(Problem(where, f"there is no split {split!r}; there are {', '.join(files)}"))
-        found = find_files(files[split], config.path.parent)
+        named = files[split]
+        if not isinstance(named, (str, list)) or not all(isinstance(name, str) for name in named):
+            raise InputError(Problem(where, f"expected a file or a list of files, found {named!r}"))
+        found = find_files(named, config.path.parent)
         if not found:
             raise InputError(Problem(where, f"there is no data file {files[split]!r}"))
         return Docs(kind, found)
@@ -134,7 +137,12 @@ class Task:
 
     def score_part(self) -> dict[str, Any]:
         """What of this task affects scores and files, but no reply."""
-        return {key: self.values.get(key) for key in _SCORE_KEYS}
+        plugins = [
+            step.get("function") for chain in self.values.get("filter_list") or () for step in chain["filter"]
+        ]
+        plugins += [metric["metric"] for metric in self.values.get("metric_list") or ()]
+        part = {key: self.values.get(key) for key in _SCORE_KEYS}
+        return part | {"code": [registry.identity(name) for name in plugins if ".py:" in name]}
 
     def prepare(self, facts: Facts | None) -> Facts:
         """Look at the data, or recall it; then build the first case, which shows most mistakes."""
@@ -250,7 +258,8 @@ class TaskPlan:
         self._refuse_twice()
         # Without a chat template the prompt is text; a chat model gets it as one user message.
         self.needs = frozenset({CHAT}) if options.apply_chat_template else frozenset()
-        self.ask = {task.name: task.ask_part() for task in self.tasks}
+        # A list: the order of tasks gives every case its place.
+        self.ask = [[task.name, task.ask_part()] for task in self.tasks] + [own_arguments(options)]
         self.score = {task.name: task.score_part() for task in self.tasks}
         self.solver = PromptSolver()
         scorer = f"task@{fingerprint(self.score)}"
@@ -291,7 +300,7 @@ class TaskPlan:
         folder.mkdir(parents=True, exist_ok=True)
         files, hashes, found = [], {}, {}
         for task in self.tasks:
-            path = folder / samples_name.format(task.name.replace("/", "__"))
+            path = folder / samples_name.format(results.sanitise(task.name))
             found[task.name], digest = self._read(task, reader, path if self._options.log_samples else None)
             if digest:
                 hashes[task.name] = digest
@@ -319,5 +328,6 @@ class TaskPlan:
                 found = reader.case(case.index, self.scorers[0].id)
                 tally.add(found)
                 if found is not None:
+                    check_same(case, found[0])
                     writer.write(case.index - task.base, case, *found)
             return tally.summary(task), writer.close()

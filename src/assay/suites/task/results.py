@@ -24,7 +24,7 @@ _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 
 def sanitise(name: str) -> str:
     """A model's name as a folder: `/a/b` is `__a__b`."""
-    return _UNSAFE.sub("__", name)
+    return _UNSAFE.sub("__", name) if name.strip(".") else "__"
 
 
 class Tally:
@@ -68,7 +68,7 @@ class Tally:
             return {**found, "value": None, "stderr": None, "interval": None}
         value, error = AGGREGATIONS[name](values), stderr(name, values)
         found |= {"value": value, "stderr": error, "higher_is_better": self.metric.higher_is_better}
-        if name == "mean" and set(self.numbers) <= {0.0, 1.0}:
+        if name == "mean" and self.numbers and set(self.numbers) <= {0.0, 1.0}:
             right = self.numbers.count(1.0)
             return {
                 **found,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable
+from math import isfinite
 from typing import Any, NamedTuple
 
 from assay.core import registry
@@ -14,10 +15,11 @@ from assay.core.registry import unknown
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.filters import Filter
 from assay.scoring.metrics import Measure
-from assay.scoring.statistics import AGGREGATIONS
+from assay.scoring.statistics import mean
 from assay.suites.task.config import TaskConfig
 
 _METRIC_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
+_OF_NUMBERS = frozenset({"mean", "median"})
 _MOST_VOTES = 20
 NO_ANSWER = "no answer"
 
@@ -130,9 +132,10 @@ def _metric(entry: dict[str, Any], where: str, problems: list[Problem]) -> Metri
     except UsageError as error:
         problems.append(Problem(where, str(error)))
         return None
-    aggregation = entry.get("aggregation", module.AGGREGATION)
-    if aggregation not in AGGREGATIONS:
-        problems.append(Problem(where, unknown("aggregation", str(aggregation), sorted(AGGREGATIONS))))
+    aggregation = entry.get("aggregation", module.AGGREGATIONS[0])
+    if aggregation not in module.AGGREGATIONS:
+        message = unknown(f"aggregation for {name}", str(aggregation), list(module.AGGREGATIONS))
+        problems.append(Problem(where, message))
         return None
     build = getattr(module, f"build_{aggregation}", module.build)
     options = {key: value for key, value in entry.items() if key not in _METRIC_KEYS}
@@ -162,9 +165,13 @@ def run_pipeline(pipeline: Pipeline, replies: list[Any]) -> Filtered:
 
 
 def judge(metric: Metric, target: Any, answer: Any) -> Any:
-    """One metric of one answer. Of several targets any may be met."""
+    """One metric of one answer. Of several targets the best met counts, of several answers their mean."""
+    if isinstance(answer, list) and metric.aggregation in _OF_NUMBERS:
+        return mean([float(judge(metric, target, one)) for one in answer]) if answer else 0.0
     if isinstance(target, list):
-        return 1.0 if any(metric.measure(one, answer) for one in target) else 0.0
+        if metric.aggregation in _OF_NUMBERS:
+            return max([float(metric.measure(one, answer)) for one in target], default=0.0)
+        return metric.measure(answer if answer in target else target[0] if target else "", answer)
     if type(target) is not type(answer) and not isinstance(answer, list) and answer is not None:
         target = type(answer)(target)
     return metric.measure(target, answer)
@@ -201,7 +208,7 @@ class TaskScorer:
             data["votes"] = filtered[0].votes
         scores = []
         for metric, value in zip(measures, values, strict=True):
-            scores.append(self._score(case, chain, metric, _verdict(value, data)))
+            scores.append(self._score(case, chain, metric, _verdict(metric, value, data)))
             data = {}  # the first metric of a filter carries what the filter gave
         return scores
 
@@ -227,8 +234,10 @@ class TaskScorer:
         )
 
 
-def _verdict(value: Any, data: dict[str, Any]) -> Verdict:
-    """A number is the score's value; anything else waits in its data for the aggregation."""
-    if isinstance(value, float):
-        return Verdict("scored", value, data)
-    return Verdict("scored", None, {**data, "value": value})
+def _verdict(metric: Metric, value: Any, data: dict[str, Any]) -> Verdict:
+    """A number is the score's value; a pair waits in its data for the aggregation."""
+    if metric.aggregation not in _OF_NUMBERS:
+        return Verdict("scored", None, {**data, "value": value})
+    if isinstance(value, (int, float)) and isfinite(value):
+        return Verdict("scored", float(value), data)
+    return Verdict("invalid", None, data, f"the metric gave {value!r}, which is no number")
