@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from assay.core.types import Case, End, Failure, Usage
 
 
@@ -21,7 +23,7 @@ class Noted(NamedTuple):
     text: str
 
 
-class Called(NamedTuple):
+class Called(Struct, frozen=True):
     """A call ended, well or not. `replayed` ones came from the log and cost nothing."""
 
     usage: Usage | None
@@ -36,7 +38,7 @@ class Retrying(NamedTuple):
     wait: float
 
 
-class Ended(NamedTuple):
+class Ended(Struct, frozen=True):
     """A case was asked and is committed."""
 
     case: Case

@@ -33,11 +33,13 @@ def lines(path: Path) -> Iterator[Line]:
     """Every line that is not blank; tolerates a BOM, CRLF and a missing last line end."""
     with path.open("rb", buffering=1 << 18) as file:
         for number, raw in enumerate(file, 1):
-            body = raw.strip()
-            if number == 1 and body.startswith(_BOM):
-                body = body[len(_BOM) :].strip()
-            if body:
-                yield Line(number, body)
+            if text := body(raw, number):
+                yield Line(number, text)
+
+
+def body(raw: bytes, number: int) -> bytes:
+    """A line without its end, the first one without a BOM."""
+    return raw.strip() if number > 1 else raw.strip().removeprefix(_BOM).strip()
 
 
 def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[Row]:

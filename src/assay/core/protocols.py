@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from msgspec import Struct
+
 from assay.core.errors import Problem, StopRun
 from assay.core.spec import Options, RunSpec
 from assay.core.types import Case, End, Record, Request, Response, Score
@@ -74,7 +76,7 @@ class Solver(Protocol):
         ...
 
 
-class View(NamedTuple):
+class View(Struct, frozen=True):
     """What a scorer sees: a case with its gold, how it ended, and its records in order."""
 
     case: Case

@@ -17,6 +17,7 @@ from assay.engine.context import Binder, Gateway, RunContext, TryContext
 from assay.journal.journal import Journal, Replies
 
 _MOST_NAMED = 10
+_BREATH_SECONDS = 0.05
 
 
 class Gate(Protocol):
@@ -71,6 +72,7 @@ class Loop:
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
         self.stopped: BaseException | None = None
+        self._breath = time.monotonic()
 
     async def run(self) -> None:
         """Until nothing is left, or until it is stopped. Raises what stopped it."""
@@ -124,6 +126,9 @@ class Loop:
             while self.stopped is None:
                 if gate.crowded:
                     await gate.room()
+                if time.monotonic() - self._breath > _BREATH_SECONDS:
+                    await asyncio.sleep(0)  # models that never wait must not keep Ctrl-C and timers from us
+                    self._breath = time.monotonic()
                 case = next(self._cases, None)
                 if case is None or self.stopped is not None:
                     return

@@ -265,7 +265,8 @@ def decoded_blocks(
 def _values(block: bytes, raw: list[bytes], decoder: msgspec.json.Decoder[Any]) -> list[Any]:
     """The lines of a block, None for a damaged one. Text that is skipped in decoding must be text, too."""
     try:
-        block.decode()
+        if not block.isascii():
+            block.decode()
         values: list[Any] = decoder.decode_lines(block)
         if len(values) == len(raw):
             return values

@@ -6,7 +6,9 @@ import ast
 import json
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
 from assay.core.templates import Template, TemplateProblem
@@ -16,7 +18,7 @@ Document = dict[str, Any]
 Render = Callable[[Document], Any]
 
 
-class Turn(NamedTuple):
+class Turn(Struct, frozen=True):
     """One message; `after` follows it where turns become one text."""
 
     role: str

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from math import isfinite
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.protocols import Context, View
@@ -41,14 +43,14 @@ class Metric(NamedTuple):
     right_wrong: bool
 
 
-class Filtered(NamedTuple):
+class Filtered(Struct, frozen=True):
     """What a pipeline made of the replies to one request."""
 
     value: Any
     votes: list[tuple[Any, int]] | None
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct, frozen=True):
     """What is said of one answer by one filter and metric."""
 
     status: ScoreStatus
