@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -69,6 +68,8 @@ def identity(name: str) -> str:
 
 def unknown(kind: str, name: str, known: list[str]) -> str:
     """The sentence for a name nobody has, with the nearest ones."""
+    from difflib import get_close_matches  # only those who mistype need it
+
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
     return f"there is no {kind} named {name!r}; {hint}"

@@ -12,6 +12,7 @@ import shutil
 from contextlib import ExitStack
 from json import JSONEncoder
 from json.encoder import encode_basestring as quoted
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -129,6 +130,14 @@ def _sha(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def _scalar(value: Any) -> str:
+    """Numbers by the hundred thousand: the encoder of the standard library costs four times as much."""
+    kind = type(value)
+    if kind is int:
+        return str(value)
+    return repr(value) if kind is float and isfinite(value) else _dumps(value)
+
+
 def compact(value: Any) -> str:
     """`json.dumps(value, ensure_ascii=False)`, faster for the small values that rows are made of."""
     if isinstance(value, str):
@@ -141,7 +150,7 @@ def compact(value: Any) -> str:
         return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
         return "[" + ", ".join([quoted(item) if type(item) is str else compact(item) for item in value]) + "]"
-    return _dumps(value)
+    return _scalar(value)
 
 
 def indented(value: Any, pad: str = "\n") -> str:
@@ -157,4 +166,4 @@ def indented(value: Any, pad: str = "\n") -> str:
         return "{" + deeper + ("," + deeper).join(items) + pad + "}"
     if isinstance(value, list) and value:
         return "[" + deeper + ("," + deeper).join([indented(item, deeper) for item in value]) + pad + "]"
-    return _dumps(value)
+    return _scalar(value)
