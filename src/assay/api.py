@@ -169,7 +169,7 @@ class Start:
         self.ask = fingerprint(self.parts["ask"])
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME
-        self._reused = find_run(spec.reuse) if spec.reuse else None
+        self._reused = find_run(spec.reuse, other_than=f"-{self.ask}") if spec.reuse else None
         self._observers = list(observers)
         self._spent_now: dict[str, int] = {}
 

@@ -151,6 +151,7 @@ def test_reuse_takes_replies_of_another_run(assay_in: Assay) -> None:
     assay_in(*RUN, "--limit", "4")
     more = assay_in(*RUN, "--reuse", "out")
     assert "2 calls · 4 replayed" in more.stdout
+    assert "nothing asked" in assay_in(*RUN, "--reuse", "out").stdout, "the same command finds its run again"
 
 
 def test_models_lists_what_each_provider_needs(assay_in: Assay) -> None:

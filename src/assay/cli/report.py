@@ -72,7 +72,12 @@ def _counts(run: Run) -> str:
 def _how_to_continue(run: Run) -> None:
     if run.reason:
         click.echo(run.reason, err=True)
-    if run.summary.infra_error:
-        click.echo(f"{run.summary.infra_error:,} cases got no answer and will be asked again.", err=True)
+    unfit = run.summary.failures.get("bad_case", 0)
+    if unfit:
+        click.echo(f"{unfit:,} documents cannot be asked; `assay check` says why.", err=True)
+    if run.summary.infra_error > unfit:
+        click.echo(
+            f"{run.summary.infra_error - unfit:,} cases got no answer; they will be asked again.", err=True
+        )
     command = shlex.join(["assay", *[word for word in run.info.command[1:] if word != "--fresh"]])
     click.echo(f"Nothing is lost. To continue: {command}", err=True)

@@ -50,11 +50,13 @@ def run_folders(root: Path) -> Iterator[Path]:
     )
 
 
-def find_run(name: str) -> Path:
-    """A run folder, an output folder with one run, or the beginning of a run's name."""
+def find_run(name: str, other_than: str = "") -> Path:
+    """A run folder, an output folder with one run (of another ask), or the beginning of a run's name."""
     path = Path(name)
     if path.is_dir():
-        found = list(run_folders(path))
+        found = [
+            folder for folder in run_folders(path) if not other_than or not folder.name.endswith(other_than)
+        ]
         if len(found) == 1:
             return found[0]
         if not found:

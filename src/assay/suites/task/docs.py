@@ -140,9 +140,9 @@ class Docs:
                 number += 1
 
     def parse(self, doc: Doc) -> dict[str, Any]:
-        """A row with every column of the file, as data set libraries give it: what it lacks is null."""
+        """A row with every column in the file's order, as data set libraries give it: null where it has none."""
         value: dict[str, Any] = msgspec.json.decode(doc.raw)
-        if len(value) == len(self.facts.columns):
+        if list(value) == self.facts.columns:
             return value
         return {column: value.get(column) for column in self.facts.columns}
 
