@@ -140,7 +140,7 @@ class Docs:
                 number += 1
 
     def parse(self, doc: Doc) -> dict[str, Any]:
-        """A row with every column in the file's order, as data set libraries give it: null where it has none."""
+        """A row with every column, in one order, as data set libraries give it: null where it has none."""
         value: dict[str, Any] = msgspec.json.decode(doc.raw)
         if list(value) == self.facts.columns:
             return value
