@@ -91,6 +91,6 @@ class RepeatFinder:
             return {a for a, b in pairwise(ordered) if a == b}
         import numpy as np
 
-        digests = np.frombuffer(self._digests, dtype=np.uint64).copy()
+        digests = np.frombuffer(self._digests, dtype=np.uint64)  # a view: sorting needs no second copy
         digests.sort()
         return set(digests[1:][digests[1:] == digests[:-1]].tolist())

@@ -115,7 +115,7 @@ class Docs:
         """The documents in data order, without those to be skipped by their number."""
         if self.facts.lines:
             count = self.facts.total if limit is None else min(limit, self.facts.total)
-            wanted = bytes([not skip(number) for number in range(count)]) if skip else b"\1" * count
+            wanted = bytes(not skip(number) for number in range(count)) if skip else b"\1" * count
             return self._jump(wanted)
         return self._rows(limit, skip)
 
