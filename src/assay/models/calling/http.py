@@ -71,6 +71,7 @@ class HttpEndpoint:
             connector=aiohttp.TCPConnector(limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=self._headers,
+            skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
             timeout=self._timeout,
         )
 
