@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec import Struct
 
@@ -80,7 +80,7 @@ class Loop:
         done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.plan.total, done.count(1)))
         self._name_damage()
-        self._cases = setup.plan.load(lambda index: done[index] == 1)
+        self._cases = setup.plan.load(cast("Callable[[int], bool]", done.__getitem__))
         try:
             for _ in range(setup.open_cases):
                 self._workers.append(asyncio.create_task(self._worker()))

@@ -59,8 +59,8 @@ class Journal:
             offset = begin
             for size, line in values:
                 # Calls of an answered case are not needed again, but for those of its scorers.
-                if line is not None and not (
-                    line.index < known and answered[line.index] == OK and line.stage == ASK
+                if line is not None and (
+                    line.index >= known or answered[line.index] != OK or line.stage != ASK
                 ):
                     asked.setdefault(line.index, []).append(offset)
                 offset += size

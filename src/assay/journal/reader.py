@@ -79,17 +79,31 @@ class RunReader:
         place = self.index.stages.get(stage)
         if place is None or not place.code(index):
             return None
-        last = decoder.decode(file.line(place.offsets[index]))
+        last = _decoded(decoder, file.line(place.offsets[index]))
         if type(last) is End:
-            return last, [decoder.decode(file.line(offset)) for offset in last.lines]
+            return last, [_decoded(decoder, file.line(offset)) for offset in last.lines]
         commit = last.end
-        lines = [decoder.decode(file.line(offset)) for offset in commit.lines] if commit.lines else []
+        lines = [_decoded(decoder, file.line(offset)) for offset in commit.lines] if commit.lines else []
         return _end_of(last, stage, commit), [*lines, last]
 
     def close(self) -> None:
         """Let go of the files."""
         self._records.close()
         self._scores.close()
+
+
+def _decoded(decoder: msgspec.json.Decoder[Any], raw: bytes) -> Any:
+    """A line. Names that are damaged, and that nothing hangs on, are read as empty."""
+    try:
+        return decoder.decode(raw)
+    except msgspec.ValidationError:
+        names = dict.fromkeys(("set", "subject", "kind", "metric", "part", "reason"), "")
+        value = {
+            key: item
+            for key, item in msgspec.json.decode(raw).items()
+            if type(item) is str or key not in names
+        }
+        return msgspec.convert({**names, **value}, Record | Score | End)
 
 
 def _end_of(line: Record | Score, stage: str, commit: Commit) -> End:

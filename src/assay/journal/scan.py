@@ -52,21 +52,14 @@ class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
 class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
     index: _Place
     case: msgspec.Raw
-    set: msgspec.Raw
-    subject: msgspec.Raw
     try_: int = msgspec.field(name="try")
-    kind: msgspec.Raw
     end: _Commit | None = None
 
 
 class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
     index: _Place
     case: msgspec.Raw
-    set: msgspec.Raw
-    subject: msgspec.Raw
     scorer: str
-    metric: msgspec.Raw
-    vote: int = 0
     status: ScoreStatus = "scored"
     value: float | None = None
     end: _Commit | None = None
@@ -254,25 +247,24 @@ def decoded_blocks(
     for begin, block in blocks(path):
         raw = block.split(b"\n")
         raw.pop()
-        values = _values(block, raw, decoder)
         sizes = [len(line) + 1 for line in raw]
-        if None in values:
+        values = _whole(block, len(raw), decoder)
+        if values is None:
+            values = [_one(line, decoder) for line in raw]
             offsets = accumulate(sizes, initial=begin)
             bad.update(at for at, value in zip(offsets, values, strict=False) if value is None)
         yield begin, zip(sizes, values, strict=True)
 
 
-def _values(block: bytes, raw: list[bytes], decoder: msgspec.json.Decoder[Any]) -> list[Any]:
-    """The lines of a block, None for a damaged one. Text that is skipped in decoding must be text, too."""
+def _whole(block: bytes, count: int, decoder: msgspec.json.Decoder[Any]) -> list[Any] | None:
+    """The lines of a block without damage. Text that is skipped in decoding must be text, too."""
     try:
         if not block.isascii():
             block.decode()
         values: list[Any] = decoder.decode_lines(block)
-        if len(values) == len(raw):
-            return values
     except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    return [_one(line, decoder) for line in raw]
+        return None
+    return values if len(values) == count else None
 
 
 def spent(calls: Path) -> dict[str, int]:

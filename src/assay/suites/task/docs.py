@@ -6,7 +6,7 @@ import csv
 import glob
 import re
 from collections.abc import Callable, Iterator
-from itertools import compress
+from itertools import compress, repeat
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -114,19 +114,19 @@ class Docs:
     def rows(self, limit: int | None = None, skip: Callable[[int], bool] | None = None) -> Iterator[Doc]:
         """The documents in data order, without those to be skipped by their number."""
         if self.facts.lines:
-            count = self.facts.total if limit is None else min(limit, self.facts.total)
-            wanted = bytes(not skip(number) for number in range(count)) if skip else b"\1" * count
-            return self._jump(wanted)
+            return self._jump(self.facts.total if limit is None else min(limit, self.facts.total), skip)
         return self._rows(limit, skip)
 
-    def _jump(self, wanted: bytes) -> Iterator[Doc]:
-        """The rows with a 1 in `wanted`; the others pass by without a step of Python."""
+    def _jump(self, count: int, skip: Callable[[int], bool] | None) -> Iterator[Doc]:
+        """The same where every line is a row: those that are skipped pass by without a step of ours."""
         before = 0
-        for path, count in zip(self.files, self.facts.lines, strict=True):
+        for path, lines in zip(self.files, self.facts.lines, strict=True):
+            numbers = range(before, min(before + lines, count))
+            wanted = repeat(1, len(numbers)) if skip is None else (1 - skip(n) for n in numbers)
             with path.open("rb", buffering=1 << 18) as file:
-                for place, raw in compress(enumerate(file, 1), wanted[before : before + count]):
+                for place, raw in compress(enumerate(file, 1), wanted):
                     yield Doc(before + place - 1, jsonl.body(raw, place), path, place)
-            before += count
+            before += lines
 
     def _rows(self, limit: int | None, skip: Callable[[int], bool] | None) -> Iterator[Doc]:
         number = 0

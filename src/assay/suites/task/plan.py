@@ -184,7 +184,8 @@ class Task:
             yield from self._load_all(skip, builder, twins)
             return
         base = self.base
-        for doc in self.docs.rows(self.count, lambda number: skip(base + number)):
+        own = skip if base == 0 else lambda number: skip(base + number)
+        for doc in self.docs.rows(self.count, own):
             value = self.docs.parse(doc)
             yield self._case(doc, row_key(doc.raw), value, builder, builder.draw(value))
 
