@@ -197,7 +197,7 @@ def test_nobody_else_can_use_the_server(weights: Path) -> None:
     model = local.connect(Connection(name="smollm2"))
     asyncio.run(model.send(text(FRANCE, max_tokens=1), 1))
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{model._server.listening_address}/v1/models", timeout=10)
+        urllib.request.urlopen(f"{model._engine.server.listening_address}/v1/models", timeout=10)
     with caught.value as error:
         assert error.code == 401
 

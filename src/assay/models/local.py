@@ -13,6 +13,9 @@ import os
 import secrets
 import threading
 import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,14 +65,14 @@ class LocalModel:
         self._slots = asyncio.Semaphore(self._settings.n_parallel)
         self._pool = DaemonPool(self._settings.n_parallel, "assay-local")
         self._loading = asyncio.Lock()
-        self._server: Any = None
+        self._engine = _Engine()
 
     async def send(self, request: Request, seed: int) -> Response:
         """One generation. The timeout counts from the moment a slot is free."""
-        server = await self._loaded()
+        await self._load()
         reply = _Reply()
         await self._slots.acquire()
-        job = asyncio.ensure_future(self._pool.run(partial(_generate, server, request, seed, reply)))
+        job = asyncio.ensure_future(self._pool.run(partial(_generate, self._engine, request, seed, reply)))
         job.add_done_callback(lambda _: self._slots.release())
         try:
             async with asyncio.timeout(self._timeout):
@@ -80,15 +83,14 @@ class LocalModel:
             reply.stop = True
         return reply.response()
 
-    async def _loaded(self) -> Any:
+    async def _load(self) -> None:
         async with self._loading:
-            if self._server is None:
-                self._server = await self._pool.run(partial(_load, self._path, self._settings))
-        return self._server
+            if self._engine.server is None:
+                await self._pool.run(partial(_load, self._engine, self._path, self._settings))
 
     async def close(self) -> None:
         """Let the model go; a generation that still runs keeps it until it has stopped."""
-        self._server = None
+        self._engine.server = None
 
 
 def connect(connection: Connection) -> LocalModel:
@@ -147,10 +149,25 @@ def _choice() -> str:
     return f"{', '.join(sorted(KNOWN))} or the path of a GGUF file"
 
 
-def _load(path: Path, settings: Settings) -> Any:
-    """The server in this process. It listens on loopback, wanted or not, so it gets a key nobody knows."""
-    llama = _llama()
-    params = llama.CommonParams()
+class _Engine:
+    """Holds the one lasting reference to llama.cpp's server, so that we decide when and where it ends."""
+
+    def __init__(self) -> None:
+        self.server: Any = None
+        _engines.add(self)
+
+
+_engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
+
+
+def _load(engine: _Engine, path: Path, settings: Settings) -> None:
+    with _at_work():
+        engine.server = _server(_params(path, settings), path)
+
+
+def _params(path: Path, settings: Settings) -> Any:
+    """It listens on loopback, wanted or not, so it gets a key nobody knows."""
+    params = _llama().CommonParams()
     params.model.path = str(path)
     params.verbosity = -1
     params.n_parallel = settings.n_parallel
@@ -163,8 +180,12 @@ def _load(path: Path, settings: Settings) -> Any:
     params.n_threads_http = 1
     params.ui = False
     params.offline = True
+    return params
+
+
+def _server(params: Any, path: Path) -> Any:
     try:
-        return llama.Server(params)
+        return _llama().Server(params)
     except RuntimeError as error:
         # "not_found" halts the run, as every later call would fail alike
         raise ModelError(
@@ -177,7 +198,6 @@ class _Reply:
 
     def __init__(self) -> None:
         self.stop = False
-        self.done = threading.Event()
         self.error: dict[str, Any] | None = None
         self._parts: list[str] = []
         self._finish: str | None = None
@@ -211,21 +231,19 @@ def _failed(error: dict[str, Any]) -> ModelError:
     return ModelError(Failure("rejected", message))
 
 
-_running: set[_Reply] = set()
-
-
-def _generate(server: Any, request: Request, seed: int, reply: _Reply) -> None:
+def _generate(engine: _Engine, request: Request, seed: int, reply: _Reply) -> None:
     """Runs in a thread and blocks. It streams only so that a reply nobody waits for can be ended."""
-    ask = server.handle_completions if request.messages is None else server.handle_chat_completions
-    _running.add(reply)
-    try:
+    with _at_work(reply):
         if not reply.stop:
-            ask(_body(request, seed), reply.take)
+            _ask(engine.server, request, seed, reply)
+
+
+def _ask(server: Any, request: Request, seed: int, reply: _Reply) -> None:
+    ask = server.handle_completions if request.messages is None else server.handle_chat_completions
+    try:
+        ask(_body(request, seed), reply.take)
     except Exception as error:  # noqa: BLE001 - requests it cannot read are raised as whatever C++ threw
         reply.error = {"code": 400, "message": f"{type(error).__name__}: {error}"}
-    finally:
-        _running.discard(reply)
-        reply.done.set()
 
 
 def _body(request: Request, seed: int) -> dict[str, Any]:
@@ -235,12 +253,29 @@ def _body(request: Request, seed: int) -> dict[str, Any]:
     return {**request.params, **asked, "seed": seed % 0xFFFFFFFF, "cache_prompt": False, **stream}
 
 
+_working: dict[threading.Event, _Reply | None] = {}
+
+
+@contextmanager
+def _at_work(reply: _Reply | None = None) -> Iterator[None]:
+    """This thread is in C++ code, and has let go of all that belongs to it when the event is set."""
+    done = threading.Event()
+    _working[done] = reply
+    try:
+        yield
+    finally:
+        done.set()
+        _working.pop(done)
+
+
 @atexit.register
 def _drain() -> None:
-    """A thread that comes back from C++ into an interpreter that is gone takes the process down with it."""
-    replies = list(_running)
-    for reply in replies:
+    """End llama.cpp before the interpreter: a thread of its that comes back later takes the process down."""
+    working = dict(_working)
+    for reply in filter(None, working.values()):
         reply.stop = True
     deadline = time.monotonic() + _PATIENCE
-    for reply in replies:
-        reply.done.wait(max(0.0, deadline - time.monotonic()))
+    for done in working:
+        done.wait(max(0.0, deadline - time.monotonic()))
+    for engine in _engines:
+        engine.server = None
