@@ -20,7 +20,8 @@ from assay.core.types import Case, Failure, Request
 from assay.solvers.prompt import PromptInputs, PromptSolver
 from assay.suites.task import prompts, results, samples
 from assay.suites.task.config import TaskConfig, find_task, read_task
-from assay.suites.task.docs import FORMATS, Doc, Docs, Facts, find_files
+from assay.suites.task.data.docs import FORMATS, Doc, Docs, Facts
+from assay.suites.task.data.files import find_files
 from assay.suites.task.options import TaskOptions, own_arguments
 from assay.suites.task.scorer import TaskScorer, metrics, pipelines
 
