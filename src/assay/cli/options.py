@@ -45,12 +45,15 @@ def _flag(field: Field) -> Callable[[Any], Any]:
     names = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
     kind = _plain(field.type)
     text = field.help + _shown_default(field)
+    if kind is bool and field.default is None:
+        return click.option(*names, field.name, is_flag=False, flag_value="true", default=None, help=text)
     if kind is bool:
         names = [f"{names[0]}/--no-{names[0][2:]}"] if field.default else names
         return click.option(*names, field.name, is_flag=True, default=None, help=text)
     if get_origin(kind) is list:
         return click.option(*names, field.name, multiple=True, default=None, help=text)
-    return click.option(*names, field.name, type=_TYPES.get(kind, click.STRING), default=None, help=text)
+    type_ = click.STRING if field.extra.get("text") else _TYPES.get(kind, click.STRING)
+    return click.option(*names, field.name, type=type_, default=None, help=text)
 
 
 def _plain(kind: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,7 +14,9 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def parse_pairs(text: str) -> dict[str, Any]:
-    """`a=1,b=x` as a dict, values read as literals where they are some; a JSON object is taken as it is."""
+    """`a=1,b=x` as a dict, values read as literals; a JSON object as it is; or a JSON file with one."""
+    if text.endswith(".json") and "=" not in text:
+        text = _file(text)
     if text.lstrip().startswith("{"):
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
@@ -26,6 +29,13 @@ def parse_pairs(text: str) -> dict[str, Any]:
             raise UsageError(f"expected key=value, found {item!r} in {text!r}")
         pairs[key.strip()] = _literal(value.strip())
     return pairs
+
+
+def _file(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{name!r} cannot be read: {error}") from None
 
 
 def _literal(value: str) -> Any:

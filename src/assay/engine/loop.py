@@ -51,6 +51,8 @@ class Setup(Struct, frozen=True):
     seed: int
     started: float
     gateway: Gateway | None = None
+    asks: bool = True
+    """Without it only what has ended is read and scored; no model is asked."""
 
 
 class Loop:
@@ -142,6 +144,8 @@ class Loop:
 
     async def _case(self, case: Case) -> None:
         if self._new or not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):
+            if not self._setup.asks:
+                return
             view = await self._ask(case)
         else:
             view = self._read(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from assay.core.errors import Problem
@@ -10,7 +11,7 @@ from assay.suites.task.options import TaskOptions as Options
 from assay.suites.task.options import normalise
 from assay.suites.task.plan import TaskPlan
 
-__all__ = ["Options", "check", "normalise", "plan"]
+__all__ = ["Options", "check", "listed", "normalise", "plan", "replaced"]
 
 
 def plan(spec: RunSpec) -> TaskPlan:
@@ -23,3 +24,17 @@ def check(path: Path) -> list[Problem]:
     from assay.suites.task.checking import check_file
 
     return check_file(path)
+
+
+def replaced(spec: RunSpec, files: list[str]) -> RunSpec:
+    """The same run with these files in place of those that name the same tasks."""
+    from assay.suites.task.selection import replaced_tasks
+
+    return replaced_tasks(spec, files)
+
+
+def listed(include: list[str]) -> Iterator[tuple[str, str, str]]:
+    """(kind, name, file) of every task, group and tag in these folders."""
+    from assay.suites.task.catalog import Catalog, listed_in
+
+    return listed_in(Catalog(include))

@@ -151,13 +151,18 @@ class Catalog:
         for folder in include:
             if not Path(folder).is_dir():
                 raise UsageError(f"--include-path {folder!r} is not a folder")
-        self._include = include
         self.folders = [Folder(Path(folder), strict=True) for folder in include]
 
     @cached_property
     def _all(self) -> list[Folder]:
         installed = harness_tasks()
         return self.folders + ([Folder(installed, strict=False)] if installed else [])
+
+    def also(self, folder: Path) -> None:
+        """Look in this folder too, after the user's others."""
+        if all(folder != known.root for known in self.folders):
+            self.folders.append(Folder(folder, strict=True))
+            self.__dict__.pop("_all", None)
 
     def find(self, name: str) -> Path | list[str] | None:
         """A file, or the tasks of a tag; None for a name nobody has."""
@@ -197,10 +202,10 @@ def harness_tasks() -> Path | None:
     return None
 
 
-def listed(catalog: Catalog) -> Iterator[tuple[str, str, Path | None]]:
-    """(kind, name, file) of everything below the user's folders, for `--list`."""
+def listed_in(catalog: Catalog) -> Iterator[tuple[str, str, str]]:
+    """(kind, name, file) of everything in the catalog's own folders, for `--list`."""
     for folder in catalog.folders:
         for name, path in folder.names().items():
-            yield ("group" if folder.header(path).group else "task"), name, path
+            yield ("group" if folder.header(path).group else "task"), name, str(path)
         for tag in folder.tags():
-            yield "tag", tag, None
+            yield "tag", tag, ", ".join(folder.tagged(tag))

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.spec import RunSpec
 from assay.suites.task.catalog import Catalog
 from assay.suites.task.config import TaskConfig, task_config
 from assay.suites.task.files import Origin, Settings, TaskFiles
 from assay.suites.task.groups import GROUP_KEYS, Group, group_of
+from assay.suites.task.options import TaskOptions
 
 Node = TaskConfig | Group
 
@@ -47,12 +51,20 @@ class Selection:
         nodes: list[Node] = []
         for name in names:
             if _is_path(name):
-                nodes.append(self.from_file(Path(name), Over()))
+                nodes.append(self._from_path(Path(name)))
                 continue
             for match in self._catalog.matching(name):
                 nodes += self._named(match, Over(), None)
         _refuse_twice(nodes)
         return nodes
+
+    def _from_path(self, path: Path) -> Node:
+        """A file that is named itself; the tasks of a group may stand beside it."""
+        if not path.is_file():
+            raise UsageError(f"there is no task file {str(path)!r}")
+        if "group" in self._files.read(path).values:
+            self._catalog.also(path.parent)
+        return self.from_file(path, Over())
 
     def _named(self, name: str, over: Over, asked: str | None) -> list[Node]:
         """What a name stands for; `asked` is the place in a group's file that names it."""
@@ -67,8 +79,6 @@ class Selection:
 
     def from_file(self, path: Path, over: Over = Over()) -> Node:
         """The task or the group in a file."""
-        if not path.is_file():
-            raise UsageError(f"there is no task file {str(path)!r}")
         settings = self._files.read(path)
         if "group" in settings.values and "class" not in settings.values:
             return self._group_file(path, settings, over)
@@ -144,3 +154,17 @@ def _refuse_twice(nodes: list[Node]) -> None:
                 raise UsageError(
                     f"two tasks are named {task.name!r}: {path} (in {source}) and {task.path} (in {node.name})"
                 )
+
+
+def replaced_tasks(spec: RunSpec, files: list[str]) -> RunSpec:
+    """A spec whose named tasks are read from other files where these have the same name."""
+    options = spec.options
+    assert isinstance(options, TaskOptions)
+    new = {TaskFiles().read(Path(file)).values.get("task"): file for file in files}
+    selection = Selection(Catalog(options.include_path))
+    names = [(name, selection.select([name])) for name in options.tasks]
+    found = [new.pop(nodes[0].name, name) if len(nodes) == 1 else name for name, nodes in names]
+    if new:
+        known = ", ".join(node.name for _, nodes in names for node in nodes)
+        raise UsageError(f"{next(iter(new.values()))} is no task of this run; it has {known}")
+    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, tasks=found))

@@ -1,0 +1,31 @@
+"""`assay rescore`: grade a finished run anew, without a request."""
+
+from __future__ import annotations
+
+import click
+
+from assay import api
+from assay.cli.progress import observers
+from assay.cli.report import report
+
+
+@click.command("rescore", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("run", metavar="RUN")
+@click.option("--task", "tasks", multiple=True, metavar="FILE", help="Task file in place of the run's own.")
+@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
+    """Apply changed filters and metrics to the replies of a finished run. Nothing is asked.
+
+    RUN is a run folder, an output folder with one run, or the beginning of a run's name. Its task files are
+    read again; --task names another file for the task of the same name. Refused where the change would ask
+    something else.
+
+    \b
+    Examples:
+      assay rescore results
+      assay rescore results --task tasks/gsm8k_strict.yaml
+    """
+    done = api.rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
+    if not quiet:
+        report(done)
+    return done.exit_code

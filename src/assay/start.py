@@ -1,0 +1,311 @@
+"""One start of a run: the one place that puts suite, engine, journal and models together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+import assay
+from assay.core import registry
+from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
+from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
+from assay.core.events import Event, Notify
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Model, Plan, RunFacts
+from assay.core.spec import RunSpec, marked
+from assay.core.types import Request, Response
+from assay.engine.loop import Loop, Setup
+from assay.journal import folder as folders
+from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.journal import Journal
+from assay.journal.redact import Redactor, secrets_from_environment
+from assay.journal.reuse import ReusableCalls
+from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.doors import Upstream
+from assay.models.calling.gateway import Gateway
+from assay.models.calling.permits import Permits
+from assay.store.runs import find_run
+
+GRACE_SECONDS = 10.0
+"""How long Ctrl-C lets running calls finish: they are paid."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Run(NamedTuple):
+    """A run as it stands after a start: where it is, what it found, and how the process should exit."""
+
+    folder: Path
+    info: RunInfo
+    summary: Summary
+    exit_code: int
+    reason: str = ""
+    asked: bool = True
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The suite's numbers, with denominators."""
+        return self.summary.results
+
+    @property
+    def files(self) -> list[Path]:
+        """The format's own files."""
+        return [Path(name) for name in self.summary.files]
+
+
+def connect(spec: RunSpec) -> Model:
+    """The spec's model, checked by name; nothing is sent yet."""
+    provider, slash, name = spec.model.partition("/")
+    if not slash or not name:
+        given = f"{spec.model!r} is not a model" if spec.model else "no model is named"
+        raise UsageError(
+            f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers"
+        )
+    connection = Connection(
+        name=name,
+        base_url=spec.base_url,
+        timeout=spec.timeout,
+        concurrency=spec.concurrency,
+        seed=spec.seed,
+        args=getattr(spec.options, "model_args", {}),
+    )
+    model: Model = registry.find("model", provider).connect(connection)
+    return model
+
+
+class Unasked:
+    """In place of a model where replies are only read."""
+
+    can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
+
+    def __init__(self, endpoint: str) -> None:
+        self.endpoint = endpoint
+
+    async def send(self, request: Request, seed: int) -> Response:
+        """Never: the loop asks nothing."""
+        raise StopRun("this start asks nothing, and a reply is missing")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Start:
+    """One start of a run: resolve, find or make its folder, loop, write."""
+
+    def __init__(self, spec: RunSpec, observers: Sequence[Notify], *, asks: bool = True) -> None:
+        suite = registry.find("suite", spec.suite)
+        if hasattr(suite, "normalise"):
+            spec = suite.normalise(spec)
+        self._asks = asks
+        self.model = connect(spec) if asks else Unasked(spec.base_url or "")
+        spec = msgspec.structs.replace(spec, base_url=self.model.endpoint or None)
+        self.spec = spec
+        self.plan: Plan = suite.plan(spec)
+        self._refuse_what_the_model_cannot()
+        named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
+        self._refuse_secrets()
+        self.parts = {"ask": marked(spec, "ask") | named}
+        self.ask = fingerprint(self.parts["ask"])
+        self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
+        self.home = Path(spec.output_dir) / HOME
+        self._reused = find_run(spec.reuse, other_than=f"-{self.ask}") if spec.reuse else None
+        self._observers = list(observers)
+        self._spent_now: dict[str, int] = {}
+
+    def _refuse_what_the_model_cannot(self) -> None:
+        if missing := self.plan.needs - self.model.can:
+            raise UsageError(
+                f"{self.spec.model} cannot do {', '.join(sorted(missing))}, which this run needs"
+            )
+
+    def _refuse_secrets(self) -> None:
+        told = msgspec.json.encode(self.spec)
+        if Redactor(secrets_from_environment())(told) != told:
+            raise UsageError(
+                "an option holds a secret of the environment; options are written down, keys are not"
+            )
+
+    def _found(self) -> Path | None:
+        return None if self.spec.fresh else folders.find(self.home, self.spec.suite, self.ask)
+
+    def shown(self) -> Run | None:
+        """The run as it is, if nothing is left to ask, score or write."""
+        path = self._found()
+        summary = folders.read_summary(path) if path else None
+        if path is None or summary is None or summary.state != "finished" or summary.score != self.score:
+            return None
+        if self.spec.retry_failed and summary.subject_error:
+            return None
+        if not all(Path(file).is_file() for file in summary.files):
+            return None
+        return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
+
+    async def run(self) -> Run:
+        """Ask, score and write what is left."""
+        folder, info = self._open()
+        try:
+            return await self._run_in(folder, info)
+        except ModelRefused:
+            if folder.created:
+                folder.discard()
+            raise
+        finally:
+            folder.close()
+
+    def _open(self) -> tuple[RunFolder, RunInfo]:
+        """The run's folder, locked. Bad input is refused before a new one is made."""
+        path = self._found()
+        facts = self.plan.prepare(folders.read_info(path).facts if path else None)
+        with folders.choosing(self.home):
+            path = path or self._found()
+            if path is not None:
+                folder = RunFolder(path, created=False)
+                return folder, folder.info()
+            info = self._info(facts)
+            return folders.create(self.home, info), info
+
+    def _info(self, facts: dict[str, Any]) -> RunInfo:
+        return RunInfo(
+            suite=self.spec.suite,
+            ask=self.ask,
+            started=time.time(),
+            version=assay.__version__,
+            total=self.plan.total,
+            command=sys.argv,
+            spec=msgspec.to_builtins(self.spec),
+            parts=msgspec.to_builtins(self.parts, str_keys=True),
+            facts=facts,
+        )
+
+    async def _run_in(self, folder: RunFolder, info: RunInfo) -> Run:
+        started = time.perf_counter()
+        folders.reopen(folder.path)
+        journal = Journal(
+            folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment()
+        )
+        try:
+            stopped = await self._loop(journal, info)
+            if isinstance(stopped, ModelRefused) and not journal.empty:
+                folder.created = False
+            if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
+                raise stopped
+            seconds = time.perf_counter() - started
+            return self._finish(journal, folder, info, seconds, stopped)
+        finally:
+            journal.close()
+
+    async def _loop(self, journal: Journal, info: RunInfo) -> BaseException | None:
+        spec = self.spec
+        reuse = ReusableCalls(self._reused).find if self._reused else None
+        desk = Desk(journal, self._notify, spec.max_calls, reuse)
+        permits = Permits(spec.concurrency)
+        caller = Caller(self.model, permits, desk, seed=spec.seed, max_retries=spec.max_retries)
+        gateway = Gateway({"main": Upstream(spec.model, self.model)})
+        loop = Loop(
+            Setup(
+                plan=self.plan,
+                journal=journal,
+                models={"main": caller},
+                gate=permits,
+                halt=desk.halt,
+                notify=self._notify,
+                open_cases=min(spec.concurrency, max(1, self.plan.total)),
+                retry_failed=spec.retry_failed,
+                seed=spec.seed,
+                started=info.started,
+                gateway=gateway,
+                asks=self._asks,
+            )
+        )
+        with interruptible(loop):
+            try:
+                await loop.run()
+            except (AssayError, KeyboardInterrupt) as error:
+                return error
+            finally:
+                await gateway.close()
+                self._spent_now = desk.counts()
+        return None
+
+    def _notify(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
+
+    def _finish(
+        self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any
+    ) -> Run:
+        results: dict[str, Any] = {}
+        files: list[Path] = []
+        if not stopped:
+            try:
+                facts = RunFacts(info.started, seconds, folder.path)
+                results, files = self.plan.finish(journal.reader, facts)
+            except OSError as error:
+                stopped = cannot_write(error.filename or self.spec.output_dir, error)
+        summary = self._summary(journal, seconds, stopped)
+        summary.results, summary.files = results, [str(path) for path in files]
+        try:
+            folders.write_json(folder.path / "summary.json", summary)
+        except StopRun:
+            if not stopped:
+                raise
+        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+
+    def _summary(self, journal: Journal, seconds: float, stopped: BaseException | None) -> Summary:
+        counts = journal.counts(self.plan.total)
+        return Summary(
+            state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
+            score=self.score,
+            scorers=[scorer.id for scorer in self.plan.scorers],
+            total=self.plan.total,
+            ok=counts["ok"],
+            subject_error=counts["subject_error"],
+            infra_error=counts["infra_error"],
+            exit_code=130
+            if isinstance(stopped, KeyboardInterrupt)
+            else 3
+            if stopped or counts["infra_error"]
+            else 0,
+            seconds=seconds,
+            spent=journal.spent(),
+            this_start=self._spent_now,
+            files=[],
+            results={},
+            failures=journal.failures(),
+        )
+
+
+class interruptible:  # noqa: N801 - used as a with statement reads
+    """Within this, Ctrl-C or a CI's SIGTERM stops the loop kindly; a second one stops it at once."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._count = 0
+
+    def __enter__(self) -> None:
+        try:
+            for number in _SIGNALS:
+                asyncio.get_running_loop().add_signal_handler(number, self._interrupted)
+        except (NotImplementedError, RuntimeError, ValueError):
+            return  # not the main thread, or a platform without signals
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            for number in _SIGNALS:
+                asyncio.get_running_loop().remove_signal_handler(number)
+        except (NotImplementedError, RuntimeError, ValueError):
+            return
+
+    def _interrupted(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            self._loop.stop(KeyboardInterrupt("interrupted"))
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._loop.cancel)
+        else:
+            self._loop.cancel()
