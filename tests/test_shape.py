@@ -24,6 +24,7 @@ LAZY = {
     "difflib",
     "pyarrow",
     "datasets",
+    "sacrebleu",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
 from assay.core import registry
 from assay.core.connect import CHAT, TEXT, About
+from assay.core.errors import MissingExtra, UsageError
 from assay.core.spec import Options, fields
+from assay.scoring.filters import takes_doc
+from assay.scoring.metrics import DEFAULT_METRICS
 from assay.scoring.statistics import AGGREGATIONS
 
 # Options without which a filter cannot be built.
-NEEDED = {"take_first_k": {"k": 2}}
+NEEDED: dict[str, Any] = {"take_first_k": {"k": 2}, "custom": {"filter_fn": lambda resps, _docs: resps}}
+# Replies of another kind than plain text.
+SPECIAL = {"regex_pos": ["('a', 'b')"] * 3}
+OUTPUT_TYPES = set(DEFAULT_METRICS)
 
 
 @pytest.mark.parametrize("name", registry.names("model"))
@@ -32,17 +39,34 @@ def test_a_metric_agrees_with_itself(name: str) -> None:
     module = registry.find("metric", name)
     assert module.AGGREGATIONS
     assert set(module.AGGREGATIONS) <= set(AGGREGATIONS)
-    measure = module.build()
+    assert set(module.OUTPUT_TYPES) <= OUTPUT_TYPES
+    if "generate_until" not in module.OUTPUT_TYPES:
+        with pytest.raises(UsageError, match=f"{name}' is computed from log-likelihoods"):
+            module.build()
+        return
+    try:
+        measure = module.build()
+    except MissingExtra:
+        return
     if module.RIGHT_WRONG:
         assert (measure("a b", "a b"), measure("a b", "c")) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("name", registry.names("filter"))
+@pytest.mark.parametrize(("output_type", "metrics"), DEFAULT_METRICS.items())
+def test_defaults_fit_their_output_type(output_type: str, metrics: tuple[str, ...]) -> None:
+    """What a task without metrics is scored by exists, and may be used there."""
+    assert all(output_type in registry.find("metric", name).OUTPUT_TYPES for name in metrics)
+
+
+@pytest.mark.parametrize("name", sorted(set(registry.names("filter")) - {"decontaminate"}))
 def test_a_filter_takes_the_list_of_replies(name: str) -> None:
-    """A filter gives a list, or one value where it selects, and leaves the replies it got alone."""
-    replies = ["a", "b", "a"]
-    filtered = registry.find("filter", name).build(**NEEDED.get(name, {}))(replies)
-    assert replies == ["a", "b", "a"]
+    """A filter gives a list, or one value where it selects, and leaves the replies and the doc alone."""
+    replies, doc = list(SPECIAL.get(name, ["a", "b", "a"])), {"choices": ["x", "y"]}
+    before = list(replies)
+    module = registry.find("filter", name)
+    built = module.build(**NEEDED.get(name, {}))
+    filtered = built(replies, doc) if takes_doc(module) else built(replies)
+    assert (replies, doc) == (before, {"choices": ["x", "y"]})
     assert filtered == "a" or (isinstance(filtered, list) and 1 <= len(filtered) <= 3)
 
 

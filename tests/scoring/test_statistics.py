@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from assay.scoring import statistics
+from assay.scoring import bootstrap, statistics
+from assay.scoring.bootstrap import drawn
 
 floats = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
 
@@ -34,26 +34,26 @@ def test_the_median_is_the_upper_one() -> None:
 
 def test_the_bootstrap_draws_what_the_harness_draws() -> None:
     """Draw for draw, numpy gives what `random.Random(i).choices` gives."""
-    values = [float(n * n % 17) for n in range(23)]
     expected = []
     for seed in range(3):
         stream = random.Random(seed)
-        expected += [sorted(stream.choices(values, k=23))[11] for _ in range(1000)]
-    found = []
+        expected += [stream.choices(range(23), k=23) for _ in range(1000)]
+    assert np.concatenate(list(drawn(23, 3999))).tolist() == expected
 
-    def keep(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        medians = statistics._row_medians(rows)
-        found.extend(medians.tolist())
-        return medians
 
-    statistics.bootstrap_stderr(values, keep)
-    assert found[:3000] == expected
+def test_fewer_draws_than_a_chunk_are_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However the draws are cut into blocks, the stream is one."""
+    monkeypatch.setattr(bootstrap, "_MOST_CELLS", 40)
+    stream = random.Random(0)
+    assert np.concatenate(list(drawn(7, 100))).tolist() == [stream.choices(range(7), k=7) for _ in range(100)]
 
 
 def test_one_value_has_no_standard_error() -> None:
     """Nothing is made up where nothing is known."""
     assert statistics.stderr("mean", [1.0]) is None
-    assert statistics.stderr("f1", [["a", "a"]] * 5) is None
+    assert statistics.stderr("f1", [[1, 1]]) is None
+    assert statistics.stderr("brier_score", [[0, [0.5, 0.5]]] * 5) is None
+    assert statistics.stderr("mean", [1.0, 0.0], draws=0) is None
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,13 @@ def names(kind: str) -> list[str]:
 
 
 def built_in(kind: str) -> set[str]:
-    """The names of our own plugins. Only suites may be packages; other packages help plugins."""
+    """The names of our own plugins. Only suites may be packages; other packages help plugins.
+
+    What no file name may hold is spelled out: `chrf++` is `chrf_plus_plus.py`.
+    """
     package = importlib.import_module(KINDS[kind])
     return {
-        module.name.replace("_", "-") if kind in ("model", "suite") else module.name
+        module.name.replace("_", "-") if kind in ("model", "suite") else module.name.replace("_plus", "+")
         for module in pkgutil.iter_modules(package.__path__)
         if kind == "suite" or not module.ispkg
     }
@@ -46,7 +49,7 @@ def find(kind: str, name: str) -> Any:
     """The plugin: a module for built-ins, whatever the file or entry point names otherwise."""
     if ".py:" in name:
         return load_from_file(name)
-    module = f"{KINDS[kind]}.{name.replace('-', '_')}"
+    module = f"{KINDS[kind]}.{name.replace('-', '_').replace('+', '_plus')}"
     if name in built_in(kind):
         return importlib.import_module(module)
     for point in _entry_points(kind):

@@ -1,23 +1,47 @@
-"""Numbers about numbers: aggregations, standard errors, intervals.
-
-Sums go from left to right in plain floats, so that results are the same on every Python (`sum` compensates
-since 3.12), and the seeded bootstrap gives bit for bit what lm-evaluation-harness prints.
-"""
+"""Numbers about numbers: every aggregation by name, its standard error, and intervals."""
 
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from assay.scoring import translation
+from assay.scoring.averages import (
+    acc_all,
+    acc_all_stderr,
+    bits_per_byte,
+    brier_score,
+    left_sum,
+    mean,
+    mean_stderr,
+    median,
+    nanmean,
+    perplexity,
+    resampled_median,
+    resampled_nanmean,
+    resampled_perplexity,
+    sample_stddev,
+    weighted_perplexity,
+)
+from assay.scoring.bootstrap import BOOTSTRAP_DRAWS, OfRows, bootstrap_stderr
+from assay.scoring.labels import label_f1, matthews_corrcoef, resampled_f1, resampled_matthews
 
-BOOTSTRAP_DRAWS = 100_000
-_CHUNK = 1000
-_MOST_CELLS = 2_000_000
+__all__ = [
+    "AGGREGATIONS",
+    "BOOTSTRAP_DRAWS",
+    "OF_NUMBERS",
+    "Interval",
+    "bootstrap_stderr",
+    "label_f1",
+    "left_sum",
+    "mean",
+    "median",
+    "normal_interval",
+    "sample_stddev",
+    "stderr",
+    "wilson",
+]
 
 
 class Interval(NamedTuple):
@@ -27,91 +51,60 @@ class Interval(NamedTuple):
     high: float
 
 
-def left_sum(values: Iterable[float]) -> float:
-    """The plain sum, first to last."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total
+def bypass(_: Sequence[Any]) -> int:
+    """Always 999: the harness's mark for answers that are collected and not scored."""
+    return 999
 
 
-def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean of at least one value."""
-    return left_sum(values) / len(values)
+# Of what every metric may name: all documents' values to one number.
+AGGREGATIONS: dict[str, Callable[[Any], float]] = {
+    "mean": mean,
+    "nanmean": nanmean,
+    "median": median,
+    "perplexity": perplexity,
+    "weighted_perplexity": weighted_perplexity,
+    "bits_per_byte": bits_per_byte,
+    "f1": label_f1,
+    "matthews_corrcoef": matthews_corrcoef,
+    "mcc": matthews_corrcoef,
+    "brier_score": brier_score,
+    "acc_all": acc_all,
+    "bypass": bypass,
+    **{name: translation.corpus_score(name) for name in translation.NAMES},
+}
+# Those that take one number from each document; the others take pairs.
+OF_NUMBERS = frozenset({"mean", "nanmean", "median", "perplexity"})
+
+_ANALYTIC: dict[str, Callable[[Any], float | None]] = {"mean": mean_stderr, "acc_all": acc_all_stderr}
 
 
-def median(values: Sequence[float]) -> float:
-    """The upper median: the harness takes the middle of the sorted values without averaging two."""
-    return sorted(values)[len(values) // 2]
+_RESAMPLED: dict[str, Callable[[Any], tuple[Any, OfRows]]] = {
+    "median": resampled_median,
+    "nanmean": resampled_nanmean,
+    "perplexity": resampled_perplexity,
+    "f1": resampled_f1,
+    "matthews_corrcoef": resampled_matthews,
+    "mcc": resampled_matthews,
+    **{name: translation.resampled(name) for name in translation.NAMES},
+}
+_MOST_CORPUS_DRAWS = 100
 
 
-def sample_stddev(values: Sequence[float]) -> float:
-    """With Bessel's correction; needs two values."""
-    middle = mean(values)
-    return math.sqrt(left_sum((value - middle) ** 2 for value in values) / (len(values) - 1))
+def stderr(aggregation: str, values: Sequence[Any], draws: int = BOOTSTRAP_DRAWS) -> float | None:
+    """As the harness computes it: a formula for means, a seeded bootstrap, or none (it prints "N/A").
 
-
-def label_f1(pairs: Sequence[Any]) -> float:
-    """F1 of label 1 where labels are 0 and 1; the mean F1 of all labels otherwise."""
-    labels = sorted({str(label) for pair in pairs for label in pair})
-    if set(labels) <= {"0", "1"}:
-        labels = ["1"]
-    return mean([_f1_of(label, pairs) for label in labels])
-
-
-def _f1_of(label: str, pairs: Sequence[Any]) -> float:
-    hits = sum(1 for gold, given in pairs if str(gold) == label == str(given))
-    wanted = sum(1 for gold, _ in pairs if str(gold) == label)
-    found = sum(1 for _, given in pairs if str(given) == label)
-    return 2.0 * hits / (wanted + found) if wanted + found else 0.0
-
-
-AGGREGATIONS: dict[str, Callable[[Any], float]] = {"mean": mean, "median": median, "f1": label_f1}
-
-
-def stderr(aggregation: str, values: Sequence[Any]) -> float | None:
-    """As the harness computes it: analytic for the mean, seeded bootstrap for the median, else none."""
-    if len(values) <= 1:
+    `draws` is its `bootstrap_iters`: 0 switches every standard error off, and scores of whole corpora are
+    drawn at most 100 times.
+    """
+    if len(values) <= 1 or draws <= 0:
         return None
-    if aggregation == "mean":
-        return sample_stddev(values) / math.sqrt(len(values))
-    if aggregation == "median":
-        return bootstrap_stderr(values, _row_medians)
-    return None
-
-
-def bootstrap_stderr(
-    values: Sequence[float], of_rows: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-) -> float:
-    """Standard deviation over 100,000 draws; draws i*1000 to i*1000+999 come from `random.Random(i)`."""
-    import numpy as np
-
-    data = np.asarray(values, dtype=np.float64)
-    drawn: list[float] = []
-    rows = max(1, min(_CHUNK, _MOST_CELLS // len(data)))  # at a time: one stream, however it is cut
-    for seed in range(BOOTSTRAP_DRAWS // _CHUNK):
-        stream = _mersenne(seed)
-        for start in range(0, _CHUNK, rows):
-            uniform = stream.random_sample((min(rows, _CHUNK - start), len(data)))
-            drawn.extend(of_rows(data[(uniform * len(data)).astype(np.int64)]).tolist())
-    return sample_stddev(drawn)
-
-
-def _mersenne(seed: int) -> np.random.RandomState:
-    """Numpy's generator in the state of Python's own, which the harness draws from."""
-    import numpy as np
-
-    state = random.Random(seed).getstate()[1]  # noqa: S311
-    generator = np.random.RandomState()
-    generator.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
-    return generator
-
-
-def _row_medians(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    import numpy as np
-
-    middle = rows.shape[1] // 2
-    return np.partition(rows, middle, axis=1)[:, middle]
+    if aggregation in _ANALYTIC:
+        return _ANALYTIC[aggregation](values)
+    if aggregation not in _RESAMPLED or draws == 1:
+        return None
+    data, of_rows = _RESAMPLED[aggregation](values)
+    most = _MOST_CORPUS_DRAWS if aggregation in translation.NAMES else draws
+    return bootstrap_stderr(data, of_rows, min(draws, most))
 
 
 def wilson(successes: float, total: int) -> Interval | None:

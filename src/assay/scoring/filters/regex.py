@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from assay.scoring.filters import Filter
+from assay.scoring.patterns import compiled
 
 
 def build(
     *, regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = "[invalid]"
 ) -> Filter:
     """`group_select` picks among all matches, -1 the last. Of several groups the first with text counts."""
-    find = re.compile(regex_pattern).findall
+    find = compiled(regex_pattern).findall
 
     def extract(reply: Any) -> str:
-        matches = find(reply) if isinstance(reply, str) else []
+        matches = find(reply if isinstance(reply, str) else "")
         if not matches:
             return fallback
         match = matches[group_select]

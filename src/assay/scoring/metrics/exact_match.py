@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import string
+from collections.abc import Callable
 from typing import Any
 
 from assay.scoring.metrics import Measure
+from assay.scoring.patterns import compiled
 
-AGGREGATIONS = ("mean", "median")
+AGGREGATIONS = ("mean", "median", "nanmean")
 HIGHER_IS_BETTER = True
 RIGHT_WRONG = True
+OUTPUT_TYPES = ("generate_until", "multiple_choice")
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
@@ -22,21 +24,32 @@ def build(
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
     regexes_to_ignore: list[str] | None = None,
+    quirks: bool = False,
 ) -> Measure:
-    """Both sides are cleaned in the same order: regexes, case, ASCII punctuation, digits."""
-    patterns = [re.compile(pattern) for pattern in regexes_to_ignore or ()]
+    """Both sides are cleaned in the same order: regexes, case, ASCII punctuation, digits.
+
+    What is no text is compared as it is: 1 equals 1.0 and not "1". `quirks` compares as the harness does in
+    arrays: NULs at the end do not count, and a text that grows in lower case is cut to its old length.
+    """
+    lower = _lower_in_place if quirks else str.lower
+    steps: list[Callable[[str], str]] = [_without(pattern) for pattern in regexes_to_ignore or ()]
+    steps += [lower] if ignore_case else []
+    steps += [lambda text: text.translate(_PUNCTUATION)] if ignore_punctuation else []
+    steps += [lambda text: text.translate(_DIGITS)] if ignore_numbers else []
+    steps += [lambda text: text.rstrip("\0")] if quirks else []
 
     def clean(text: Any) -> Any:
-        if not isinstance(text, str):
-            return text
-        for pattern in patterns:
-            text = pattern.sub("", text)
-        if ignore_case:
-            text = text.lower()
-        if ignore_punctuation:
-            text = text.translate(_PUNCTUATION)
-        if ignore_numbers:
-            text = text.translate(_DIGITS)
+        for step in steps if isinstance(text, str) else ():
+            text = step(text)
         return text
 
     return lambda target, answer: 1.0 if clean(target) == clean(answer) else 0.0
+
+
+def _without(pattern: str) -> Callable[[str], str]:
+    found = compiled(pattern)
+    return lambda text: found.sub("", text)
+
+
+def _lower_in_place(text: str) -> str:
+    return text.rstrip("\0").lower()[: len(text)]

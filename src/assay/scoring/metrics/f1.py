@@ -6,18 +6,19 @@ import re
 from collections import Counter
 from typing import Any
 
-from assay.scoring.metrics import Measure
+from assay.scoring.metrics import Measure, pair
 
 AGGREGATIONS = ("f1", "mean")
 HIGHER_IS_BETTER = True
 RIGHT_WRONG = False
+OUTPUT_TYPES = ("multiple_choice", "generate_until")
 
 _WORD = re.compile(r"[\u3400-\u9fff]|[^\W_]+")
 
 
 def build() -> Measure:
     """A pair for each doc: `f1` as aggregation needs all of them."""
-    return lambda target, answer: [target, answer]
+    return pair
 
 
 def build_mean() -> Measure:

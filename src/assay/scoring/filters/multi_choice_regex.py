@@ -1,0 +1,94 @@
+"""Finds which choice a reply names: by a pattern, by the choice's text, or by its letter after a colon."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable
+from typing import Any
+
+from assay.core.errors import UsageError
+from assay.scoring.filters import DocFilter
+from assay.scoring.patterns import compiled
+
+TAKES_DOC = True
+
+Find = Callable[[str], str]
+
+
+def build(
+    *,
+    regex_pattern: str = r"#### (\-?[0-9\.\,]+)",
+    group_select: int = 0,
+    fallback: str = "[invalid]",
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    regexes_to_ignore: list[str] | None = None,
+) -> DocFilter:
+    """What a text or a letter finds becomes `(A)`, `(B)`, …; what the pattern finds stays as it is.
+
+    The `ignore` options and `regexes_to_ignore` hold for the search by text.
+    """
+    first = _finder(compiled(regex_pattern), group_select, {})
+    ignored = [compiled(pattern) for pattern in regexes_to_ignore or ()]
+
+    def clean(text: str) -> str:
+        for pattern in ignored:
+            text = pattern.sub("", text)
+        text = text.lower() if ignore_case else text
+        return _without_punctuation(text) if ignore_punctuation else text
+
+    def find(replies: list[Any], doc: dict[str, Any]) -> list[str]:
+        choices = [clean(str(choice).strip()) for choice in _choices(doc)]
+        by_text, by_letter = (
+            _finder(*_texts(choices, group_select)),
+            _finder(*_letters(choices, group_select)),
+        )
+        texts = [reply if isinstance(reply, str) else "" for reply in replies]
+        return [first(text) or by_text(clean(text)) or by_letter(text) or fallback for text in texts]
+
+    return find
+
+
+def _choices(doc: dict[str, Any]) -> Any:
+    try:
+        return doc["choices"]
+    except KeyError:
+        raise UsageError("multi_choice_regex needs documents with a column `choices`") from None
+
+
+def _texts(choices: list[str], group_select: int) -> tuple[re.Pattern[str], int, dict[str, str]]:
+    """The longest text first, so that a choice which begins another one does not hide it."""
+    patterns = sorted(map(re.escape, choices), key=len, reverse=True)
+    return re.compile("|".join(patterns)), group_select, {text: _name(at) for at, text in enumerate(choices)}
+
+
+def _letters(choices: list[str], group_select: int) -> tuple[re.Pattern[str], int, dict[str, str]]:
+    letters = [chr(ord("A") + at) for at in range(len(choices))]
+    pattern = re.compile(rf":\s*({'|'.join(map(re.escape, letters))})")
+    return pattern, group_select, {letter: _name(at) for at, letter in enumerate(letters)}
+
+
+def _name(position: int) -> str:
+    return f"({chr(ord('A') + position)})"
+
+
+def _finder(pattern: re.Pattern[str], group_select: int, names: dict[str, str]) -> Find:
+    """Of all matches the chosen one, of its groups the first with text; empty where nothing is found."""
+
+    def find(text: str) -> str:
+        matches = pattern.findall(text)
+        if not matches:
+            return ""
+        match = matches[group_select]
+        if isinstance(match, tuple):
+            match = next((group for group in match if group), "")
+        match = match.strip()
+        return names.get(match, match) if match else ""
+
+    return find
+
+
+def _without_punctuation(text: str) -> str:
+    """Without everything that Unicode calls punctuation."""
+    return "".join(letter for letter in text if not unicodedata.category(letter).startswith("P"))
