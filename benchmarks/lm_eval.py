@@ -31,19 +31,20 @@ def available() -> bool:
 def compare(folder: Path, endpoint: Server, docs: int, turns: int) -> Iterator[Figure]:
     """Many documents asked once, start-up included."""
     work = overhead.one_each(folder, docs)
-    return _compared(f"{docs:,} docs", work, 0.1, _Place(folder, endpoint), turns)
+    return _compared(f"{docs:,} docs", work, 0.1, _Place(folder, endpoint, docs), turns)
 
 
 def compare_repeats(folder: Path, endpoint: Server, docs: int, repeats: int, turns: int) -> Iterator[Figure]:
     """Few documents asked often, three filters, start-up included."""
     work = overhead.repeated(folder, docs, repeats)
-    return _compared(f"{docs:,} docs x {repeats}", work, 0.25, _Place(folder, endpoint), turns)
+    return _compared(f"{docs:,} docs x {repeats}", work, 0.25, _Place(folder, endpoint, docs), turns)
 
 
 class _Place:
-    """Where runs write and whom they ask."""
+    """Where runs write, whom they ask, and what must come out."""
 
-    def __init__(self, folder: Path, endpoint: Server) -> None:
+    def __init__(self, folder: Path, endpoint: Server, docs: int) -> None:
+        self.accuracy = tasks.accuracy(docs)
         self.folder = folder
         self.endpoint = endpoint
         self.output = folder / "output"
@@ -87,6 +88,6 @@ def _checked(used: Used, work: overhead.Work, place: _Place) -> Used:
     """A wrong result makes every figure void."""
     found = tasks.accuracies(place.output) if used.code == 0 else []
     asked = place.endpoint.stats()["asked"]
-    if found != [tasks.ACCURACY] * work.filters or asked != work.count:
+    if found != [place.accuracy] * work.filters or asked != work.count:
         raise SystemExit(f"accuracy {found}, {asked} requests, exit code {used.code}:\n{used.output}")
     return used

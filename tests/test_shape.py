@@ -13,7 +13,18 @@ FILES = sorted(SOURCE.rglob("*.py"))
 MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 400, 60, 6
 P95_FUNCTION_LINES = 40
 # Heavy or optional packages, and modules that a light command must not load.
-LAZY = {"numpy", "duckdb", "rich", "uvloop", "xllamacpp", "assay", "importlib", "difflib"}
+LAZY = {
+    "numpy",
+    "duckdb",
+    "rich",
+    "uvloop",
+    "xllamacpp",
+    "assay",
+    "importlib",
+    "difflib",
+    "pyarrow",
+    "datasets",
+}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

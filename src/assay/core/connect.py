@@ -10,6 +10,8 @@ from msgspec import Struct, field
 from assay.core.errors import UsageError
 
 CHAT, TEXT = "chat", "text"
+LIKELIHOOD = "loglikelihood"
+"""It answers requests with a `continuation`: how likely that text is, and whether greedy decoding says it."""
 FORWARD = "forward"
 """It has an endpoint that answers the requests of foreign SDKs as they are."""
 

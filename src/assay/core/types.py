@@ -42,17 +42,22 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
 
 class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What is asked, without seed and secret: two equal requests are the same question."""
+    """What is asked, without seed and secret: two equal requests are the same question.
+
+    `continuation` is the text whose likelihood after `prompt` is asked; without a prompt, that of the whole
+    text, window by window. The reply to it is `Response.data`: `{"logprob": float, "greedy": bool}`.
+    """
 
     model: str
     endpoint: str = ""
     prompt: str | None = None
     messages: list[dict[str, Any]] | None = None
+    continuation: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """What came back, parsed. `data` keeps what only some callers need (a gateway's whole reply)."""
+    """What came back, parsed. `data` keeps what only some need (a gateway's whole reply, a likelihood)."""
 
     text: str
     finish: str | None = None

@@ -20,16 +20,21 @@ _MOST_DEEP, _MOST_KEYS = 40, 100_000
 
 
 class FunctionRef(NamedTuple):
-    """`!function module.name`: named, not yet imported."""
+    """`!function module.name` in a file of this folder: named, not yet imported."""
 
     name: str
+    folder: Path
 
 
 class _Loader(_Base):  # type: ignore[misc]
     """CSafeLoader that also knows `!function`."""
 
+    folder: Path
 
-_Loader.add_constructor("!function", lambda loader, node: FunctionRef(loader.construct_scalar(node)))
+
+_Loader.add_constructor(
+    "!function", lambda loader, node: FunctionRef(loader.construct_scalar(node), loader.folder)
+)
 
 
 class YamlFile(NamedTuple):
@@ -60,6 +65,7 @@ def load_yaml(path: Path) -> YamlFile:
 def parse_yaml(text: str, path: Path) -> YamlFile:
     """`load_yaml` of text that is already here; `path` names it in messages."""
     loader = _Loader(text)
+    loader.folder = path.parent
     try:
         node = loader.get_single_node()
         if not isinstance(node, yaml.MappingNode):

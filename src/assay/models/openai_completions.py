@@ -1,4 +1,7 @@
-"""Text completion behind an OpenAI-compatible endpoint: the prompt goes out as it is."""
+"""Text completion behind an OpenAI-compatible endpoint: the prompt goes out as it is.
+
+Likelihoods come from the same path, with the prompt echoed; see `likelihood/endpoint.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +9,42 @@ import os
 
 import msgspec
 
-from assay.core.connect import FORWARD, TEXT, About, Connection, openai_base_url
+from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url
 from assay.core.types import Request, Response
 from assay.models.calling.forward import forward
 from assay.models.calling.http import HttpEndpoint, parse
 from assay.models.calling.wire import is_foreign
+from assay.models.likelihood.endpoint import EndpointLikelihood
 from assay.models.openai import finish_of, first_choice, text_of, usage_of, wire_params
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
     needs="--base-url or OPENAI_BASE_URL; OPENAI_API_KEY where the endpoint wants a key",
-    can=frozenset({TEXT}),
+    can=frozenset({TEXT, LIKELIHOOD}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
 )
 _encode = msgspec.json.Encoder().encode
 
 
 class CompletionsModel:
-    """One endpoint's `/completions`."""
+    """One endpoint's `/completions`, and the tokenizer it may offer beside that."""
 
     can = ABOUT.can | {FORWARD}
 
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
         self._name = connection.name
-        self._http = HttpEndpoint(self.endpoint, os.environ.get("OPENAI_API_KEY"), connection.timeout)
+        key = os.environ.get("OPENAI_API_KEY")
+        self._http = HttpEndpoint(self.endpoint, key, connection.timeout)
+        self._beside = HttpEndpoint(self.endpoint.removesuffix("/v1"), key, connection.timeout)
+        self._likelihood = EndpointLikelihood(self._http, self._beside, self._name, connection.args)
 
     async def send(self, request: Request, seed: int) -> Response:
         """One attempt at one completion."""
         if is_foreign(request):
             return await forward(self._http, self._name, request, seed)
+        if request.continuation is not None:
+            return await self._likelihood.answer(request, seed)
         body = {"model": self._name, "prompt": request.prompt, **wire_params(request.params), "seed": seed}
         value = parse(await self._http.post("/completions", _encode(body)), self.endpoint)
         choice = first_choice(value, self.endpoint)
@@ -44,6 +53,7 @@ class CompletionsModel:
     async def close(self) -> None:
         """Close all connections."""
         await self._http.close()
+        await self._beside.close()
 
 
 def connect(connection: Connection) -> CompletionsModel:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from assay.core.protocols import Context
-from assay.core.types import Request
+from assay.core.types import Request, Response
 
 
 class PromptInputs(Struct, frozen=True):
-    """What one case asks: its requests, and how often each is repeated."""
+    """What one case asks: its requests, how often each is repeated, and whether replies are cut at stops."""
 
     requests: list[Request]
     repeats: int = 1
+    cut: bool = True
 
 
 class PromptSolver:
@@ -23,16 +26,23 @@ class PromptSolver:
         repeats = inputs.repeats
         if repeats == 1 and len(inputs.requests) == 1:
             (request,) = inputs.requests
-            response = await ctx.model().ask(request)
-            ctx.emit("answer", [[cut(response.text, request.params.get("stop"))]])
+            ctx.emit("answer", [[reply(request, await ctx.model().ask(request), cuts=inputs.cut)]])
             return
         asked = [request for request in inputs.requests for _ in range(repeats)]
         responses = await ctx.map(ctx.model().ask, asked)
-        texts = [
-            cut(response.text, request.params.get("stop"))
+        replies = [
+            reply(request, response, cuts=inputs.cut)
             for request, response in zip(asked, responses, strict=True)
         ]
-        ctx.emit("answer", [texts[at : at + repeats] for at in range(0, len(texts), repeats)])
+        ctx.emit("answer", [replies[at : at + repeats] for at in range(0, len(replies), repeats)])
+
+
+def reply(request: Request, response: Response, *, cuts: bool) -> Any:
+    """The text; of a likelihood [logprob, greedy], or of a whole text its logprob."""
+    if request.continuation is not None:
+        found = response.data
+        return found["logprob"] if request.prompt is None else [found["logprob"], found["greedy"]]
+    return cut(response.text, request.params.get("stop")) if cuts else response.text
 
 
 def cut(text: str, stops: list[str] | None) -> str:

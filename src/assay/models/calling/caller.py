@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from assay.core.connect import LIKELIHOOD
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Notify, Retrying
 from assay.core.hashing import request_hash
@@ -24,6 +25,8 @@ Reuse = Callable[[Case, str, str, int], Call | None]
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 _REFUSALS = frozenset({"auth", "not_found"})
+_NEVER = "unsupported"
+"""The kind of a failure that every call of its sort would meet, whatever was answered before."""
 
 
 class CallLog(Protocol):
@@ -117,6 +120,7 @@ class Caller:
 
     async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int]:
         """Ask the endpoint; the reply and the number of attempts it took."""
+        self._refuse_what_it_cannot(request)
         answered_before = self._answered
         attempt = 0
         while True:
@@ -130,6 +134,11 @@ class Caller:
                     self._look_beyond(error.failure, answered_before)
                     raise
                 await self._wait(error, attempt)
+
+    def _refuse_what_it_cannot(self, request: Request) -> None:
+        """Runs are refused before their first request; code that asks on its own is told here."""
+        if request.continuation is not None and LIKELIHOOD not in self.model.can:
+            raise ModelError(Failure("rejected", f"{request.model} cannot do {LIKELIHOOD}"))
 
     async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
         """With a permit, which is given back."""
@@ -154,7 +163,7 @@ class Caller:
 
     def _look_beyond(self, failure: Failure, answered_before: int) -> None:
         """Some failures concern every call to come, not just this one."""
-        if failure.kind in _REFUSALS and not self._answered:
+        if failure.kind == _NEVER or (failure.kind in _REFUSALS and not self._answered):
             raise self.desk.halt(ModelRefused(failure.message))
         if failure.kind == "unreachable" and self._answered == answered_before:
             raise self.desk.halt(StopRun(failure.message))

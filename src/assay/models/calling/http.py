@@ -1,4 +1,4 @@
-"""The thin HTTP seam: `post(path, body)` gives status, headers and bytes, and every fault has a kind."""
+"""The thin HTTP seam: `post` and `get` give status, headers and bytes, and every fault has a kind."""
 
 from __future__ import annotations
 
@@ -48,13 +48,20 @@ class HttpEndpoint:
 
     async def post(self, path: str, body: bytes) -> Reply:
         """One POST. Connection faults and timeouts are ModelErrors that may be retried."""
+        return await self._exchange("POST", path, body)
+
+    async def get(self, path: str) -> Reply:
+        """One GET, with the same faults."""
+        return await self._exchange("GET", path, None)
+
+    async def _exchange(self, method: str, path: str, body: bytes | None) -> Reply:
         url = self._urls.get(path)
         if url is None:
             url = self._urls[path] = URL(self.base_url + path)
         if self._session is None:
             self._session = self._open()
         try:
-            async with self._session.post(url, data=body, allow_redirects=False) as answer:
+            async with self._session.request(method, url, data=body, allow_redirects=False) as answer:
                 return Reply(answer.status, answer.headers, await answer.read())
         except aiohttp.ConnectionTimeoutError:
             raise _failed("unreachable", f"{self.base_url} cannot be reached: it does not answer") from None

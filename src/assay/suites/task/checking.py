@@ -7,7 +7,7 @@ from pathlib import Path
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
 from assay.core.spec import build
-from assay.suites.task.docs import Docs
+from assay.suites.task.data.docs import Docs
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.plan import Task
 

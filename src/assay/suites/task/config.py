@@ -1,16 +1,26 @@
-"""Task files: reads YAML with its includes, checks every key, and fills in what the harness would."""
+"""One task's configuration: every key checked, and what the harness would fill in filled in."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, UsageError
+from assay.core.errors import InputError, Problem
 from assay.core.registry import unknown
-from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
+from assay.core.yamlfile import FunctionRef, YamlFile
+from assay.suites.task import functions
+from assay.suites.task.files import Origin, Settings
 
+GENERATE, CHOICE, LIKELIHOOD, ROLLING = (
+    "generate_until",
+    "multiple_choice",
+    "loglikelihood",
+    "loglikelihood_rolling",
+)
+OUTPUT_TYPES = (LIKELIHOOD, CHOICE, ROLLING, GENERATE)
 # Every key of the harness's TaskConfig, in its order: results files list the configuration in it.
 KEYS = [
     "task",
@@ -53,7 +63,7 @@ _DEFAULTS = {
     "description": "",
     "target_delimiter": " ",
     "fewshot_delimiter": "\n\n",
-    "output_type": "generate_until",
+    "output_type": GENERATE,
     "repeats": 1,
     "should_decontaminate": False,
 }
@@ -70,22 +80,16 @@ _FEWSHOT_KEYS = [
     "fewshot_delimiter",
     "target_delimiter",
 ]
-_LATER = (
-    "custom_dataset",
-    "process_docs",
-    "doc_to_image",
-    "doc_to_audio",
-    "doc_to_choice",
-    "process_results",
-    "use_prompt",
-)
 _TYPES: dict[str, tuple[type, ...]] = {
     "task": (str,),
     "task_alias": (str,),
+    "tag": (str, list),
     "dataset_path": (str,),
+    "dataset_name": (str,),
     "dataset_kwargs": (dict,),
-    "doc_to_text": (str,),
+    "doc_to_text": (str, int),
     "doc_to_target": (str, int, list),
+    "doc_to_choice": (str, list, dict),
     "description": (str,),
     "target_delimiter": (str,),
     "fewshot_delimiter": (str,),
@@ -99,7 +103,32 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "gen_prefix": (str,),
     "metadata": (dict,),
 }
-_GROUP_KEYS = ("group", "task_list", "aggregate_metric_list", "group_alias")
+_FUNCTIONS = frozenset(
+    {
+        "custom_dataset",
+        "process_docs",
+        "doc_to_text",
+        "doc_to_target",
+        "doc_to_choice",
+        "process_results",
+        "doc_to_decontamination_query",
+        "fewshot_config.process_docs",
+        "fewshot_config.samples",
+        "fewshot_config.doc_to_text",
+        "fewshot_config.doc_to_target",
+        "fewshot_config.doc_to_choice",
+        "filter_list.filter.function",
+        "filter_list.filter.filter_fn",
+        "metric_list.metric",
+        "metric_list.aggregation",
+    }
+)
+_NEVER = {
+    "doc_to_image": "models that see images are not run",
+    "doc_to_audio": "models that hear are not run",
+    "use_prompt": "promptsource templates are not read; write doc_to_text and doc_to_target",
+}
+_STRUCTURE = ("group", "task_list", "class", "recipe")
 
 
 class TaskConfig(Struct, frozen=True):
@@ -107,133 +136,131 @@ class TaskConfig(Struct, frozen=True):
 
     path: Path
     values: dict[str, Any]
-    origins: dict[str, YamlFile]
+    origins: dict[str, Origin]
     files: list[YamlFile]
+    source: str
 
     @property
     def name(self) -> str:
         """The task's name."""
         return str(self.values["task"])
 
+    @property
+    def output(self) -> str:
+        """What is asked of the model: one of OUTPUT_TYPES."""
+        return str(self.values["output_type"])
+
     def where(self, key: str, *below: str | int) -> str:
         """`file:line key` of a setting, in whichever file has it."""
-        origin = self.origins.get(key, self.files[0])
+        origin = self.origins.get(key) or Origin(self.files[0])
         path = ".".join(map(str, (key, *below)))
         return f"{origin.where(key, *below)} {path}"
 
+    def function(self, key: str, *below: str | int) -> Any:
+        """A setting, imported if it is a `!function`."""
+        value = self.values.get(key)
+        for step in below:
+            value = value[step] if isinstance(value, list) or step in (value or {}) else None  # type: ignore[index]
+        return functions.resolve(value, self.where(key, *below)) if isinstance(value, FunctionRef) else value
 
-def read_task(path: Path) -> TaskConfig:
-    """The task in this file, or InputError with every problem."""
-    files: list[YamlFile] = []
-    values, origins = _merged(path, files, ())
-    config = TaskConfig(path, values, origins, files)
+
+def task_config(settings: Settings, path: Path, source: str | None = None) -> TaskConfig:
+    """The task these settings describe, or InputError with every problem."""
+    values = {key: value for key, value in settings.values.items() if key not in ("task_list", "group")}
+    config = TaskConfig(path, values, settings.origins, settings.files, source or str(path))
     if problems := list(_problems(config)):
         raise InputError(problems)
-    _fill(config.values)
+    _fill(values)
     return config
 
 
-def _merged(
-    path: Path, files: list[YamlFile], above: tuple[Path, ...]
-) -> tuple[dict[str, Any], dict[str, YamlFile]]:
-    file = load_yaml(path)
-    files.append(file)
-    if path.resolve() in above:
-        raise InputError(Problem(str(path), "this file includes itself"))
-    values: dict[str, Any] = {}
-    origins: dict[str, YamlFile] = {}
-    includes = file.value.get("include") or []
-    for name in includes if isinstance(includes, list) else [includes]:
-        included = path.parent / str(name)
-        if not included.is_file():
-            raise InputError(Problem(file.where("include"), f"there is no file {str(name)!r} to include"))
-        more, places = _merged(included, files, (*above, path.resolve()))
-        values.update(more)
-        origins.update(places)
-    own = {key: value for key, value in file.value.items() if key != "include"}
-    return values | own, origins | dict.fromkeys(own, file)
-
-
-def _problems(config: TaskConfig) -> list[Problem]:
+def _problems(config: TaskConfig) -> Iterator[Problem]:
     values = config.values
-    if any(key in values for key in _GROUP_KEYS):
-        return [
-            Problem(config.where("group"), "this is a group of tasks; name its tasks, groups are not run yet")
-        ]
-    found = [
-        Problem(config.where(key), unknown("task key", str(key), KEYS)) for key in values if key not in KEYS
-    ]
-    found += [
-        Problem(config.files[0].where(), f"the key {key!r} is missing")
-        for key in ("task", "dataset_path", "doc_to_text", "doc_to_target")
-        if values.get(key) is None
-    ]
-    found += [
-        Problem(config.where(key), f"expected {_kinds(kinds)}, found {values[key]!r}")
-        for key, kinds in _TYPES.items()
-        if values.get(key) is not None and not isinstance(values[key], (*kinds, FunctionRef))
-    ]
-    found += _not_yet(config)
-    if isinstance(fewshot := values.get("fewshot_config"), dict):
-        found += [
-            Problem(config.where("fewshot_config", key), unknown("key", str(key), _FEWSHOT_KEYS))
-            for key in fewshot
-            if key not in _FEWSHOT_KEYS
-        ]
-    found += _generation_problems(config)
+    if "class" in values:
+        yield Problem(config.where("class"), "tasks written as a Python class are not run; YAML tasks are")
+        return
+    yield from _key_problems(config)
+    yield from _function_problems(config)
+    yield from _output_problems(config)
+    yield from _generation_problems(config)
+    yield from _fewshot_problems(config)
     if isinstance(repeats := values.get("repeats", 1), int) and repeats < 1:
-        found.append(Problem(config.where("repeats"), f"expected at least 1, found {repeats}"))
-    return found
+        yield Problem(config.where("repeats"), f"expected at least 1, found {repeats}")
 
 
-def _generation_problems(config: TaskConfig) -> list[Problem]:
+def _key_problems(config: TaskConfig) -> Iterator[Problem]:
+    values = config.values
+    for key in values:
+        if key not in KEYS:
+            yield Problem(config.where(key), unknown("task key", str(key), KEYS))
+    needed = ["task", "doc_to_text", "doc_to_target"]
+    if values.get("custom_dataset") is None:
+        needed.append("dataset_path")
+    if values.get("process_results") is not None:
+        needed.remove("doc_to_target")
+    for key in needed:
+        if values.get(key) is None:
+            yield Problem(config.files[0].where(), f"the key {key!r} is missing")
+    for key, kinds in _TYPES.items():
+        value = values.get(key)
+        if value is not None and not isinstance(value, (*kinds, FunctionRef)):
+            yield Problem(config.where(key), f"expected {_kinds(kinds)}, found {value!r}")
+    for key, why in _NEVER.items():
+        if values.get(key) is not None:
+            yield Problem(config.where(key), f"{key} is set: {why}")
+
+
+def _function_problems(config: TaskConfig) -> Iterator[Problem]:
+    for place, ref in functions.found(config.values):
+        names = ".".join(str(step) for step in place if not isinstance(step, int))
+        if names not in _FUNCTIONS and not names.startswith("metadata"):
+            key, *below = place
+            yield Problem(config.where(str(key), *below), f"!function {ref.name} cannot stand here")
+
+
+def _output_problems(config: TaskConfig) -> Iterator[Problem]:
+    values = config.values
+    output = values.get("output_type") or GENERATE
+    if output not in OUTPUT_TYPES:
+        yield Problem(config.where("output_type"), unknown("output type", str(output), list(OUTPUT_TYPES)))
+    elif output == CHOICE and values.get("doc_to_choice") is None:
+        yield Problem(config.files[0].where(), "multiple_choice needs the key 'doc_to_choice'")
+
+
+def _generation_problems(config: TaskConfig) -> Iterator[Problem]:
     generation = config.values.get("generation_kwargs")
     if not isinstance(generation, dict):
-        return []
-    found = []
-    until = generation.get("until", [])
+        return
+    until = generation.get("until") or []
     stops = until if isinstance(until, list) else [until]
     if not all(isinstance(stop, str) for stop in stops):
         where = config.where("generation_kwargs", "until")
-        found.append(Problem(where, f"expected text or a list of texts, found {until!r}"))
-    if "temperature" in generation and not isinstance(generation["temperature"], (int, float)):
+        yield Problem(where, f"expected text or a list of texts, found {until!r}")
+    if "temperature" in generation and not _is_number(generation["temperature"]):
         where = config.where("generation_kwargs", "temperature")
-        found.append(Problem(where, f"expected a number, found {generation['temperature']!r}"))
-    samples = (
-        (config.values.get("fewshot_config") or {})
-        if isinstance(config.values.get("fewshot_config"), dict)
-        else {}
-    )
-    if not all(isinstance(sample, dict) for sample in samples.get("samples") or ()):
-        found.append(Problem(config.where("fewshot_config", "samples"), "expected a list of documents"))
-    return found
+        yield Problem(where, f"expected a number, found {generation['temperature']!r}")
 
 
-def _not_yet(config: TaskConfig) -> list[Problem]:
-    """What the harness has and this version does not: said, never skipped."""
-    values = config.values
-    found = [
-        Problem(config.where(key), f"{key!r} is not supported yet")
-        for key in _LATER
-        if values.get(key) is not None
-    ]
-    output = values.get("output_type", "generate_until")
-    if output != "generate_until":
-        found.append(
-            Problem(config.where("output_type"), f"{output!r} is not supported yet; generate_until is")
-        )
-    found += [
-        Problem(config.where(*place), f"!function {name} is not supported yet")
-        for place, name in _functions(values)
-    ]
-    return found
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return not isinstance(value, bool)
 
 
-def _functions(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], str]]:
-    if isinstance(value, FunctionRef):
-        return [(at, value.name)]
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [found for key, item in items for found in _functions(item, (*at, key))]
+def _fewshot_problems(config: TaskConfig) -> Iterator[Problem]:
+    fewshot = config.values.get("fewshot_config")
+    if not isinstance(fewshot, dict):
+        return
+    for key in fewshot:
+        if key not in _FEWSHOT_KEYS:
+            yield Problem(config.where("fewshot_config", key), unknown("key", str(key), _FEWSHOT_KEYS))
+    samples = fewshot.get("samples") or []
+    if not isinstance(samples, FunctionRef) and not (
+        isinstance(samples, list) and all(isinstance(sample, dict) for sample in samples)
+    ):
+        yield Problem(config.where("fewshot_config", "samples"), "expected a list of documents")
 
 
 def _kinds(kinds: tuple[type, ...]) -> str:
@@ -246,17 +273,21 @@ def _fill(values: dict[str, Any]) -> None:
     for key, default in _DEFAULTS.items():
         if values.get(key) is None:
             values[key] = default
-    delimiter = values["fewshot_delimiter"]
-    generation = values.get("generation_kwargs")
+    values["generation_kwargs"] = _generation(values)
+    values["fewshot_config"] = _fewshot(values)
+
+
+def _generation(values: dict[str, Any]) -> dict[str, Any] | None:
+    delimiter, generation = values["fewshot_delimiter"], values.get("generation_kwargs")
     if generation is None:
-        generation = {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [delimiter]}
-    elif "until" not in generation:
+        if values["output_type"] != GENERATE:
+            return None
+        return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [delimiter]}
+    if "until" not in generation:
         generation = {**generation, "until": [delimiter]}
     if "temperature" in generation:
         generation = {**generation, "temperature": float(generation["temperature"])}
-    values["generation_kwargs"] = generation
-    values["num_fewshot"] = values.get("num_fewshot") or 0
-    values["fewshot_config"] = _fewshot(values)
+    return dict(generation)
 
 
 def _fewshot(values: dict[str, Any]) -> dict[str, Any]:
@@ -268,35 +299,3 @@ def _fewshot(values: dict[str, Any]) -> dict[str, Any]:
         | {"sampler": "default", "split": values.get("fewshot_split")}
     )
     return full | (values.get("fewshot_config") or {})
-
-
-def find_task(name: str, include: list[str]) -> Path:
-    """A YAML file by path, or by the name it gives its task in one of the folders."""
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        if not path.is_file():
-            raise UsageError(f"there is no task file {name!r}")
-        return path
-    known: dict[str, Path] = {}
-    for folder in include:
-        if not Path(folder).is_dir():
-            raise UsageError(f"--include-path {folder!r} is not a folder")
-        known |= tasks_below(Path(folder))
-    if name in known:
-        return known[name]
-    if not include:
-        raise UsageError(f"{name!r} is no YAML file; name the folder it is in with --include-path")
-    raise UsageError(unknown("task", name, sorted(known)))
-
-
-def tasks_below(folder: Path) -> dict[str, Path]:
-    """Task names and their files. A file that cannot be read is nobody's task: naming it by path says why."""
-    found = {}
-    for path in sorted(folder.rglob("*.y*ml")):
-        try:
-            name = load_yaml(path).value.get("task")
-        except InputError:
-            continue
-        if isinstance(name, str):
-            found[name] = path
-    return found

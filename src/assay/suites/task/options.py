@@ -8,7 +8,7 @@ import msgspec
 from msgspec import field
 
 from assay.core.errors import UsageError
-from assay.core.spec import Options, RunSpec, ask, build, how, score
+from assay.core.spec import DEFAULT_SEED, Options, RunSpec, ask, build, how, score
 
 _SECRETS = frozenset({"api_key", "key", "token", "auth_token"})
 _PROVIDERS = {
@@ -21,6 +21,7 @@ _COMMON = {
     "num_concurrent": "concurrency",
     "max_retries": "max_retries",
     "timeout": "timeout",
+    "seed": "seed",
 }
 
 
@@ -46,8 +47,57 @@ class TaskOptions(Options, frozen=True, kw_only=True):
     apply_chat_template: Annotated[
         bool, ask("Chat models: few-shot examples as user and assistant turns.")
     ] = False
+    fewshot_as_multiturn: Annotated[
+        bool | None, ask("With the chat template: a turn for each example (the default), or false.")
+    ] = None
+    system_instruction: Annotated[str | None, ask("Text before everything else, as the system message.")] = (
+        None
+    )
+    samples: Annotated[
+        dict[str, list[int]],
+        ask('Only these documents: JSON such as {"TASK": [0, 7]}, or a file with it.', flags=["--samples"]),
+    ] = field(default_factory=dict)
+    seeds: Annotated[
+        list[int | None],
+        ask("The harness's four seeds: random, numpy, torch, few-shot; --seed a,b,c,d.", cli=False),
+    ] = field(default_factory=list)
+    metadata: Annotated[dict[str, Any], ask("Passed to tasks that build their own data: JSON.")] = field(
+        default_factory=dict
+    )
+    predict_only: Annotated[bool, score("Ask and write the replies; compute no metric.")] = False
+    bootstrap_iters: Annotated[
+        int, score("Draws for standard errors by bootstrap; 0 for no standard errors."), msgspec.Meta(ge=0)
+    ] = 100_000
     log_samples: Annotated[bool, score("Write samples_*.jsonl.")] = True
-    lm_eval_quirks: Annotated[bool, score("Name files as lm-evaluation-harness itself does.")] = False
+    confirm_run_unsafe_code: Annotated[
+        bool, how("Run tasks that are marked unsafe: their metrics run code that the model wrote.")
+    ] = False
+    lm_eval_quirks: Annotated[
+        bool, ask("Do as lm-evaluation-harness does where it errs; see docs/tasks.md.")
+    ] = False
+
+    @property
+    def multiturn(self) -> bool:
+        """Whether few-shot examples are turns of their own; they are unless it was refused."""
+        return self.fewshot_as_multiturn is not False
+
+
+class Seeds(msgspec.Struct, frozen=True):
+    """Where random numbers of a task come from. The harness seeds `random` with 0 and the others with 1234."""
+
+    random: int | None
+    numpy: int | None
+    torch: int | None
+    fewshot: int | None
+
+
+def seeds_of(spec: RunSpec) -> Seeds:
+    """The four seeds of a run: as given, or all the one that `--seed` gives."""
+    options = spec.options
+    assert isinstance(options, TaskOptions)
+    if options.seeds:
+        return Seeds(*options.seeds)
+    return Seeds(0 if spec.seed == DEFAULT_SEED else spec.seed, spec.seed, spec.seed, spec.seed)
 
 
 def normalise(spec: RunSpec) -> RunSpec:
@@ -58,6 +108,7 @@ def normalise(spec: RunSpec) -> RunSpec:
         raise UsageError(
             f"--model-args {secret[0]}: keys are read from the environment (OPENAI_API_KEY), never written"
         )
+    _refuse_together(spec, options)
     changes: dict[str, Any] = {
         ours: options.model_args[theirs] for theirs, ours in _COMMON.items() if theirs in options.model_args
     }
@@ -71,6 +122,15 @@ def normalise(spec: RunSpec) -> RunSpec:
     }
     checked = build(spec.suite, TaskOptions, values | changes, "--model-args")
     return msgspec.structs.replace(checked, options=options)
+
+
+def _refuse_together(spec: RunSpec, options: TaskOptions) -> None:
+    if options.samples and spec.limit is not None:
+        raise UsageError("--samples and --limit both choose documents; give one of them")
+    if options.fewshot_as_multiturn and not options.apply_chat_template:
+        raise UsageError("--fewshot-as-multiturn needs --apply-chat-template")
+    if options.seeds and len(options.seeds) != 4:
+        raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
 
 
 def own_arguments(options: TaskOptions) -> dict[str, Any]:

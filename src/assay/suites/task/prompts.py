@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import random
-from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem
-from assay.core.templates import Template, TemplateProblem
 from assay.suites.task.config import TaskConfig
-
-Document = dict[str, Any]
-Render = Callable[[Document], Any]
+from assay.suites.task.fields import BadDoc, Document, Fields
+from assay.suites.task.sampling import Sampler
 
 
 class Turn(Struct, frozen=True):
@@ -26,137 +20,93 @@ class Turn(Struct, frozen=True):
     after: str = ""
 
 
-class BadDoc(Exception):
-    """A document that cannot be asked, with the setting that fails on it."""
-
-
 class PromptBuilder:
     """The prompts of one task. Templates are compiled once; a fixed few-shot part is rendered once."""
 
-    def __init__(self, config: TaskConfig, columns: list[str], *, num_fewshot: int, seed: int) -> None:
-        self._config = config
-        self._columns = frozenset(columns)
-        self._shots = num_fewshot
+    def __init__(self, config: TaskConfig, fields: Fields, sampler: Sampler, system: str | None) -> None:
         values, fewshot = config.values, config.values["fewshot_config"]
-        self._text = self._field("doc_to_text", values["doc_to_text"])
-        self._target = self._field("doc_to_target", values["doc_to_target"])
-        self._description = self._field("description", values["description"])
-        self._prefix = self._field("gen_prefix", values.get("gen_prefix"))
-        self._has_prefix = bool(values.get("gen_prefix"))
-        self._shot_text = self._shot_field("doc_to_text", fewshot)
-        self._shot_target = self._shot_field("doc_to_target", fewshot)
-        self._shot_prefix = self._shot_field("gen_prefix", fewshot)
+        self.fields = fields
+        self.sampler = sampler
+        self._system = system
+        self._describes = bool(values["description"])
+        self._prefixes = bool(values.get("gen_prefix"))
+        self._shots = values["num_fewshot"]
         self._delimiter = values["target_delimiter"]
-        self._sampler = Sampler(config, num_fewshot, seed)
+        self._between = values["fewshot_delimiter"]
+        self._shot_delimiter = fewshot["target_delimiter"]
+        self._shot_between = fewshot["fewshot_delimiter"]
         self._fixed: list[Turn] | None = None
-
-    def give_examples(self, pool: list[Document], *, same_split: bool) -> None:
-        """The documents few-shot examples are drawn from."""
-        self._sampler.give(pool, same_split=same_split)
 
     def draw(self, doc: Document | None) -> list[Document]:
         """The examples for the next document. Called for skipped documents too: it is one stream."""
-        return self._sampler.draw(doc) if self._shots else []
+        return self.sampler.draw(doc) if self._shots else []
 
     @property
     def draws_matter(self) -> bool:
         """Whether each document takes from the random stream."""
-        return bool(self._shots) and not self._sampler.fixed
+        return bool(self._shots) and not self.sampler.fixed
 
-    def turns(self, doc: Document, examples: list[Document]) -> list[Turn]:
-        """Everything that is asked, in order."""
-        description = self._description(doc) if self._config.values["description"] else ""
-        turns = [Turn("system", description)] if description else []
-        if examples:
-            turns += self._example_turns(examples)
-        return turns + self._question(doc)
+    def contexts(self, doc: Document, examples: list[Document]) -> list[list[Turn]]:
+        """Everything that is asked, in order. There are several where the choices are the questions."""
+        before = self._before(doc, examples)
+        prefix = self.fields.prefix(doc) if self._prefixes else None
+        question = self.fields.text(doc)
+        if isinstance(question, int) and self.fields.has_choices:
+            return [
+                before + self._question(_text(choice), prefix, "") for choice in choices(self.fields, doc)
+            ]
+        return [before + self._question(_text(question), prefix, self._delimiter)]
+
+    def _before(self, doc: Document, examples: list[Document]) -> list[Turn]:
+        description = self.fields.description(doc) if self._describes else ""
+        system = joined(self._system, description or "", self._between)
+        turns = [Turn("system", system)] if system else []
+        return turns + self._example_turns(examples) if examples else turns
 
     def _example_turns(self, examples: list[Document]) -> list[Turn]:
-        if self._sampler.fixed:
-            if self._fixed is None:
-                self._fixed = [turn for example in examples for turn in self._example(example)]
-            return self._fixed
-        return [turn for example in examples for turn in self._example(example)]
+        if not self.sampler.fixed:
+            return [turn for example in examples for turn in self._example(example)]
+        if self._fixed is None:
+            self._fixed = [turn for example in examples for turn in self._example(example)]
+        return self._fixed
 
     def _example(self, doc: Document) -> list[Turn]:
-        fewshot = self._config.values["fewshot_config"]
-        question, answer = self._shot_text(doc), self._shot_target(doc)
-        prefix = self._shot_prefix(doc)
-        if isinstance(answer, list):
-            answer = answer[0] if answer else ""
-        after = fewshot["target_delimiter"]
+        fields = self.fields
+        question, answer, prefix = fields.shot_text(doc), fields.shot_target(doc), fields.shot_prefix(doc)
+        options = fields.shot_choice(doc) if fields.has_choices else None
+        if options and isinstance(question, int):
+            question, options = _chosen(options, question), None
         if answer in (None, ""):
             return [Turn("user", _text(question))]
+        if options and isinstance(answer, int):
+            answer = _chosen(options, answer)
+        elif isinstance(answer, list):
+            answer = answer[0] if answer else ""
+        after = self._shot_delimiter
         if prefix and not _needs_delimiter(question, prefix):
             after = ""
-        return [
-            Turn("user", _text(question), after),
-            Turn("assistant", joined(prefix, _text(answer), " "), fewshot["fewshot_delimiter"]),
-        ]
+        said = joined(prefix, answer if isinstance(answer, str) else str(answer), " ")
+        return [Turn("user", _text(question), after), Turn("assistant", said, self._shot_between)]
 
-    def _question(self, doc: Document) -> list[Turn]:
-        question = _text(self._text(doc))
-        prefix = self._prefix(doc) if self._has_prefix else None
+    def _question(self, question: str, prefix: str | None, delimiter: str) -> list[Turn]:
         if not prefix:
             return [Turn("user", question)]
-        after = self._delimiter if _needs_delimiter(question, prefix) else ""
+        after = delimiter if _needs_delimiter(question, prefix) else ""
         return [Turn("user", question, after), Turn("assistant", prefix)]
 
-    def target(self, doc: Document) -> Any:
-        """The expected answer: text, or a list where any of several is right."""
-        return self._target(doc)
 
-    def _shot_field(self, key: str, fewshot: dict[str, Any]) -> Render:
-        inherited = fewshot[key] == self._config.values.get(key)
-        place = (key,) if inherited else ("fewshot_config", key)
-        return self._field(key, fewshot[key], place)
-
-    def _field(self, key: str, value: Any, place: tuple[str, ...] = ()) -> Render:
-        """A setting as a function of the document: a column's name, a template, or a constant."""
-        where = self._config.where(*(place or (key,)))
-        if value is None or not isinstance(value, str):
-            return lambda _doc: value
-        if value in self._columns:
-            return lambda doc: _column(doc, value, where)
-        return _templated(_compiled(value, where), where, as_list=key == "doc_to_target")
+def choices(fields: Fields, doc: Document) -> list[str]:
+    """The choices of a document, every one of them text."""
+    found = fields.choice(doc)
+    if not isinstance(found, (list, tuple)) or not found:
+        raise BadDoc(f"doc_to_choice: expected a list of choices, found {found!r}")
+    return [_text(choice) for choice in found]
 
 
-def _templated(template: Template, where: str, *, as_list: bool) -> Render:
-    source, render = template.source, template.render
-
-    def field(doc: Document) -> Any:
-        if source in doc:  # a few-shot example given inline may have columns that the data set lacks
-            return doc[source]
-        try:
-            text = render(doc)
-        except TemplateProblem as problem:
-            raise BadDoc(f"{where}: {problem}") from None
-        return _list_or_text(text) if as_list and text[:1] == "[" else text
-
-    return field
-
-
-def _compiled(source: str, where: str) -> Template:
-    try:
-        return Template(source)
-    except TemplateProblem as problem:
-        raise InputError(Problem(where, str(problem))) from None
-
-
-def _column(doc: Document, name: str, where: str) -> Any:
-    if name not in doc:
-        raise BadDoc(f"{where}: the document has no column {name!r}")
-    return doc[name]
-
-
-def _list_or_text(text: str) -> Any:
-    """A target that reads as a Python list is several targets."""
-    if len(text) >= 2 and text[0] == "[" and text[-1] == "]":
-        try:
-            return ast.literal_eval(text)
-        except (SyntaxError, ValueError, MemoryError, RecursionError):
-            return text
-    return text
+def _chosen(options: list[Any], label: int) -> Any:
+    if not -len(options) <= label < len(options):
+        raise BadDoc(f"doc_to_target: the label {label} is outside the {len(options)} choices")
+    return options[label]
 
 
 def _text(value: Any) -> str:
@@ -181,57 +131,22 @@ def as_text(turns: list[Turn]) -> str:
     return "".join([turn.content + turn.after for turn in turns])
 
 
-def as_messages(turns: list[Turn]) -> list[dict[str, str]]:
-    """User and assistant turns for chat models, without delimiters."""
+def as_messages(turns: list[Turn], *, multiturn: bool) -> list[dict[str, str]]:
+    """Messages for chat models: a turn each, or all before the answer as one user message."""
+    if not multiturn:
+        turns = _single(turns)
     return [{"role": turn.role, "content": turn.content} for turn in turns]
+
+
+def _single(turns: list[Turn]) -> list[Turn]:
+    system = [turn for turn in turns[:1] if turn.role == "system"]
+    rest = turns[len(system) :]
+    last = [turn for turn in rest[-1:] if turn.role == "assistant"]
+    asked = rest[: len(rest) - len(last)]
+    text = as_text(asked[:-1]) + asked[-1].content
+    return [*system, Turn("user", text), *last]
 
 
 def messages_json(messages: list[dict[str, str]]) -> str:
     """The text whose hash is `prompt_hash` for chat."""
     return json.dumps(messages, ensure_ascii=False)
-
-
-class Sampler:
-    """Chooses few-shot examples: the first n, or n at random from one stream over all documents."""
-
-    def __init__(self, config: TaskConfig, shots: int, seed: int) -> None:
-        fewshot = config.values["fewshot_config"]
-        self._where = config.where("fewshot_config", "sampler")
-        self._first = fewshot["sampler"] == "first_n"
-        if shots and fewshot["sampler"] not in ("first_n", "default"):
-            raise InputError(
-                Problem(self._where, f"there is no sampler {fewshot['sampler']!r}; use first_n or default")
-            )
-        self._indices = fewshot["fewshot_indices"]
-        self._random = random.Random(seed)  # noqa: S311
-        self._shots = shots
-        self._pool: list[Document] = []
-        self._same_split = False
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every document gets the same examples."""
-        return self._first and not self._same_split
-
-    def give(self, pool: list[Document], *, same_split: bool) -> None:
-        """Take the pool; too small a pool is refused before anything is asked."""
-        if self._indices:
-            pool = [pool[index] for index in self._indices if index < len(pool)]
-        needed = self._shots + (1 if same_split else 0)
-        if len(pool) < needed:
-            raise InputError(Problem(self._where, f"{needed} examples are needed, there are {len(pool)}"))
-        self._pool = pool
-        self._same_split = same_split
-
-    def draw(self, doc: Document | None) -> list[Document]:
-        """The examples for one document, which is never among them."""
-        shots = self._shots
-        if self._first:
-            others = self._pool if not self._same_split else [other for other in self._pool if other != doc]
-            return others[:shots]
-        if not self._same_split:
-            return self._random.sample(self._pool, shots)
-        drawn = [other for other in self._random.sample(self._pool, shots + 1) if other != doc][:shots]
-        if len(drawn) < shots:
-            drawn = self._random.sample([other for other in self._pool if other != doc], shots)
-        return drawn

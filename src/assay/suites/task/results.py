@@ -1,24 +1,26 @@
-"""Makes `results_*.json` as the harness writes it, and the summary with every denominator."""
+"""Makes `results_*.json` as the harness writes it."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import re
 import time
-from array import array
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import assay
 from assay.core.protocols import RunFacts
 from assay.core.spec import RunSpec
-from assay.core.types import End, Record, Score
-from assay.scoring.statistics import AGGREGATIONS, BOOTSTRAP_DRAWS, normal_interval, stderr, wilson
+from assay.suites.task import functions
 from assay.suites.task.config import KEYS
-from assay.suites.task.options import TaskOptions
-from assay.suites.task.scorer import Metric, Pipeline
+from assay.suites.task.groups import aggregate, all_groups, inner_first
+from assay.suites.task.options import TaskOptions, seeds_of
 
+_DEEP = frozenset({"fewshot_config", "filter_list"})
+"""Settings in which the harness shows a function by its name and address, not by its source."""
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 
 
@@ -27,109 +29,86 @@ def sanitise(name: str) -> str:
     return _UNSAFE.sub("__", name) if name.strip(".") else "__"
 
 
-class Tally:
-    """All values of one filter and metric, in data order, and what was left out."""
-
-    def __init__(self, part: str, metric: Metric) -> None:
-        self.part = part
-        self.metric = metric
-        self.numbers = array("d")
-        self.pairs: list[Any] = []
-        self.left_out: dict[str, int] = {}
-
-    def add(self, score: Score | None, status: str) -> None:
-        """One case's score, or why it has none."""
-        if score is None or score.status != "scored":
-            why = status if score is None else score.status
-            self.left_out[why] = self.left_out.get(why, 0) + 1
-        elif score.value is not None:
-            self.numbers.append(score.value)
-        else:
-            self.pairs.append(score.data["value"])
-
-    @property
-    def count(self) -> int:
-        """The denominator."""
-        return len(self.numbers) + len(self.pairs)
-
-    def summary(self) -> dict[str, Any]:
-        """The number with its denominator, what was left out and why, and an interval."""
-        values: Any = self.numbers or self.pairs
-        name = self.metric.aggregation
-        found: dict[str, Any] = {
-            "filter": self.part,
-            "metric": self.metric.name,
-            "aggregation": name,
-            "n": self.count,
-        }
-        if self.left_out:
-            found["left_out"] = self.left_out
-        if not self.count:
-            return {**found, "value": None, "stderr": None, "interval": None}
-        value, error = AGGREGATIONS[name](values), stderr(name, values)
-        found |= {"value": value, "stderr": error, "higher_is_better": self.metric.higher_is_better}
-        if name == "mean" and self.numbers and set(self.numbers) <= {0.0, 1.0}:
-            right = self.numbers.count(1.0)
-            return {
-                **found,
-                "numerator": right,
-                "interval": wilson(right, self.count),
-                "interval_method": "wilson",
-            }
-        interval = normal_interval(value, error) if error is not None else None
-        return {**found, "interval": interval, "interval_method": "normal"}
-
-
-class TaskTally:
-    """Counts a task's cases and collects their scores, in data order."""
-
-    def __init__(self, filters: list[Pipeline], metrics: list[Metric]) -> None:
-        self._tallies = [Tally(chain.name, metric) for chain in filters for metric in metrics]
-        self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
-
-    def add(self, found: tuple[End, list[Record], list[Score]] | None) -> None:
-        """One case, as the reader gives it."""
-        status = found[0].status if found else "unfinished"
-        self._counts[status] += 1
-        scores = found[2] if found else []
-        for position, tally in enumerate(self._tallies):
-            tally.add(scores[position] if scores else None, status)
-
-    def summary(self, task: Any) -> dict[str, Any]:
-        """Every filter and metric, with denominators."""
-        return {
-            "alias": task.values.get("task_alias") or task.name,
-            "docs": task.original,
-            "asked": self._counts["ok"] + self._counts["subject_error"],
-            "counts": self._counts,
-            "metrics": [tally.summary() for tally in self._tallies],
-        }
-
-
 def results_json(
-    spec: RunSpec, tasks: list[Any], summary: dict[str, Any], facts: RunFacts, hashes: dict[str, str]
-) -> str:
-    """The whole results file: the harness's keys in the harness's order."""
+    spec: RunSpec,
+    nodes: list[Any],
+    tasks: list[Any],
+    summary: dict[str, Any],
+    facts: RunFacts,
+    hashes: dict[str, str],
+) -> tuple[str, dict[str, Any]]:
+    """The whole results file: the harness's keys in the harness's order; and the groups' own numbers."""
     options = spec.options
     assert isinstance(options, TaskOptions)
-    provider, _, name = spec.model.partition("/")
-    arguments = options.model_args or _arguments(name, spec.base_url)
-    by_name = sorted(tasks, key=lambda task: task.name)
-    value: dict[str, Any] = {
-        "results": {task.name: _task_results(task, summary[task.name]) for task in tasks},
-        "group_subtasks": {},
-        "configs": {task.name: _config(task, arguments) for task in by_name},
-        "versions": {
-            task.name: (task.values.get("metadata") or {}).get("version", "Yaml") for task in by_name
-        },
-        "n-shot": {task.name: task.values["num_fewshot"] for task in by_name},
-        "higher_is_better": {
-            task.name: {m.name: m.higher_is_better for m in task.metrics} for task in by_name
-        },
+    by_task = {task.name: _task_results(task, summary[task.name]) for task in tasks}
+    by_group = {group.name: aggregate(group, by_task) for group in inner_first(nodes)}
+    aggregated = {group.name: by_group[group.name] for group in inner_first(nodes) if group.aggregates}
+    value: dict[str, Any] = {"results": by_task | by_group}
+    if aggregated:
+        value["groups"] = aggregated
+    value["group_subtasks"] = {group.name: list(group.children) for group in all_groups(nodes)}
+    value |= _about_tasks(spec, nodes, tasks, summary)
+    value |= _about_run(spec, options, facts, hashes)
+    if made := sum((task.quirks for task in tasks), Counter()):
+        value["lm_eval_quirks"] = dict(made)
+    if not (options.log_samples or options.predict_only):
+        del value["task_hashes"]
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str), _groups(nodes, aggregated)
+
+
+def _groups(nodes: list[Any], aggregated: dict[str, Any]) -> dict[str, Any]:
+    """Groups as the summary has them; only those with numbers of their own."""
+    return {
+        group.name: {"group": True, "alias": group.alias, "tasks": list(group.children), **aggregated[group.name]}
+        for group in all_groups(nodes)
+        if group.name in aggregated
+    }
+
+
+def _about_tasks(
+    spec: RunSpec, nodes: list[Any], tasks: list[Any], summary: dict[str, Any]
+) -> dict[str, Any]:
+    """What stands for each task and group, sorted by name where the harness sorts."""
+    arguments = _given_arguments(spec)
+    groups = all_groups(nodes)
+    versions = {task.name: (task.values.get("metadata") or {}).get("version", "Yaml") for task in tasks}
+    shots = {task.name: task.values["num_fewshot"] for task in tasks}
+    higher = {
+        task.name: {m.name: m.higher_is_better for m in task.scoring.metrics.values()} for task in tasks
+    }
+    for group in groups:
+        versions[group.name] = group.version
+        if len(agreed := {shots[name] for name in group.children if name in shots}) == 1:
+            shots[group.name] = agreed.pop()
+        if together := _agreed([higher[name] for name in group.children if name in higher]):
+            higher[group.name] = together
+    return {
+        "configs": dict(sorted((task.name, _config(task, arguments)) for task in tasks)),
+        "versions": dict(sorted(versions.items())),
+        "n-shot": dict(sorted(shots.items())),
+        "higher_is_better": dict(sorted(higher.items())),
         "n-samples": {
             task.name: {"original": task.original, "effective": summary[task.name]["asked"]} for task in tasks
         },
-        "config": _run_config(spec, options, provider, arguments),
+    }
+
+
+def _agreed(maps: list[dict[str, bool | None]]) -> dict[str, bool | None]:
+    """Which way is better, where all tasks agree; null where they do not."""
+    found: dict[str, bool | None] = {}
+    for one in maps:
+        for name, higher in one.items():
+            found[name] = higher if found.get(name, higher) == higher else None
+    return found
+
+
+def _about_run(
+    spec: RunSpec, options: TaskOptions, facts: RunFacts, hashes: dict[str, str]
+) -> dict[str, Any]:
+    provider, _, name = spec.model.partition("/")
+    chat, system = options.apply_chat_template, options.system_instruction
+    return {
+        "config": _run_config(spec, options, provider),
         "git_hash": None,
         "date": facts.started,
         "pretty_env_info": f"Python {platform.python_version()} on {platform.platform()}",
@@ -140,16 +119,19 @@ def results_json(
         "model_source": provider,
         "model_name": name,
         "model_name_sanitized": sanitise(name),
-        "system_instruction": None,
-        "system_instruction_sha": None,
-        "fewshot_as_multiturn": True if options.apply_chat_template else None,
-        "chat_template": "" if options.apply_chat_template else None,
+        "system_instruction": system,
+        "system_instruction_sha": hashlib.sha256(system.encode()).hexdigest() if system else None,
+        "fewshot_as_multiturn": options.multiturn if chat else None,
+        "chat_template": "" if chat else None,
         "chat_template_sha": None,
         "total_evaluation_time_seconds": str(facts.seconds),
     }
-    if not options.log_samples:
-        del value["task_hashes"]
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+def _given_arguments(spec: RunSpec) -> dict[str, Any]:
+    options = spec.options
+    assert isinstance(options, TaskOptions)
+    return options.model_args or _arguments(spec.model.partition("/")[2], spec.base_url)
 
 
 def _arguments(name: str, base_url: str | None) -> dict[str, Any]:
@@ -172,28 +154,31 @@ def _task_results(task: Any, summary: dict[str, Any]) -> dict[str, Any]:
 
 def _config(task: Any, arguments: dict[str, Any]) -> dict[str, Any]:
     """The configuration as it was used, in the harness's order, without what is null."""
-    values = {key: task.values[key] for key in KEYS if task.values.get(key) is not None and key != "tag"}
-    metadata = {**(task.values.get("metadata") or {}), **arguments, "config_source": str(task.path)}
+    values = {
+        key: functions.written(task.values[key], deep=key in _DEEP)
+        for key in KEYS
+        if task.values.get(key) is not None and key != "tag"
+    }
+    metadata = {**(task.values.get("metadata") or {}), **arguments, "config_source": task.config.source}
     return values | {"metadata": metadata}
 
 
-def _run_config(
-    spec: RunSpec, options: TaskOptions, provider: str, arguments: dict[str, Any]
-) -> dict[str, Any]:
+def _run_config(spec: RunSpec, options: TaskOptions, provider: str) -> dict[str, Any]:
+    seeds = seeds_of(spec)
     return {
         "model": provider,
-        "model_args": arguments,
+        "model_args": _given_arguments(spec),
         "batch_size": 1,
         "batch_sizes": [],
         "device": None,
         "use_cache": None,
         "limit": spec.limit,
-        "bootstrap_iters": BOOTSTRAP_DRAWS,
+        "bootstrap_iters": options.bootstrap_iters,
         "gen_kwargs": options.gen_kwargs,
-        "random_seed": 0,
-        "numpy_seed": spec.seed,
-        "torch_seed": spec.seed,
-        "fewshot_seed": spec.seed,
+        "random_seed": seeds.random,
+        "numpy_seed": seeds.numpy,
+        "torch_seed": seeds.torch,
+        "fewshot_seed": seeds.fewshot,
     }
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from assay.core.types import Case, End, Record, Score
+from assay.core.types import Case, End, Record, Request, Score
 from assay.suites.task.prompts import messages_json
 
 _dumps = JSONEncoder(ensure_ascii=False, default=str).encode
@@ -26,10 +26,10 @@ _dumps = JSONEncoder(ensure_ascii=False, default=str).encode
 class SamplesWriter:
     """One task's samples file, under a temporary name until `close`; leaving without it leaves nothing."""
 
-    def __init__(self, path: Path, filters: list[str], generation: str) -> None:
+    def __init__(self, path: Path, filters: list[str], generation: dict[str, Any] | None) -> None:
         self._path = path
         self._filters = filters
-        self._generation = generation
+        self._generation = compact(generation)
         self._stack = ExitStack()
         self._files: list[IO[str]] = [self._open(f"{at}.tmp") for at in range(len(filters))]
         self._hashes = self._open("hashes.tmp")
@@ -47,26 +47,35 @@ class SamplesWriter:
     ) -> None:
         self._stack.close()
 
-    def write(self, doc_id: int, case: Case, end: End, records: list[Record], scores: list[Score]) -> None:
+    def write(self, case: Case, end: End, records: list[Record], scores: list[Score]) -> None:
         """The rows of one document."""
         doc, target, prompt = case.gold.doc, str(case.gold.target), prompt_text(case)
         replies = compact(leaves(records[0].data)) if records else "[[]]"
         head = (
-            f'{{"doc_id": {doc_id}, "doc": {compact(doc)}, "target": {quoted(target)}, '
-            f'"arguments": {self._arguments(case, prompt)}, "resps": {replies}, "filtered_resps": '
+            f'{{"doc_id": {case.label}, "doc": {compact(doc)}, "target": {quoted(target)}, '
+            f'"arguments": {self._arguments(case.inputs.requests)}, "resps": {replies}, "filtered_resps": '
         )
         hashes = (_sha(indented(doc)), _sha(prompt), _sha(target))
         self._hashes.write("".join(hashes))
         tail = f', "doc_hash": "{hashes[0]}", "prompt_hash": "{hashes[1]}", "target_hash": "{hashes[2]}"'
-        size = len(scores) // len(self._filters)
-        for position, file in enumerate(self._files):
-            own = scores[position * size : (position + 1) * size]
-            file.write(f"{head}{_middle(self._filters[position], own)}{tail}{_values(own, end)}}}\n")
+        for name, file in zip(self._filters, self._files, strict=True):
+            own = [score for score in scores if score.part == name]
+            file.write(f"{head}{_middle(name, own)}{tail}{_values(own, end)}}}\n")
 
-    def _arguments(self, case: Case, prompt: str) -> str:
-        """In chat form `arg_0` is a list around the messages' JSON."""
-        first = quoted(prompt) if case.inputs.requests[0].messages is None else f"[{quoted(prompt)}]"
-        return f'{{"gen_args_0": {{"arg_0": {first}, "arg_1": {self._generation}}}}}'
+    def _arguments(self, requests: list[Request]) -> str:
+        return "{" + ", ".join([f'"gen_args_{at}": {self._call(r)}' for at, r in enumerate(requests)]) + "}"
+
+    def _call(self, request: Request) -> str:
+        """What is asked, as the harness passes it. In chat form `arg_0` is a list around the messages' JSON."""
+        if request.messages is not None:
+            first, more = f"[{quoted(messages_json(request.messages))}]", self._generation
+        elif request.continuation is None:
+            first, more = quoted(request.prompt or ""), self._generation
+        elif request.prompt is None:
+            return f'{{"arg_0": {quoted(request.continuation)}}}'
+        else:
+            first, more = quoted(request.prompt), quoted(request.continuation)
+        return f'{{"arg_0": {first}, "arg_1": {more}}}'
 
     def close(self) -> str:
         """Put the filters' rows together, rename into place; returns the task's hash."""
@@ -92,8 +101,12 @@ class SamplesWriter:
 
 def prompt_text(case: Case) -> str:
     """The text whose hash stands in the row: the prompt, or the messages as JSON."""
-    request = case.inputs.requests[0]
-    return request.prompt if request.messages is None else messages_json(request.messages)
+    if not case.inputs.requests:
+        return ""
+    request: Request = case.inputs.requests[0]
+    if request.messages is not None:
+        return messages_json(request.messages)
+    return (request.continuation if request.prompt is None else request.prompt) or ""
 
 
 def _middle(name: str, scores: list[Score]) -> str:
@@ -113,9 +126,9 @@ def _values(scores: list[Score], end: End) -> str:
 
 
 def sample_value(score: Score) -> Any:
-    """A score as rows show it: the number, or the pair that only all documents together give a number."""
-    if score.value is None and score.data:
-        return score.data.get("value")
+    """A score as rows show it: what the metric gave, which may be a whole number, a pair or anything."""
+    if score.data and "value" in score.data:
+        return score.data["value"]
     return score.value
 
 

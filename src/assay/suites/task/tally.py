@@ -1,0 +1,125 @@
+"""Collects a task's scores in data order, and makes its numbers of them, each with its denominator."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import Any
+
+from assay.core.types import End, Record, Score
+from assay.scoring.repeats import pass_at_k
+from assay.scoring.statistics import normal_interval, stderr, wilson
+from assay.suites.task.metrics import Metric
+from assay.suites.task.repeated import Curves
+from assay.suites.task.samples import sample_value
+from assay.suites.task.scorer import Scoring
+
+_SLOW = frozenset({"bleu", "chrf", "chrf++", "ter"})
+_SLOW_DRAWS = 100
+"""What the harness allows metrics that look at every text again for each draw."""
+
+
+class Tally:
+    """All values of one filter and metric, in data order, and what was left out."""
+
+    def __init__(self, part: str, metric: Metric) -> None:
+        self.part = part
+        self.metric = metric
+        self.values: Any = array("d")
+        self.left_out: Counter[str] = Counter()
+
+    def add(self, score: Score) -> None:
+        """One case's score."""
+        if score.status != "scored":
+            self.left_out[score.status] += 1
+            return
+        value = sample_value(score)
+        if type(value) is not float and isinstance(self.values, array):
+            self.values = self.values.tolist()
+        self.values.append(value)
+
+    def summary(self, draws: int, without: Counter[str]) -> dict[str, Any]:
+        """The number with its denominator, what was left out and why, and an interval."""
+        metric, count = self.metric, len(self.values)
+        found: dict[str, Any] = {
+            "filter": self.part,
+            "metric": metric.name,
+            "aggregation": metric.aggregation,
+            "n": count,
+        }
+        if left_out := without + self.left_out:
+            found["left_out"] = dict(left_out)
+        if not count:
+            return {**found, "value": None, "stderr": None, "interval": None}
+        value = metric.aggregate(self.values)
+        error = stderr(metric.aggregation, self.values, _draws(metric, draws))
+        found |= {"value": value, "stderr": error, "higher_is_better": metric.higher_is_better}
+        return found | self._interval(value, error)
+
+    def _interval(self, value: Any, error: float | None) -> dict[str, Any]:
+        if self.metric.aggregation == "mean" and set(self.values) <= {0.0, 1.0}:
+            right, count = self.values.count(1.0), len(self.values)
+            return {
+                "numerator": right,
+                "interval": wilson(right, count),
+                "interval_method": "wilson",
+            }
+        interval = normal_interval(value, error) if error is not None else None
+        return {"interval": interval, "interval_method": "normal"}
+
+
+def _draws(metric: Metric, draws: int) -> int:
+    return min(draws, _SLOW_DRAWS) if metric.name in _SLOW else draws
+
+
+class TaskTally:
+    """Counts a task's cases and collects their scores, in data order."""
+
+    def __init__(self, scoring: Scoring) -> None:
+        self._scoring = scoring
+        self._tallies = {
+            chain.name: {metric.name: Tally(chain.name, metric) for metric in self._declared(scoring)}
+            for chain in scoring.chains
+        }
+        self._curves = {chain.name: Curves(pass_at_k) for chain in scoring.chains}
+        self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
+        self._without: Counter[str] = Counter()
+
+    def _declared(self, scoring: Scoring) -> list[Metric]:
+        """Metrics that every scored document has; Python's are learned from what it returns."""
+        known = scoring.process is None and scoring.output == "generate_until"
+        return [metric for metric in scoring.metrics.values() if not metric.own] if known else []
+
+    def add(self, found: tuple[End, list[Record], list[Score]] | None) -> None:
+        """One case, as the reader gives it."""
+        status = found[0].status if found else "unfinished"
+        self._counts[status] += 1
+        if found is None or not found[2]:
+            self._without[status] += 1
+            return
+        for score in found[2]:
+            self._tally(score).add(score)
+            if score.data and "repeats" in score.data:
+                self._curves[score.part].add(score.data["repeats"])
+
+    def _tally(self, score: Score) -> Tally:
+        tallies = self._tallies[score.part]
+        if score.metric not in tallies:
+            tallies[score.metric] = Tally(score.part, self._scoring.metric(score.metric))
+        return tallies[score.metric]
+
+    def summary(self, task: Any, draws: int) -> dict[str, Any]:
+        """Every filter and metric, with denominators."""
+        found = {
+            "alias": task.values.get("task_alias") or task.name,
+            "docs": task.original,
+            "asked": self._counts["ok"] + self._counts["subject_error"],
+            "counts": self._counts,
+            "metrics": [
+                tally.summary(draws, self._without)
+                for tallies in self._tallies.values()
+                for tally in tallies.values()
+            ],
+        }
+        curves = {name: curve for name, each in self._curves.items() if (curve := each.summary())}
+        return found | ({"repeats": curves} if curves else {})
