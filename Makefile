@@ -1,8 +1,11 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# The real lm-evaluation-harness has an environment of its own: 762 MB that nothing else needs.
+ORACLE ?= .oracle
+ORACLE_EXAMPLES ?= 60
 
-.PHONY: quickstart test bench clean
+.PHONY: quickstart test bench oracle bench-lm-eval clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -19,6 +22,18 @@ test: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --write
 
+# The same tasks by assay and by lm-evaluation-harness; a difference is a failure.
+oracle: $(ORACLE)/.ready
+	ORACLE_EXAMPLES=$(ORACLE_EXAMPLES) $(ORACLE)/bin/python -m pytest tests/oracle
+
+bench-lm-eval: $(ORACLE)/.ready $(VENV)/.dev
+	ASSAY_LM_EVAL_PYTHON=$(abspath $(ORACLE)/bin/python) $(BIN)/python -m benchmarks lm-eval
+
+$(ORACLE)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/pip install --quiet --disable-pip-version-check -e '.[oracle]'
+	touch $@
+
 $(VENV)/.local: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[local,fast]'
@@ -30,4 +45,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) results bench-out
+	rm -rf $(VENV) $(ORACLE) results bench-out

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import overhead
+from benchmarks import lm_eval, overhead, tasks
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.million import million
@@ -27,10 +27,12 @@ class Sizes(NamedTuple):
     docs: int
     repeats: int
     cases: int
+    asked: int
+    prompts: int
 
 
-FULL = Sizes(turns=3, questions=10_000, docs=200, repeats=64, cases=1_000_000)
-QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000)
+FULL = Sizes(turns=3, questions=10_000, docs=200, repeats=64, cases=1_000_000, asked=1_319, prompts=10_000)
+QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000, asked=50, prompts=500)
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
 script (the million: one turn). Memory is the peak. The endpoint runs on another core and is not counted.
@@ -55,6 +57,29 @@ def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
     return million(folder, sizes.cases)
 
 
+def measure_lm_eval(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """The harness whose tasks these are, by its own command line."""
+    if not lm_eval.available():
+        raise SystemExit(f"{lm_eval.VARIABLE} names no interpreter with lm_eval; try `make bench-lm-eval`")
+    turns = min(sizes.turns, 2)
+    yield from lm_eval.compare(folder, endpoint, sizes.asked, turns)
+    yield from lm_eval.compare_repeats(folder, endpoint, sizes.docs, sizes.repeats, turns)
+
+
+def measure_prompts(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Five random examples before each question, built and thrown away."""
+    task = tasks.few_shot_task(folder / "shots.yaml", sizes.prompts, 5)
+    script = Path(__file__).with_name("lm_eval_prompts.py")
+    turns = [
+        python(script, task, env=environment(uvloop=True), log=folder / "prompts.log")
+        for _ in range(sizes.turns)
+    ]
+    if {turn.output.strip() for turn in turns} != {str(sizes.prompts)}:
+        raise SystemExit(turns[0].output)
+    best = min(turn.cpu for turn in turns)
+    yield Figure(f"CPU of {sizes.prompts:,} five-shot prompts", best, 2.0, "s", "start-up included")
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -71,6 +96,8 @@ BENCHMARKS: dict[str, Measurement] = {
     "overhead": measure_overhead,
     "repeats": measure_repeats,
     "million": measure_million,
+    "prompts": measure_prompts,
+    "lm-eval": measure_lm_eval,
 }
 
 
@@ -80,7 +107,7 @@ def main() -> int:
     found: dict[str, list[Figure]] = {}
     scratch_folder = tempfile.TemporaryDirectory(prefix="assay-bench-", dir=arguments.scratch)
     with scratch_folder as scratch, server() as endpoint:
-        for name in arguments.names or BENCHMARKS:
+        for name in arguments.names or _usual():
             folder = Path(scratch) / name
             folder.mkdir()
             with own_core():
@@ -90,6 +117,11 @@ def main() -> int:
         (REPOSITORY / "benchmarks" / "RESULTS.md").write_text(_results(found, sizes), encoding="utf-8")
     missed = failed((figure for figures in found.values() for figure in figures), judged=not arguments.quick)
     return 1 if missed else 0
+
+
+def _usual() -> list[str]:
+    """All that can be measured here."""
+    return [name for name in BENCHMARKS if name != "lm-eval" or lm_eval.available()]
 
 
 def _arguments() -> argparse.Namespace:

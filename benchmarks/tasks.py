@@ -27,6 +27,10 @@ repeats: {repeats}
 metric_list:
   - metric: exact_match
 """
+_SHOTS = """\
+num_fewshot: {shots}
+fewshot_split: train
+"""
 _FILTERS = """\
 filter_list:
   - name: first
@@ -57,6 +61,11 @@ def given_answer(number: int) -> int:
     return right_answer(number) if number % 5 else (right_answer(number) + 1) % 1000
 
 
+def accuracy(docs: int) -> float:
+    """What comes out for the first so many questions."""
+    return sum(given_answer(number) == right_answer(number) for number in range(docs)) / docs
+
+
 def questions(path: Path, numbers: Iterable[int]) -> Path:
     """One line for each number; written as a stream, whatever their count."""
     with path.open("w", encoding="utf-8") as file:
@@ -71,6 +80,16 @@ def task(path: Path, data: Path, *, repeats: int = 1, filters: bool = False) -> 
     """A task file over these questions."""
     text = _TASK.format(name=path.stem, data=json.dumps(str(data)), repeats=repeats)
     path.write_text(text + (_FILTERS if filters else ""), encoding="utf-8")
+    return path
+
+
+def few_shot_task(path: Path, docs: int, shots: int) -> Path:
+    """A task whose every prompt shows other examples, drawn at random from a thousand."""
+    test = questions(path.with_suffix(".jsonl"), range(docs))
+    train = questions(path.with_suffix(".train.jsonl"), range(docs, docs + 1000))
+    text = _TASK.format(name=path.stem, data=json.dumps(str(test)), repeats=1)
+    text = text.replace("test_split:", f"    train: {json.dumps(str(train))}\ntest_split:", 1)
+    path.write_text(text + _SHOTS.format(shots=shots), encoding="utf-8")
     return path
 
 

@@ -13,6 +13,7 @@ from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef
+from assay.scoring.filters import takes_doc
 from assay.suites.task import functions
 from assay.suites.task.config import TaskConfig
 
@@ -107,7 +108,7 @@ def _not_imported(_replies: Any, _doc: dict[str, Any]) -> Any:
 def _step(name: str, options: dict[str, Any]) -> Step:
     module = registry.find("filter", name)
     built = bound(module.build, options)
-    if getattr(module, "TAKES_DOC", False):
+    if takes_doc(module):
         step: Step = built
         return step
     return lambda replies, _doc: built(replies)

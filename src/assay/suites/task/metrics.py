@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,20 +11,14 @@ from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef
 from assay.scoring import statistics
-from assay.scoring.metrics import Measure
+from assay.scoring.metrics import DEFAULT_METRICS, Measure
 from assay.suites.task import functions
 from assay.suites.task.chains import bound
-from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig
+from assay.suites.task.config import GENERATE, TaskConfig
 from assay.suites.task.likelihoods import METRICS
 
 _KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
-_DEFAULTS = {
-    GENERATE: ["exact_match"],
-    CHOICE: ["acc", "acc_norm"],
-    LIKELIHOOD: ["perplexity", "acc"],
-    ROLLING: ["word_perplexity", "byte_perplexity", "bits_per_byte"],
-}
-OF_NUMBERS = frozenset({"mean", "median", "nanmean"})
+OF_NUMBERS = statistics.OF_NUMBERS
 
 
 class Metric(NamedTuple):
@@ -47,7 +42,7 @@ def metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = False) -
     """The task's metrics by name. Of two with one name the later one counts, as in the harness."""
     listed = config.values.get("metric_list")
     if listed is None:
-        listed = [{"metric": name} for name in _DEFAULTS[config.output]]
+        listed = [{"metric": name} for name in DEFAULT_METRICS[config.output]]
     problems: list[Problem] = []
     found: dict[str, Metric] = {}
     for position, entry in enumerate(listed):
@@ -101,10 +96,8 @@ class _Reader:
         return registry.find("metric", name)
 
     def _measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
-        if not hasattr(module, "build"):
-            raise UsageError(f"this metric is made of likelihoods; it cannot be used with {self._output}")
         build = getattr(module, f"build_{aggregation}", module.build)
-        if self._quirks and "quirks" in build.__kwdefaults__ if build.__kwdefaults__ else False:
+        if self._quirks and "quirks" in inspect.signature(build).parameters:
             options = {**options, "quirks": True}
         measure: Measure = bound(build, options)
         return measure
@@ -124,8 +117,7 @@ class _Reader:
         default = module.AGGREGATIONS[0] if module else "mean"
         named = entry.get("aggregation", default)
         if isinstance(named, FunctionRef):
-            name = named.name.rpartition(".")[2]
-            return name, functions.resolve(named, self.where) if self._imports else statistics.mean
+            return f"!function {named.name}", functions.resolve(named, self.where) if self._imports else statistics.mean
         if named not in statistics.AGGREGATIONS:
             raise UsageError(unknown("aggregation", str(named), sorted(statistics.AGGREGATIONS)))
         if module and not self._python and named not in module.AGGREGATIONS:

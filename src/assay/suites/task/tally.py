@@ -14,10 +14,6 @@ from assay.suites.task.repeated import Curves
 from assay.suites.task.samples import sample_value
 from assay.suites.task.scorer import Scoring
 
-_SLOW = frozenset({"bleu", "chrf", "chrf++", "ter"})
-_SLOW_DRAWS = 100
-"""What the harness allows metrics that look at every text again for each draw."""
-
 
 class Tally:
     """All values of one filter and metric, in data order, and what was left out."""
@@ -52,7 +48,7 @@ class Tally:
         if not count:
             return {**found, "value": None, "stderr": None, "interval": None}
         value = metric.aggregate(self.values)
-        error = stderr(metric.aggregation, self.values, _draws(metric, draws))
+        error = stderr(metric.aggregation, self.values, draws)
         found |= {"value": value, "stderr": error, "higher_is_better": metric.higher_is_better}
         return found | self._interval(value, error)
 
@@ -66,10 +62,6 @@ class Tally:
             }
         interval = normal_interval(value, error) if error is not None else None
         return {"interval": interval, "interval_method": "normal"}
-
-
-def _draws(metric: Metric, draws: int) -> int:
-    return min(draws, _SLOW_DRAWS) if metric.name in _SLOW else draws
 
 
 class TaskTally:
