@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from assay.core import registry
 from assay.core.connect import About
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import Problem
 from assay.core.events import Notify
 from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case

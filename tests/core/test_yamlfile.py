@@ -38,4 +38,4 @@ def test_structural_mistakes_have_a_line(text: str, message: str) -> None:
 
 def test_functions_are_named_not_imported() -> None:
     """Reading a file runs nothing of it."""
-    assert parse_yaml("f: !function os.abort\n", HERE).value == {"f": FunctionRef("os.abort")}
+    assert parse_yaml("f: !function os.abort\n", HERE).value == {"f": FunctionRef("os.abort", HERE.parent)}

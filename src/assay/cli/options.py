@@ -52,7 +52,7 @@ def _flag(field: Field) -> Callable[[Any], Any]:
         return click.option(*names, field.name, is_flag=True, default=None, help=text)
     if get_origin(kind) is list:
         return click.option(*names, field.name, multiple=True, default=None, help=text)
-    type_ = click.STRING if field.extra.get("text") else _TYPES.get(kind, click.STRING)
+    type_ = click.STRING if field.extra.get("as_text") else _TYPES.get(kind, click.STRING)
     return click.option(*names, field.name, type=type_, default=None, help=text)
 
 

@@ -60,36 +60,40 @@ class Folder:
             for path in self.files:
                 if path.stem == name and self.header(path).name == name:
                     return path
-        return self._named.get(name)
+        found = self._named.get(name, [])
+        if len(found) > 1 and self._strict:
+            raise UsageError(f"two files name a task {name!r}: {found[0]} and {found[1]}")
+        return found[0] if found else None
 
     def tagged(self, tag: str) -> list[str]:
         """The names of the tasks that carry this tag."""
         return self._tags.get(tag, [])
 
     def names(self) -> dict[str, Path]:
-        """Every task and group."""
-        return self._named
+        """Every task and group; of two files of one name the first."""
+        return {name: paths[0] for name, paths in self._named.items()}
+
+    def twice(self) -> dict[str, list[Path]]:
+        """Names that more than one file has."""
+        return {name: paths for name, paths in self._named.items() if len(paths) > 1}
 
     def tags(self) -> list[str]:
         """Every tag."""
         return list(self._tags)
 
     @cached_property
-    def _named(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+    def _named(self) -> dict[str, list[Path]]:
+        found: dict[str, list[Path]] = {}
         for path in self.files:
-            name = self.header(path).name
-            if name in found and self._strict:
-                raise UsageError(f"two files name a task {name!r}: {found[name]} and {path}")
-            if name:
-                found.setdefault(name, path)
+            if name := self.header(path).name:
+                found.setdefault(name, []).append(path)
         return found
 
     @cached_property
     def _tags(self) -> dict[str, list[str]]:
         found: dict[str, set[str]] = {}
-        for path in self._named.values():
-            header = self.header(path)
+        for paths in self._named.values():
+            header = self.header(paths[0])
             for tag in [] if header.group else header.tags:
                 found.setdefault(tag, set()).add(header.task)
         return {tag: sorted(tasks) for tag, tasks in found.items()}

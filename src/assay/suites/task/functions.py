@@ -12,6 +12,7 @@ from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256
 from assay.core.yamlfile import FunctionRef
+from assay.suites.task.data.stand_in import dataset_stand_in
 
 
 def resolve(value: Any, where: str) -> Any:
@@ -31,7 +32,8 @@ def _module(ref: FunctionRef, module: str, where: str) -> Any:
     path = source(ref)
     if path.is_file():
         try:
-            return registry.load_module(path)
+            with dataset_stand_in():
+                return registry.load_module(path)
         except InputError as error:
             raise InputError(Problem(where, f"!function {ref.name}: {error}")) from error
     try:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from assay.core.errors import InputError, Problem
 from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef
-from assay.scoring.statistics import left_sum
+from assay.scoring.statistics import left_sum, normal_interval
 from assay.suites.task.config import TaskConfig
 from assay.suites.task.files import Origin
 
@@ -149,3 +149,18 @@ def _mean(wanted: Aggregate, tasks: list[dict[str, Any]], key: str, error: str) 
         return value, "N/A"
     spread = left_sum([(size - 1) * one**2 * size for one, size in zip(errors, sizes, strict=True)])
     return value, math.sqrt(spread / (sum(sizes) - len(sizes)) / sum(sizes))
+
+
+def summary(group: Group, entry: dict[str, Any]) -> dict[str, Any]:
+    """A group's entry in results files, as `summary.json` and the screen have numbers."""
+    metrics = []
+    for key, value in entry.items():
+        metric, comma, part = key.partition(",")
+        if not comma or metric.endswith("_stderr"):
+            continue
+        error = entry[f"{metric}_stderr,{part}"]
+        known = error if isinstance(error, float) else None
+        interval = normal_interval(value, known) if known is not None else None
+        found = {"filter": part, "metric": metric, "aggregation": "mean of tasks", "n": entry["sample_count"][key]}
+        metrics.append({**found, "value": value, "stderr": known, "interval": interval})
+    return {"alias": group.alias, "group": list(group.children), "metrics": metrics}

@@ -125,7 +125,7 @@ class Output:
         """A generated answer is compared with the choice that the target's number means."""
         if isinstance(target, int) and -len(options) <= target < len(options):
             return options[target]
-        if isinstance(target, (str, list)) and not isinstance(target, int):
+        if isinstance(target, (str, list)):
             return target
         raise BadDoc(f"{self._where}: the label {target!r} is outside the {len(options)} choices {options}")
 

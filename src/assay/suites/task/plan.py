@@ -19,7 +19,7 @@ from assay.solvers.prompt import PromptSolver
 from assay.suites.task import quirks, results, samples
 from assay.suites.task.catalog import Catalog
 from assay.suites.task.config import GENERATE, TaskConfig
-from assay.suites.task.data import Facts
+from assay.suites.task.data.docs import Facts
 from assay.suites.task.groups import Group
 from assay.suites.task.options import TaskOptions, own_arguments
 from assay.suites.task.scorer import TaskScorer

@@ -17,6 +17,7 @@ from assay.core.spec import RunSpec
 from assay.suites.task import functions
 from assay.suites.task.config import KEYS
 from assay.suites.task.groups import aggregate, all_groups, inner_first
+from assay.suites.task.groups import summary as group_summary
 from assay.suites.task.options import TaskOptions, seeds_of
 
 _DEEP = frozenset({"fewshot_config", "filter_list"})
@@ -49,20 +50,17 @@ def results_json(
     value["group_subtasks"] = {group.name: list(group.children) for group in all_groups(nodes)}
     value |= _about_tasks(spec, nodes, tasks, summary)
     value |= _about_run(spec, options, facts, hashes)
-    if made := sum((task.quirks for task in tasks), Counter()):
+    made: Counter[str] = sum((task.quirks for task in tasks), Counter())
+    if made:
         value["lm_eval_quirks"] = dict(made)
     if not (options.log_samples or options.predict_only):
         del value["task_hashes"]
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str), _groups(nodes, aggregated)
-
-
-def _groups(nodes: list[Any], aggregated: dict[str, Any]) -> dict[str, Any]:
-    """Groups as the summary has them; only those with numbers of their own."""
-    return {
-        group.name: {"group": True, "alias": group.alias, "tasks": list(group.children), **aggregated[group.name]}
+    groups = {
+        group.name: group_summary(group, by_group[group.name])
         for group in all_groups(nodes)
-        if group.name in aggregated
+        if group.aggregates
     }
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str), groups
 
 
 def _about_tasks(

@@ -15,7 +15,7 @@ _SAMPLERS = ("first_n", "default")
 class Sampler:
     """The examples of one task. A document is never among its own, unless the harness would put it there."""
 
-    def __init__(self, config: TaskConfig, shots: int, seed: int, *, quirks: bool = False) -> None:
+    def __init__(self, config: TaskConfig, shots: int, seed: int | None, *, quirks: bool = False) -> None:
         fewshot = config.values["fewshot_config"]
         self._where = config.where("fewshot_config", "sampler")
         self._first = fewshot["sampler"] == "first_n"
@@ -60,7 +60,8 @@ class Sampler:
 
 def _at(pool: list[Document], index: Any, where: str) -> Document:
     try:
-        return pool[index]
+        found: Document = pool[index]
+        return found
     except (IndexError, TypeError):
         raise InputError(
             Problem(where, f"fewshot_indices has {index!r}, there are {len(pool)} examples")

@@ -6,7 +6,10 @@ from typing import Any
 
 from assay.core.errors import InputError, Problem
 from assay.suites.task.config import TaskConfig
-from assay.suites.task.data import Docs, open_split, processed, rows_of
+from assay.suites.task.data.docs import Docs
+from assay.suites.task.data.processing import processed
+from assay.suites.task.data.source import Source
+from assay.suites.task.data.spool import spool_rows
 from assay.suites.task.options import Seeds
 
 _EVALUATED = ("test_split", "validation_split", "training_split")
@@ -21,6 +24,7 @@ class Sources:
         self._seeds = seeds
         self._arguments = arguments
         self._made: Any = None
+        self._source = self._find()
         self.split = self._evaluated()
         self._docs = self._open(self.split)
         self._ready: Docs | None = None
@@ -37,14 +41,15 @@ class Sources:
             )
         )
 
-    def _open(self, split: str) -> Docs:
+    def _find(self) -> Source | None:
         config, values = self._config, self._config.values
         if values.get("custom_dataset") is not None:
-            return self._custom(split)
-        kwargs = dict(values.get("dataset_kwargs") or {})
-        return open_split(
-            str(values["dataset_path"]), values.get("dataset_name"), kwargs, split, config.path, config.where
-        )
+            return None
+        name, options = values.get("dataset_name"), values.get("dataset_kwargs")
+        return Source(str(values["dataset_path"]), name, options, config.path.parent, config.where)
+
+    def _open(self, split: str) -> Docs:
+        return self._source.open(split) if self._source else self._custom(split)
 
     def _custom(self, split: str) -> Docs:
         """`custom_dataset: !function` makes all splits; it is told metadata and arguments."""
@@ -58,7 +63,7 @@ class Sources:
                 raise InputError(Problem(where, f"it raised {type(error).__name__}: {error}")) from error
         if split not in self._made:
             raise InputError(Problem(where, f"it made no split {split!r}; it made {', '.join(self._made)}"))
-        return rows_of(self._made[split], where)
+        return spool_rows(self._made[split], config.path, f" {split} document {{}}", fill=True)
 
     @property
     def identity(self) -> Any:
@@ -81,8 +86,7 @@ class Sources:
         function = self._config.function(*place)
         if function is None:
             return docs
-        seeds = self._seeds
-        return processed(docs, function, self._config.where(*place), (seeds.random, seeds.numpy))
+        return processed(docs, function, where=self._config.where(*place), seed=self._seeds.random or 0)
 
     def _examples(self) -> Docs | list[dict[str, Any]]:
         fewshot = self._config.values["fewshot_config"]

@@ -13,9 +13,9 @@ from assay.core.spec import RunSpec
 from assay.core.types import Case, Failure
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task import functions
-from assay.suites.task.chains import chains
+from assay.suites.task.chains import Chain, chains
 from assay.suites.task.config import GENERATE, TaskConfig
-from assay.suites.task.data import Doc, Facts
+from assay.suites.task.data.docs import Doc, Facts
 from assay.suites.task.fields import BadDoc, Fields
 from assay.suites.task.metrics import BYPASS, Metric, metrics
 from assay.suites.task.options import TaskOptions, seeds_of
@@ -81,22 +81,8 @@ class Task:
         measured: dict[str, Metric] = {"bypass": BYPASS}
         if not options.predict_only:
             measured = metrics(config, quirks=options.lm_eval_quirks)
-            self._refuse_lists(found, measured)
+            refuse_lists(config, found, measured)
         return Scoring(config.output, found, measured, config.function("process_results"))
-
-    def _refuse_lists(self, found: list[Any], measured: dict[str, Metric]) -> None:
-        """A metric of ours compares one answer."""
-        named = next((metric.name for metric in measured.values() if metric.measure), None)
-        problems = [
-            Problem(
-                self.config.where("filter_list", at),
-                f"the chain {chain.name!r} ends in a list, and {named} compares one answer; end it with take_first",
-            )
-            for at, chain in enumerate(found)
-            if chain.ends_in_list and named
-        ]
-        if problems:
-            raise InputError(problems)
 
     def _output(self) -> Output:
         spec, options = self._spec, self._options
@@ -136,10 +122,8 @@ class Task:
 
     def ask_part(self) -> dict[str, Any]:
         """What of this task affects replies."""
-        keys = _ASK_KEYS
-        if self.config.output != GENERATE:
-            keys = (*keys, "doc_to_target", "doc_to_choice")
-        part = {key: functions.identity(self.values.get(key)) for key in keys}
+        asked = () if self.config.output == GENERATE else ("doc_to_target", "doc_to_choice")
+        part = {key: functions.identity(self.values.get(key)) for key in (*_ASK_KEYS, *asked)}
         part["data"] = self.sources.identity
         part["unconditional"] = "acc_mutual_info" in self.scoring.metrics
         if self.values["num_fewshot"]:
@@ -238,6 +222,21 @@ class Task:
             return Case(index, key, self.name, subject, label, PromptInputs([]), Gold(value, ""), failure)
         inputs = PromptInputs(requests, repeats, cut=not self._options.lm_eval_quirks)
         return Case(index, key, self.name, subject, label, inputs, gold)
+
+
+def refuse_lists(config: TaskConfig, found: list[Chain], measured: dict[str, Metric]) -> None:
+    """A metric of ours compares one answer; a chain that leaves several would be scored 0 forever."""
+    named = next((metric.name for metric in measured.values() if metric.measure), None)
+    problems = [
+        Problem(
+            config.where("filter_list", at),
+            f"the chain {chain.name!r} ends in a list, and {named} compares one answer; end it with take_first",
+        )
+        for at, chain in enumerate(found)
+        if chain.ends_in_list and named
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def _plugins(values: dict[str, Any]) -> list[str]:
