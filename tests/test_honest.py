@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.errors import AssayError, UsageError
+from assay.core.errors import AssayError, InputError, UsageError
 
 from conftest import DOCS, write_docs
 from servers.loopback import LoopbackServer, chat
@@ -141,10 +141,11 @@ def test_a_metric_named_by_path_is_known_by_its_content() -> None:
     assert (first["value"], first["numerator"], first["n"]) == (0.5, 3, 6)
 
 
-def test_a_pipeline_that_ends_in_a_list_counts_its_hits() -> None:
-    """Without take_first every repeat counts, as in the harness."""
+def test_a_chain_that_ends_in_a_list_is_refused() -> None:
+    """A list is never equal to a text: every score would be 0, whatever the model says."""
     rewrite("metadata:", "filter_list: [{name: all, filter: [{function: remove_whitespace}]}]\nmetadata:")
-    assert metric(run())["value"] == 0.5
+    with pytest.raises(InputError, match=r"sums.yaml:\d+ filter_list.0: the chain 'all' ends in a list"):
+        run()
 
 
 def test_word_f1_of_several_targets_is_the_best_of_them() -> None:

@@ -78,4 +78,3 @@ def _differences(before: Any, now: Any, at: str = "") -> Any:
             yield from _differences(one, other, f"{at}[{position}]")
     elif before != now:
         yield at
-

@@ -99,9 +99,7 @@ def _accepted(function: Any) -> Any:
 @click.option("--write-out", is_flag=True, help="Show the first prompt of each task before it is asked.")
 @click.option("--list", "listing", is_flag=True, help="List tasks, groups and tags of --include-path.")
 @_accepted
-def command(
-    tasks: tuple[str, ...], named: str | None, write_out: bool, listing: bool, **flags: Any
-) -> int:
+def command(tasks: tuple[str, ...], named: str | None, write_out: bool, listing: bool, **flags: Any) -> int:
     """Run tasks on a model. TASK is a YAML file, or the name of a task, group or tag.
 
     Names are looked up below --include-path, then in the task folder of an installed lm_eval package. The
@@ -125,7 +123,7 @@ def command(
 
 
 def _seeded(flags: dict[str, Any]) -> dict[str, Any]:
-    """`--seed a,b,c,d`, the harness's four seeds: the last one is for few-shot examples, and the run's own."""
+    """`--seed a,b,c,d`, the harness's four seeds: the last is for few-shot examples, and the run's own."""
     given = flags.get("seed")
     if not given or "," not in given:
         return flags
@@ -133,8 +131,7 @@ def _seeded(flags: dict[str, Any]) -> dict[str, Any]:
         seeds = [None if text.strip().lower() == "none" else int(text) for text in given.split(",")]
     except ValueError:
         raise UsageError(f"--seed takes one number or four, found {given!r}") from None
-    own = seeds[-1] if seeds[-1] is not None else None
-    return {**flags, "seeds": seeds, "seed": own}
+    return {**flags, "seeds": seeds, "seed": seeds[-1]}
 
 
 def _list(include: list[str]) -> int:

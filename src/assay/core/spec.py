@@ -54,7 +54,9 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     limit: Annotated[
         Annotated[float, Meta(gt=0)] | None, ask("Only the first N cases of each set; below 1, a fraction.")
     ] = None
-    seed: Annotated[int, ask("Base seed; the n-th equal request sends seed + n.", as_text=True)] = DEFAULT_SEED
+    seed: Annotated[int, ask("Base seed; the n-th equal request sends seed + n.", as_text=True)] = (
+        DEFAULT_SEED
+    )
     timeout: Annotated[float, how("Seconds one request may take."), Meta(gt=0)] = 300.0
     max_retries: Annotated[int, how("Further attempts after a failed one."), Meta(ge=0)] = 5
     max_calls: Annotated[

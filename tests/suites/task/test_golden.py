@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ class Stored(NamedTuple):
     """One stored run: what was asked for, what stands in its files, and how it was told to run."""
 
     asked: list[str]
-    tasks: list[str] = []
+    tasks: Sequence[str] = ()
     limit: float | None = None
     chat: bool = False
     quirks: bool = False

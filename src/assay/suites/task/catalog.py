@@ -18,7 +18,9 @@ from typing import NamedTuple
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 
-_HEADER = re.compile(rb"^(task|group|tag|include|class)[ \t]*:[ \t]*([^\n]*)((?:\n[ \t]*-[^\n]*)*)", re.M)
+_HEADER = re.compile(
+    rb"^(task|group|tag|include|class)[ \t]*:[ \t]*([^\n]*)((?:\n[ \t]*-[^\n]*)*)", re.MULTILINE
+)
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _PATTERN = re.compile(r"[*?\[]")
 

@@ -45,7 +45,8 @@ def check_file(path: Path) -> list[Problem]:
         return check_task_file(path)
     kind = _DATA.get(path.suffix)
     if kind is None:
-        raise UsageError(f"{path}: expected a task file (.yaml), a folder of them, or data ({', '.join(_DATA)})")
+        known = ", ".join(_DATA)
+        raise UsageError(f"{path}: expected a task file (.yaml), a folder of them, or data ({known})")
     return check_docs(Docs(kind, [path]))
 
 
@@ -161,15 +162,18 @@ class FolderCheck:
             yield from problems
         for name, paths in self._folder.twice().items():
             yield Problem(str(paths[1]), f"{paths[0]} has the name {name!r} too", "warning")
-        counted = f"{self.tasks:,} tasks and {self.groups:,} groups, {self.fine:,} of {len(self._folder.files):,}"
-        yield Problem(str(self._folder.root), f"{counted} files are fine", "note")
+        files = f"{self.fine:,} of {len(self._folder.files):,} files are fine"
+        yield Problem(
+            str(self._folder.root), f"{self.tasks:,} tasks and {self.groups:,} groups, {files}", "note"
+        )
 
     def _file(self, path: Path) -> Iterator[Problem]:
         try:
             settings = self._files.read(path)
             if "group" in settings.values and "class" not in settings.values:
                 self.groups += 1
-                yield from self._group(str(settings.values["group"]), settings.values, Origin(settings.files[0]))
+                name, origin = str(settings.values["group"]), Origin(settings.files[0])
+                yield from self._group(name, settings.values, origin)
             elif isinstance(settings.values.get("task"), str):
                 self.tasks += 1
                 yield from parsed_problems(task_config(settings, path))

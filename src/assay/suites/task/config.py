@@ -193,12 +193,7 @@ def _key_problems(config: TaskConfig) -> Iterator[Problem]:
     for key in values:
         if key not in KEYS:
             yield Problem(config.where(key), unknown("task key", str(key), KEYS))
-    needed = ["task", "doc_to_text", "doc_to_target"]
-    if values.get("custom_dataset") is None:
-        needed.append("dataset_path")
-    if values.get("process_results") is not None:
-        needed.remove("doc_to_target")
-    for key in needed:
+    for key in _needed(values):
         if values.get(key) is None:
             yield Problem(config.files[0].where(), f"the key {key!r} is missing")
     for key, kinds in _TYPES.items():
@@ -208,6 +203,14 @@ def _key_problems(config: TaskConfig) -> Iterator[Problem]:
     for key, why in _NEVER.items():
         if values.get(key) is not None:
             yield Problem(config.where(key), f"{key} is set: {why}")
+
+
+def _needed(values: dict[str, Any]) -> Iterator[str]:
+    yield from ("task", "doc_to_text")
+    if values.get("process_results") is None:
+        yield "doc_to_target"
+    if values.get("custom_dataset") is None:
+        yield "dataset_path"
 
 
 def _function_problems(config: TaskConfig) -> Iterator[Problem]:

@@ -73,9 +73,8 @@ def _aggregate(entry: Any, where: str, problems: list[Problem]) -> Aggregate:
     if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
         problems.append(Problem(where, "expected a mapping with the key 'metric'"))
         return Aggregate("", None, weighted=True)
-    for key in entry:
-        if key not in _AGGREGATE_KEYS:
-            problems.append(Problem(where, unknown("key", str(key), list(_AGGREGATE_KEYS))))
+    strange = [key for key in entry if key not in _AGGREGATE_KEYS]
+    problems += [Problem(where, unknown("key", str(key), list(_AGGREGATE_KEYS))) for key in strange]
     if entry.get("aggregation", "mean") != "mean" and not isinstance(entry["aggregation"], FunctionRef):
         problems.append(
             Problem(where, f"groups are aggregated by 'mean' only, found {entry['aggregation']!r}")
@@ -161,6 +160,7 @@ def summary(group: Group, entry: dict[str, Any]) -> dict[str, Any]:
         error = entry[f"{metric}_stderr,{part}"]
         known = error if isinstance(error, float) else None
         interval = normal_interval(value, known) if known is not None else None
-        found = {"filter": part, "metric": metric, "aggregation": "mean of tasks", "n": entry["sample_count"][key]}
-        metrics.append({**found, "value": value, "stderr": known, "interval": interval})
+        found = {"filter": part, "metric": metric, "aggregation": "mean of tasks"}
+        found |= {"n": entry["sample_count"][key], "value": value, "stderr": known, "interval": interval}
+        metrics.append(found)
     return {"alias": group.alias, "group": list(group.children), "metrics": metrics}

@@ -109,15 +109,16 @@ class _Reader:
         function = functions.resolve(ref, self.where) if self._imports else None
         own = (lambda **given: function(**given, **options)) if function and options else function
         aggregation, aggregate = self._aggregation(entry, None)
-        return Metric(
-            name, None, aggregation, aggregate, entry.get("higher_is_better"), right_wrong=False, own=own
-        )
+        higher = entry.get("higher_is_better")
+        return Metric(name, None, aggregation, aggregate, higher, right_wrong=False, own=own)
 
     def _aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
         default = module.AGGREGATIONS[0] if module else "mean"
         named = entry.get("aggregation", default)
         if isinstance(named, FunctionRef):
-            return f"!function {named.name}", functions.resolve(named, self.where) if self._imports else statistics.mean
+            return f"!function {named.name}", functions.resolve(
+                named, self.where
+            ) if self._imports else statistics.mean
         if named not in statistics.AGGREGATIONS:
             raise UsageError(unknown("aggregation", str(named), sorted(statistics.AGGREGATIONS)))
         if module and not self._python and named not in module.AGGREGATIONS:

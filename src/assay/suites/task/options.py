@@ -83,7 +83,7 @@ class TaskOptions(Options, frozen=True, kw_only=True):
 
 
 class Seeds(msgspec.Struct, frozen=True):
-    """Where random numbers of a task come from. The harness seeds `random` with 0 and the others with 1234."""
+    """Where a task's random numbers come from. The harness seeds `random` with 0 and the others with 1234."""
 
     random: int | None
     numpy: int | None

@@ -7,6 +7,7 @@ question (`multiple_choice`), the target after the question (`loglikelihood`), t
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
@@ -114,9 +115,9 @@ class Output:
             return [self._label(one, options) for one in label]
         if isinstance(label, str) and label in options:
             return options.index(label)
-        if isinstance(label, (int, float)) and label == int(label) and label < len(options):
-            if label >= 0 or self._quirks:
-                return int(label)
+        lowest = -math.inf if self._quirks else 0
+        if isinstance(label, (int, float)) and label == int(label) and lowest <= label < len(options):
+            return int(label)
         if self._quirks:
             return NO_LABEL
         raise BadDoc(f"{self._where}: the label {label!r} is outside the {len(options)} choices {options}")

@@ -60,7 +60,7 @@ class TaskPlan:
         return [config for name, config in found.items() if not wanted or name in wanted]
 
     def _needed(self) -> frozenset[str]:
-        """What the model must be able to do. Without a chat template a chat model gets text as one message."""
+        """What the model must be able to do. Without a chat template text goes out as one message."""
         needs = {CHAT} if self._options.apply_chat_template else set()
         if any(task.config.output != GENERATE for task in self.tasks):
             needs.add(LIKELIHOOD)

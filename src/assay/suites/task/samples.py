@@ -66,7 +66,7 @@ class SamplesWriter:
         return "{" + ", ".join([f'"gen_args_{at}": {self._call(r)}' for at, r in enumerate(requests)]) + "}"
 
     def _call(self, request: Request) -> str:
-        """What is asked, as the harness passes it. In chat form `arg_0` is a list around the messages' JSON."""
+        """A request as the harness passes it. In chat form `arg_0` is a list around the messages' JSON."""
         if request.messages is not None:
             first, more = f"[{quoted(messages_json(request.messages))}]", self._generation
         elif request.continuation is None:

@@ -61,9 +61,7 @@ class TaskScorer:
         replies = view.records[0].data
         return [score for chain in scoring.chains for score in self._by(view.case, chain, scoring, replies)]
 
-    def _by(
-        self, case: Case, chain: Chain, scoring: Scoring, replies: list[list[Any]]
-    ) -> Iterator[Score]:
+    def _by(self, case: Case, chain: Chain, scoring: Scoring, replies: list[list[Any]]) -> Iterator[Score]:
         gold: Gold = case.gold
         try:
             filtered = [run_chain(chain, repeats, gold.doc) for repeats in replies]
@@ -130,7 +128,8 @@ def values_of(scoring: Scoring, gold: Gold, answers: list[Any]) -> dict[str, Any
 
 def _as_harness(answer: Any) -> Any:
     """User code unpacks (logprob, greedy) and may compare it with tuples."""
-    return tuple(answer) if isinstance(answer, list) and [type(x) for x in answer] == [float, bool] else answer
+    pair = isinstance(answer, list) and [type(item) for item in answer] == [float, bool]
+    return tuple(answer) if pair else answer
 
 
 def right(metric: Metric, target: Any, answer: Any) -> bool:
@@ -185,7 +184,7 @@ def _verdict(metric: Metric, value: Any, data: dict[str, Any]) -> Verdict:
 
 def plain(value: Any) -> Any:
     """A value as JSON has it: user code may give tuples, sets, or scalars and arrays of numpy."""
-    if value is None or isinstance(value, (str, bool, int, float)) and type(value).__module__ == "builtins":
+    if value is None or (isinstance(value, (str, bool, int, float)) and type(value).__module__ == "builtins"):
         return value
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}

@@ -77,7 +77,7 @@ class Selection:
             return [self.from_file(found, over)]
         return [node for task in found for node in self._named(task, over, asked)]
 
-    def from_file(self, path: Path, over: Over = Over()) -> Node:
+    def from_file(self, path: Path, over: Over) -> Node:
         """The task or the group in a file."""
         settings = self._files.read(path)
         if "group" in settings.values and "class" not in settings.values:
@@ -146,14 +146,12 @@ def _is_path(name: str) -> bool:
 
 def _refuse_twice(nodes: list[Node]) -> None:
     """A task that two of the named ones contain would be asked twice and written to one file."""
-    seen: dict[str, tuple[str, Path]] = {}
+    seen: dict[str, Node] = {}
     for node in nodes:
         for task in node.tasks() if isinstance(node, Group) else [node]:
-            source, path = seen.setdefault(task.name, (node.name, task.path))
-            if source != node.name or path != task.path:
-                raise UsageError(
-                    f"two tasks are named {task.name!r}: {path} (in {source}) and {task.path} (in {node.name})"
-                )
+            other = seen.setdefault(task.name, node)
+            if other is not node:
+                raise UsageError(f"two tasks are named {task.name!r}: in {other.name} and in {node.name}")
 
 
 def replaced_tasks(spec: RunSpec, files: list[str]) -> RunSpec:

@@ -36,9 +36,7 @@ class Sources:
             if split := self._config.values.get(key):
                 return str(split)
         raise InputError(
-            Problem(
-                self._config.files[0].where(), "no split to evaluate: set test_split or validation_split"
-            )
+            Problem(self._config.files[0].where(), "no split to evaluate: set test_split or validation_split")
         )
 
     def _find(self) -> Source | None:
@@ -56,7 +54,7 @@ class Sources:
         config, values = self._config, self._config.values
         where = config.where("custom_dataset")
         if self._made is None:
-            told = {**(values.get("metadata") or {}), **self._arguments, **(values.get("dataset_kwargs") or {})}
+            told = (values.get("metadata") or {}) | self._arguments | (values.get("dataset_kwargs") or {})
             try:
                 self._made = config.function("custom_dataset")(**told)
             except Exception as error:

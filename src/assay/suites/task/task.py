@@ -142,7 +142,7 @@ class Task:
         if facts is None or self.values.get("process_docs") is not None:
             facts = docs.look()
             if not facts.total:
-                raise InputError(Problem(self.config.where("dataset_path"), "the data set is empty"))
+                raise InputError(Problem(str(docs.files[0]), "the data set is empty"))
         else:
             docs.recall(facts)
         self._check_picked(facts.total)
@@ -230,7 +230,7 @@ def refuse_lists(config: TaskConfig, found: list[Chain], measured: dict[str, Met
     problems = [
         Problem(
             config.where("filter_list", at),
-            f"the chain {chain.name!r} ends in a list, and {named} compares one answer; end it with take_first",
+            f"the chain {chain.name!r} ends in a list, and {named} takes one answer; end it with take_first",
         )
         for at, chain in enumerate(found)
         if chain.ends_in_list and named
