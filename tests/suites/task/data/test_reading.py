@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from assay.core.errors import InputError
+from assay.core.errors import InputError, MissingExtra
 from assay.suites.task.data.docs import Docs
 
 from support.data_cases import FILES
@@ -156,6 +157,13 @@ def test_broken_files_are_refused(
     with pytest.raises(InputError) as caught:
         look(kind, content, tmp_path, **options)
     assert str(caught.value).startswith(f"{tmp_path}/file{said}")
+
+
+def test_arrow_files_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pyarrow cannot be imported, the message names the file and the command."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"file: reading Arrow files needs .* pip install 'assay\[hf\]'"):
+        look("arrow", b"ARROW1", tmp_path)
 
 
 def test_broken_arrow_files_are_refused(tmp_path: Path) -> None:

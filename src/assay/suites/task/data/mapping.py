@@ -66,8 +66,7 @@ def mapped(data: Dataset, function: Callable[..., Any], call: Call) -> Iterator[
 
 def _mapped_rows(data: Dataset, function: Callable[..., Any], call: Call) -> Iterator[dict[str, Any]]:
     """What a function does to its row stays, unless it returns nothing."""
-    for index in range(len(data)):
-        row = data[index]
+    for index, row in zip(range(len(data)), data, strict=True):
         answer = call.invoke(function, row, index)
         yield data[index] if answer is None else _merged(row, answer, call.removed)
 
