@@ -36,6 +36,7 @@ class Dataset:
         self._columns = (
             dict(zip(names := docs.facts.columns, names, strict=True)) if columns is None else columns
         )
+        self._as_stored = [*self._columns.items()] == [(name, name) for name in docs.facts.columns]
         self.split = split
 
     @classmethod
@@ -78,9 +79,8 @@ class Dataset:
 
     def as_docs(self, path: Path, unit: str) -> SpooledDocs:
         """The rows as documents, named in messages as said."""
-        docs, facts = self._docs, self._docs.facts
-        as_written = [*self._columns.items()] == [(name, name) for name in facts.columns]
-        if as_written and self._order == range(len(docs.spool)) and not facts.changes:
+        docs = self._docs
+        if self._as_stored and self._order == range(len(docs.spool)) and not docs.facts.changes:
             return SpooledDocs(docs.spool, path, unit)
         return spool_rows(self, path, unit)
 
@@ -120,7 +120,7 @@ class Dataset:
 
     def _row(self, number: int) -> Row:
         row = self._docs.parse(self._docs.doc(number))
-        if list(row) == list(self._columns.values()) == list(self._columns):
+        if self._as_stored:
             return row
         return {name: row[stored] for name, stored in self._columns.items()}
 

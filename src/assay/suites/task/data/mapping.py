@@ -65,41 +65,29 @@ def mapped(data: Dataset, function: Callable[..., Any], call: Call) -> Iterator[
 
 
 def _mapped_rows(data: Dataset, function: Callable[..., Any], call: Call) -> Iterator[dict[str, Any]]:
-    """A row that is returned itself is taken as it is; of any other answer its columns are taken."""
-    removed = call.removed
-    for index in range(len(data)):
-        row = data[index]
+    """What a function does to its row stays, unless it returns nothing."""
+    for index, row in zip(range(len(data)), data, strict=True):
         answer = call.invoke(function, row, index)
-        if answer is not row:  # it may have changed the row all the same: read it again
-            answer = (
-                {**data[index], **_checked(answer)} if not removed else _without(data[index], removed, answer)
-            )
-        elif removed:
-            answer = {name: value for name, value in row.items() if name not in removed}
-        yield answer
+        yield data[index] if answer is None else _merged(row, answer, call.removed)
 
 
-def _checked(answer: Any) -> Mapping[str, Any]:
-    if answer is not None and not isinstance(answer, Mapping):
+def _merged(row: dict[str, Any], answer: Any, removed: set[str]) -> dict[str, Any]:
+    if not isinstance(answer, Mapping):
         kind = type(answer).__name__
         raise TypeError(f"the function of map must return a mapping or None, it returned {kind}")
-    return answer or {}
-
-
-def _without(row: dict[str, Any], removed: set[str], answer: Any) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in removed} | dict(_checked(answer))
+    kept = {name: value for name, value in row.items() if name not in removed}
+    return kept if answer is row else kept | dict(answer)
 
 
 def _mapped_batches(data: Dataset, function: Callable[..., Any], call: Call) -> Iterator[dict[str, Any]]:
     for start, stop in _batches(len(data), call.batch_size):
         batch = data[start:stop]
         answer = call.invoke(function, batch, list(range(start, stop)))
-        columns = dict(batch) if answer is batch else _without(data[start:stop], call.removed, answer)
+        columns = data[start:stop] if answer is None else _merged(batch, answer, call.removed)
         lengths = {name: len(values) for name, values in columns.items()}
         if len({*lengths.values()}) > 1:
-            raise ValueError(
-                f"columns of a batch have different lengths: {lengths}; name those to remove_columns"
-            )
+            found = f"columns of a batch have different lengths: {lengths}"
+            raise ValueError(f"{found}; give remove_columns those that do not come back")
         yield from (dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True))
 
 

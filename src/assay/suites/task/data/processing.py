@@ -15,10 +15,12 @@ from assay.suites.task.data.stand_in import dataset_stand_in
 _UNIT = " document {} after process_docs"
 
 
-def processed(docs: Docs, function: Callable[[Any], Any], *, where: str, seed: int = 1234) -> Docs:
+def processed(
+    docs: Docs, function: Callable[[Any], Any], *, where: str, seed: int = 0, numpy_seed: int = 1234
+) -> Docs:
     """What `process_docs` makes of documents. Random orders in it repeat; `where` is its key's place."""
     data = Dataset.of(docs)
-    _seed(seed)
+    _seed(seed, numpy_seed)
     path = docs.files[0]
     try:
         with dataset_stand_in():
@@ -39,8 +41,8 @@ def _rows(result: Any) -> Iterable[Any]:
     return result
 
 
-def _seed(seed: int) -> None:
+def _seed(seed: int, numpy_seed: int) -> None:
     import numpy as np
 
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the state that task code draws from
+    np.random.seed(numpy_seed)  # noqa: NPY002 - the state that task code draws from
