@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ def names(kind: str) -> list[str]:
     return sorted(built_in(kind) | {point.name for point in _entry_points(kind)})
 
 
+@cache
 def built_in(kind: str) -> set[str]:
     """The names of our own plugins. Only suites may be packages; other packages help plugins.
 

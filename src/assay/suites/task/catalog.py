@@ -19,7 +19,7 @@ from assay.core.errors import UsageError
 from assay.core.registry import unknown
 
 _HEADER = re.compile(
-    rb"^(task|group|tag|include|class)[ \t]*:[ \t]*([^\n]*)((?:\n[ \t]*-[^\n]*)*)", re.MULTILINE
+    rb"""^["']?(task|group|tag|include|class)["']?[ \t]*:[ \t]*([^\n]*)((?:\n[ \t]*-[^\n]*)*)""", re.MULTILINE
 )
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 _PATTERN = re.compile(r"[*?\[]")
@@ -56,11 +56,18 @@ class Folder:
             found += [Path(folder, name) for name in names if name.endswith((".yaml", ".yml"))]
         return sorted(found, key=Path.as_posix)
 
+    @cached_property
+    def _stems(self) -> dict[str, list[Path]]:
+        found: dict[str, list[Path]] = {}
+        for path in self.files:
+            found.setdefault(path.stem, []).append(path)
+        return found
+
     def find(self, name: str) -> Path | None:
         """The file that defines a task or a group of this name."""
         if not self._strict:
-            for path in self.files:
-                if path.stem == name and self.header(path).name == name:
+            for path in self._stems.get(name, ()):
+                if self.header(path).name == name:
                     return path
         found = self._named.get(name, [])
         if len(found) > 1 and self._strict:

@@ -160,7 +160,7 @@ def summary(group: Group, entry: dict[str, Any]) -> dict[str, Any]:
         error = entry[f"{metric}_stderr,{part}"]
         known = error if isinstance(error, float) else None
         interval = normal_interval(value, known) if known is not None else None
-        found = {"filter": part, "metric": metric, "aggregation": "mean of tasks"}
+        found: dict[str, Any] = {"filter": part, "metric": metric, "aggregation": "mean of tasks"}
         found |= {"n": entry["sample_count"][key], "value": value, "stderr": known, "interval": interval}
         metrics.append(found)
     return {"alias": group.alias, "group": list(group.children), "metrics": metrics}

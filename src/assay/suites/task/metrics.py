@@ -21,6 +21,10 @@ _KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
 OF_NUMBERS = statistics.OF_NUMBERS
 
 
+_CLEANING = frozenset({"ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"})
+"""Options of exact_match that task files write for other metrics too, where the harness leaves them out."""
+
+
 class Metric(NamedTuple):
     """A metric with its options bound. `measure` is None where the output type or Python computes it."""
 
@@ -90,14 +94,16 @@ class _Reader:
     def _module(self, name: str, entry: dict[str, Any]) -> Any:
         """The metric's file; Python and likelihoods give values under names that need none."""
         if self._python:
-            return registry.find("metric", name) if name in registry.names("metric") else None
+            return registry.find("metric", name) if name in registry.built_in("metric") else None
         if self._output != GENERATE and name not in METRICS[self._output]:
             raise UsageError(unknown(f"metric for {self._output}", name, list(METRICS[self._output])))
         return registry.find("metric", name)
 
     def _measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
         build = getattr(module, f"build_{aggregation}", module.build)
-        if self._quirks and "quirks" in inspect.signature(build).parameters:
+        known = inspect.signature(build).parameters
+        options = {key: value for key, value in options.items() if key in known or key not in _CLEANING}
+        if self._quirks and "quirks" in known:
             options = {**options, "quirks": True}
         measure: Measure = bound(build, options)
         return measure
@@ -116,9 +122,8 @@ class _Reader:
         default = module.AGGREGATIONS[0] if module else "mean"
         named = entry.get("aggregation", default)
         if isinstance(named, FunctionRef):
-            return f"!function {named.name}", functions.resolve(
-                named, self.where
-            ) if self._imports else statistics.mean
+            function = functions.resolve(named, self.where) if self._imports else statistics.mean
+            return f"!function {named.name}", function
         if named not in statistics.AGGREGATIONS:
             raise UsageError(unknown("aggregation", str(named), sorted(statistics.AGGREGATIONS)))
         if module and not self._python and named not in module.AGGREGATIONS:

@@ -84,7 +84,10 @@ class Sources:
         function = self._config.function(*place)
         if function is None:
             return docs
-        return processed(docs, function, where=self._config.where(*place), seed=self._seeds.random or 0)
+        return processed(docs, function, where=self._config.where(*place), **self._seeding())
+
+    def _seeding(self) -> dict[str, int]:
+        return {"seed": self._seeds.random or 0, "numpy_seed": self._seeds.numpy or 0}
 
     def _examples(self) -> Docs | list[dict[str, Any]]:
         fewshot = self._config.values["fewshot_config"]

@@ -17,7 +17,7 @@ from assay.suites.task.chains import Chain, chains
 from assay.suites.task.config import GENERATE, TaskConfig
 from assay.suites.task.data.docs import Doc, Facts
 from assay.suites.task.fields import BadDoc, Fields
-from assay.suites.task.metrics import BYPASS, Metric, metrics
+from assay.suites.task.metrics import BYPASS, OF_NUMBERS, Metric, metrics
 from assay.suites.task.options import TaskOptions, seeds_of
 from assay.suites.task.outputs import Gold, Output, Sending, wire_params
 from assay.suites.task.prompts import PromptBuilder
@@ -226,7 +226,9 @@ class Task:
 
 def refuse_lists(config: TaskConfig, found: list[Chain], measured: dict[str, Metric]) -> None:
     """A metric of ours compares one answer; a chain that leaves several would be scored 0 forever."""
-    named = next((metric.name for metric in measured.values() if metric.measure), None)
+    named = next(
+        (one.name for one in measured.values() if one.measure and one.aggregation in OF_NUMBERS), None
+    )
     problems = [
         Problem(
             config.where("filter_list", at),
