@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import overhead
+from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.million import million
@@ -27,10 +28,11 @@ class Sizes(NamedTuple):
     docs: int
     repeats: int
     cases: int
+    draws: int
 
 
-FULL = Sizes(turns=3, questions=10_000, docs=200, repeats=64, cases=1_000_000)
-QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000)
+FULL = Sizes(turns=3, questions=10_000, docs=200, repeats=64, cases=1_000_000, draws=100_000)
+QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000, draws=2_000)
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
 script (the million: one turn). Memory is the peak. The endpoint runs on another core and is not counted.
@@ -55,6 +57,11 @@ def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
     return million(folder, sizes.cases)
 
 
+def measure_bootstrap(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Standard errors, against the harness's own where `LM_EVAL_PYTHON` names one."""
+    return bootstraps(folder, sizes.draws)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -71,6 +78,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "overhead": measure_overhead,
     "repeats": measure_repeats,
     "million": measure_million,
+    "bootstrap": measure_bootstrap,
 }
 
 

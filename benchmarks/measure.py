@@ -46,11 +46,11 @@ def hide_uvloop(folder: Path) -> Path:
     return blocker
 
 
-def python(*arguments: object, env: dict[str, str], log: Path) -> Used:
+def python(*arguments: object, env: dict[str, str], log: Path, interpreter: str = sys.executable) -> Used:
     """Run one Python process to its end; output goes to a file, so it is no terminal."""
     started = time.time()
     with log.open("w", encoding="utf-8") as file:
-        command = [sys.executable, *map(str, arguments)]
+        command = [interpreter, *map(str, arguments)]
         child = subprocess.Popen(command, env=env, stdout=file, stderr=subprocess.STDOUT)
     limit = threading.Timer(LONGEST_SECONDS, child.kill)
     limit.start()
