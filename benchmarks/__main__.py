@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import lm_eval, overhead, tasks
+from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.million import million
@@ -29,10 +30,20 @@ class Sizes(NamedTuple):
     cases: int
     asked: int
     prompts: int
+    draws: int
 
 
-FULL = Sizes(turns=3, questions=10_000, docs=200, repeats=64, cases=1_000_000, asked=1_319, prompts=10_000)
-QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000, asked=50, prompts=500)
+FULL = Sizes(
+    turns=3,
+    questions=10_000,
+    docs=200,
+    repeats=64,
+    cases=1_000_000,
+    asked=1_319,
+    prompts=10_000,
+    draws=100_000,
+)
+QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000, asked=50, prompts=500, draws=2_000)
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
 script (the million: one turn). Memory is the peak. The endpoint runs on another core and is not counted.
@@ -80,6 +91,11 @@ def measure_prompts(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
     yield Figure(f"CPU of {sizes.prompts:,} five-shot prompts", best, 2.0, "s", "start-up included")
 
 
+def measure_bootstrap(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Standard errors, against the harness's own where `LM_EVAL_PYTHON` names one."""
+    return bootstraps(folder, sizes.draws)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -98,6 +114,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "million": measure_million,
     "prompts": measure_prompts,
     "lm-eval": measure_lm_eval,
+    "bootstrap": measure_bootstrap,
 }
 
 

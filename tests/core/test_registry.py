@@ -35,3 +35,9 @@ def test_a_file_that_raises_is_bad_input(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("1/0\n")
     with pytest.raises(InputError, match="broken.py: importing it raised ZeroDivisionError"):
         registry.find("metric", f"{tmp_path}/broken.py:x")
+
+
+def test_a_name_that_no_file_may_have_is_spelled_out() -> None:
+    """`chrf++` is a file of letters."""
+    assert registry.find("metric", "chrf++").AGGREGATIONS == ("chrf++",)
+    assert "chrf++" in registry.names("metric")

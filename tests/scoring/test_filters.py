@@ -1,14 +1,20 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from assay.core import registry
+from assay.core.errors import UsageError
 
 
 def apply(name: str, replies: list[Any], **options: Any) -> Any:
     return registry.find("filter", name).build(**options)(replies)
+
+
+def choose(replies: list[Any], choices: list[Any], **options: Any) -> Any:
+    return registry.find("filter", "multi_choice_regex").build(**options)(replies, {"choices": choices})
 
 
 def test_regex_picks_a_match_and_its_first_group_with_text() -> None:
@@ -45,3 +51,74 @@ def test_text_filters_change_every_reply() -> None:
     assert apply("uppercase", ["aß"]) == ["ASS"]
     assert apply("remove_whitespace", ["  a b\n"]) == ["a b"]
     assert apply("map", ["Paris", "x"], mapping_dict={"Paris": "P"}) == ["P", None]
+
+
+def test_a_choice_is_found_by_pattern_then_text_then_letter() -> None:
+    """What the pattern finds stays as it is; a text or a letter after a colon becomes its letter."""
+    choices = ["Guilty", "Guilty of Romance", "cat"]
+    pattern = r"(\([A-C]\))"
+    assert choose(["so (B) it is, cat"], choices, regex_pattern=pattern) == ["(B)"]
+    assert choose(["I say Guilty of Romance"], choices, regex_pattern=pattern) == ["(B)"]
+    assert choose(["my answer: C"], choices, regex_pattern=pattern) == ["(C)"]
+    assert choose(["who knows", 5], choices, regex_pattern=pattern) == ["[invalid]", "[invalid]"]
+    assert choose(["cat Guilty"], choices, group_select=-1) == ["(A)"]
+
+
+def test_a_choice_is_found_whatever_is_ignored() -> None:
+    """Case, punctuation of any script and patterns are taken from the reply and from the choices."""
+    assert choose(["«CAT»!"], ["dog", "cat."]) == ["[invalid]"]
+    assert choose(["«C-AT»!"], ["dog", "cat."], ignore_case=True, ignore_punctuation=True) == ["(B)"]
+    assert choose(["the cat"], ["dog", "a cat"], regexes_to_ignore=["^a ", "^the "]) == ["(B)"]
+
+
+def test_more_choices_than_letters_are_no_error() -> None:
+    """The harness makes a pattern of what comes after Z, and fails."""
+    assert choose(["answer: A"], [f"choice {n}" for n in range(30)]) == ["(A)"]
+
+
+def test_documents_without_choices_are_named() -> None:
+    """The sentence says which column is missing."""
+    with pytest.raises(UsageError, match="a column `choices`"):
+        registry.find("filter", "multi_choice_regex").build()(["a"], {})
+
+
+def test_tags_and_spans() -> None:
+    """Tags are the second of each pair; entities get one label each, and `none` is no entity."""
+    assert apply("regex_pos", ["[('I', 'PRON'), ('run', 'VERB')]", "no tags"]) == [
+        ["PRON", "VERB"],
+        ["invalid"],
+    ]
+    assert apply("regex_pos", [[("a", "DET")]]) == [["DET"]]
+    assert apply("format_span", ["Person: Ada, none $$ PLACES : Rome\ndate: May$$"]) == [
+        "per: ada $ loc: rome $ date: may"
+    ]
+
+
+def test_a_function_of_the_user_gets_lists_of_one() -> None:
+    """The harness's signature: replies and documents in lists; any iterable may come back."""
+
+    def filter_fn(resps: list[list[str]], docs: list[dict[str, str]]) -> Iterator[list[str]]:
+        return ([reply + doc["x"] for reply in one] for one, doc in zip(resps, docs, strict=True))
+
+    built = registry.find("filter", "custom").build(filter_fn=filter_fn)
+    assert built(["a", "b"], {"x": "!"}) == ["a!", "b!"]
+    with pytest.raises(UsageError, match="name a Python function"):
+        registry.find("filter", "custom").build(filter_fn="utils.f")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("regex", {"regex_pattern": "(a"}, r"'\(a' is no regular expression"),
+        ("multi_choice_regex", {"regexes_to_ignore": ["ok", "[z"]}, r"'\[z' is no regular expression"),
+        ("regex_pos", {"regex_pattern": "*"}, r"'\*' is no regular expression"),
+        ("map", {"mapping_dict": ["a"]}, "expected a mapping"),
+        ("decontaminate", {"path": "x"}, "leave this filter out"),
+    ],
+)
+def test_wrong_options_are_known_before_the_first_request(
+    name: str, options: dict[str, Any], message: str
+) -> None:
+    """Building says what is wrong, with the pattern."""
+    with pytest.raises(UsageError, match=message):
+        registry.find("filter", name).build(**options)

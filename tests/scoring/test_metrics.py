@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import re
+import sys
 from typing import Any
 
+import pytest
+
 from assay.core import registry
+from assay.core.errors import MissingExtra, UsageError
 from assay.scoring.metrics.f1 import word_f1
 
 
-def exact(target: str, answer: str, **options: Any) -> Any:
+def exact(target: Any, answer: Any, **options: Any) -> Any:
     return registry.find("metric", "exact_match").build(**options)(target, answer)
 
 
@@ -23,6 +28,39 @@ def test_exact_match_cleans_both_sides_in_one_order() -> None:
 def test_lowercasing_loses_no_letters() -> None:
     """A letter whose lower case is longer keeps what follows it, unlike in the harness."""
     assert exact("İx", "İy", ignore_case=True) == 0.0
+
+
+def test_quirks_compare_as_arrays_do() -> None:
+    """Only on request: NULs at the end do not count, and a text keeps its length in lower case."""
+    assert exact("a", "a\0") == 0.0
+    assert exact("a", "a\0", quirks=True) == 1.0
+    assert exact("İx", "İy", ignore_case=True, quirks=True) == 1.0
+    assert exact("a", "\0a", quirks=True) == 0.0
+
+
+def test_what_is_no_text_is_compared_as_it_is() -> None:
+    """A number equals a number, never its spelling; options that clean text leave it alone."""
+    assert exact(1, 1.0) == 1.0
+    assert exact(1, "1") == 0.0
+    assert exact(None, None, ignore_case=True) == 1.0
+
+
+def test_a_wrong_regex_is_named() -> None:
+    """A pattern that does not compile is known before the first request."""
+    with pytest.raises(UsageError, match=r"'\(' is no regular expression"):
+        exact("a", "a", regexes_to_ignore=["("])
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "chrf++", "ter"])
+def test_a_missing_extra_is_known_before_the_first_request(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Building the metric says what to install; with it, a doc's value is the pair."""
+    pytest.importorskip("sacrebleu")
+    assert registry.find("metric", name).build()("gold", "given") == ["gold", "given"]
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(MissingExtra, match=re.escape("pip install 'assay[bleu]'")):
+        registry.find("metric", name).build()
 
 
 def test_words_shared_by_target_and_answer() -> None:

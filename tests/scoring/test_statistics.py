@@ -64,9 +64,3 @@ def test_wilson_stays_within_bounds(right: int, total: int, low: float, high: fl
     interval = statistics.wilson(right, total)
     assert interval is not None
     assert interval == pytest.approx((low, high), abs=5e-5)
-
-
-def test_label_f1_is_of_label_one_or_the_mean_of_all() -> None:
-    """0/1 labels give the F1 of 1; any others the mean over labels."""
-    assert statistics.label_f1([["1", "1"], ["0", "1"], ["1", "0"]]) == 0.5
-    assert statistics.label_f1([["a", "a"], ["b", "a"]]) == pytest.approx((2 / 3 + 0) / 2)

@@ -125,7 +125,7 @@ def _by_label(labelled: Labelled, groups: Groups, counts: Ints) -> Floats:
 
     found = np.zeros((len(counts), len(labelled.labels)))
     if len(groups.order):
-        found[:, groups.labels] = np.add.reduceat(counts[:, groups.order], groups.starts, axis=1)
+        found[:, groups.labels] = np.add.reduceat(counts.take(groups.order, axis=1), groups.starts, axis=1)
     return found
 
 

@@ -73,7 +73,9 @@ class _Counted:
 
 def _metric(name: str) -> Any:
     """With sacrebleu's own defaults."""
-    from sacrebleu.metrics import BLEU, CHRF, TER
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
     makers: dict[str, Callable[[], Any]] = {
         "bleu": partial(BLEU, tokenize=BLEU.TOKENIZER_DEFAULT),

@@ -112,6 +112,8 @@ _FUNCTIONS = frozenset(
         "doc_to_choice",
         "process_results",
         "doc_to_decontamination_query",
+        "doc_to_image",
+        "doc_to_audio",
         "fewshot_config.process_docs",
         "fewshot_config.samples",
         "fewshot_config.doc_to_text",

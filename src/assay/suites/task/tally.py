@@ -7,7 +7,6 @@ from collections import Counter
 from typing import Any
 
 from assay.core.types import End, Record, Score
-from assay.scoring.repeats import pass_at_k
 from assay.scoring.statistics import normal_interval, stderr, wilson
 from assay.suites.task.metrics import Metric
 from assay.suites.task.repeated import Curves
@@ -73,7 +72,7 @@ class TaskTally:
             chain.name: {metric.name: Tally(chain.name, metric) for metric in self._declared(scoring)}
             for chain in scoring.chains
         }
-        self._curves = {chain.name: Curves(pass_at_k) for chain in scoring.chains}
+        self._curves = {chain.name: Curves() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
         self._without: Counter[str] = Counter()
 
