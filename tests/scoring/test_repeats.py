@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Hashable
 from fractions import Fraction
 from itertools import combinations
 from math import comb
@@ -40,6 +41,6 @@ def test_what_cannot_be_drawn_has_no_pass_at_k(repeats: int, right: int, k: int)
 @given(answer_lists)
 def test_votes_are_those_of_the_filters(answers: list[str]) -> None:
     """For every k: what `take_first_k` and then `majority_vote` choose."""
-    right = {"a": True, "b": False, "c": True, "d": False}
+    right: dict[Hashable, bool] = {"a": True, "b": False, "c": True, "d": False}
     chosen = [majority_vote.build()(take_first_k.build(k=k)(answers))[0] for k in range(1, len(answers) + 1)]
     assert first_votes(answers, right) == [right[answer] for answer in chosen]

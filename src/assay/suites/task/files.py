@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,36 +39,38 @@ class TaskFiles:
     """Reads files once: thousands of tasks may include the same one."""
 
     def __init__(self) -> None:
-        self._read: dict[Path, YamlFile] = {}
+        self._included_before: dict[str, Settings] = {}
 
     def read(self, path: Path) -> Settings:
         """A file merged over what it includes."""
         return self._merged(path, ())
 
-    def _merged(self, path: Path, above: tuple[Path, ...]) -> Settings:
-        file = self._load(path)
-        if path.resolve() in above:
+    def _merged(self, path: Path, above: tuple[str, ...]) -> Settings:
+        file = load_yaml(path)
+        name = os.path.normpath(path)
+        if name in above:
             raise InputError(Problem(str(path), "this file includes itself"))
         merged = Settings({}, {}, [file])
         for included in self._included(file):
-            more = self._merged(included, (*above, path.resolve()))
+            more = self._once(included, (*above, name))
             merged.values.update(more.values)
             merged.origins.update(more.origins)
             merged.files.extend(more.files)
         own = {key: value for key, value in file.value.items() if key != "include"}
         return merged.over(own, Origin(file))
 
-    def _load(self, path: Path) -> YamlFile:
-        if path not in self._read:
-            self._read[path] = load_yaml(path)
-        return self._read[path]
+    def _once(self, path: Path, above: tuple[str, ...]) -> Settings:
+        name = os.path.normpath(path)
+        if name not in self._included_before:
+            self._included_before[name] = self._merged(path, above)
+        return self._included_before[name]
 
     def _included(self, file: YamlFile) -> list[Path]:
         named = file.value.get("include") or []
         found = []
         for name in named if isinstance(named, list) else [named]:
             path = file.path.parent / str(name)
-            if not path.is_file():
+            if os.path.normpath(path) not in self._included_before and not path.is_file():
                 raise InputError(Problem(file.where("include"), f"there is no file {str(name)!r} to include"))
             found.append(path)
         return found
