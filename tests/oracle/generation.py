@@ -16,7 +16,7 @@ from oracle.invented import (
     TARGET_DELIMITERS,
     Case,
     Draw,
-    data,
+    case_of,
     shots,
     some,
 )
@@ -41,6 +41,7 @@ PATTERNS = [
     r".",
 ]
 SIMPLE = [{"function": name} for name in ("lowercase", "uppercase", "remove_whitespace")]
+CORPUS = ["bleu", "chrf", "ter"]
 IGNORED = [[","], [r"\$", "(?s).*#### "], [r"\s+"], ["[.]$", "a"]]
 
 
@@ -86,8 +87,8 @@ def filters(draw: Draw, repeats: int) -> dict[str, Any]:
 
 
 @st.composite
-def metrics(draw: Draw) -> dict[str, Any]:
-    """Exact match with its options, or what stands in for no metrics."""
+def metrics(draw: Draw, *, single: bool) -> dict[str, Any]:
+    """Exact match with its options, metrics of all answers together (for one target), or none named."""
     if draw(st.integers(0, 3)) == 0:
         return {}
     match: dict[str, Any] = {"metric": "exact_match"}
@@ -95,7 +96,10 @@ def metrics(draw: Draw) -> dict[str, Any]:
     for option in ("ignore_case", "ignore_punctuation", "ignore_numbers"):
         match |= some(draw, option, [True, False])
     match |= some(draw, "regexes_to_ignore", IGNORED)
-    return {"metric_list": [match]}
+    corpus = draw(st.lists(st.sampled_from(CORPUS), max_size=2, unique=True)) if single else []
+    return {
+        "metric_list": [match, *({"metric": name, **some(draw, "aggregation", [name])} for name in corpus)]
+    }
 
 
 @st.composite
@@ -141,27 +145,43 @@ def task(draw: Draw) -> dict[str, Any]:
     if draw(st.integers(0, 3)) == 0:
         found["gen_prefix"] = draw(st.sampled_from(PREFIXES))
     found |= {"repeats": repeats} if repeats > 1 else {}
-    found |= draw(generation()) | draw(filters(repeats)) | draw(metrics())
+    found |= draw(generation()) | draw(filters(repeats))
+    found |= draw(metrics(single=found["doc_to_target"] in TEXT_TARGETS))
     return found | some(draw, "metadata", [{"version": 1.0}, {"version": "2-β", "note": "x"}, {"n": 3}])
 
 
-def settings(draw: Draw) -> Settings:
-    """Text or chat, with or without options that stand over the task's."""
+def settings(draw: Draw, tasks: list[dict[str, Any]], *, quirks: bool = False) -> Settings:
+    """Text or chat, with or without options that stand over the tasks'."""
+    # Only to chat endpoints does the harness send the first four stops and forget the others.
+    stops = [task.get("generation_kwargs", {}).get("until", []) for task in tasks]
+    chat = any(len(stop) > 4 for stop in stops) or draw(st.booleans())
+    # Over a task that says 0 the harness does not heed the option; without a split of their own, examples leak.
+    shown = all(task.get("num_fewshot") for task in tasks)
     return Settings(
-        chat=draw(st.booleans()),
+        chat=chat,
+        multiturn=draw(st.booleans()) if chat else True,
         limit=draw(st.sampled_from([None, None, None, 2.0, 0.5])),
+        num_fewshot=draw(st.sampled_from([None, None, 0, 2])) if shown or quirks else None,
         gen_kwargs=draw(st.sampled_from([{}, {}, {"temperature": 0.3}, {"max_gen_toks": 9, "top_k": 5}])),
+        system_instruction=draw(st.sampled_from([None, None, "Ünderstand.", "Be kind\n"])),
+        quirks=quirks,
     )
 
 
 @st.composite
 def generation_cases(draw: Draw) -> Case:
-    """One or two tasks over the same data."""
+    """One or two tasks over the same data, sometimes as a group."""
     tasks = {name: draw(task()) for name in ("first_task", "a_second")[: draw(st.integers(1, 2))]}
-    rows = draw(data())
-    least = max(one.get("num_fewshot", 0) for one in tasks.values()) + 1
-    while len(rows["test"]) < least:
-        rows["test"].append(
-            {**rows["test"][-1], "id": f"e{len(rows['test'])}", "question": f"e{len(rows['test'])}: ?"}
-        )
-    return Case(tasks, rows, settings(draw))
+    groups = {"both": draw(group(list(tasks)))} if draw(st.integers(0, 3)) == 0 else {}
+    return draw(case_of(tasks, settings(draw, list(tasks.values())), groups))
+
+
+@st.composite
+def group(draw: Draw, names: list[str]) -> dict[str, Any]:
+    """A group with a mean over its tasks, or none."""
+    found: dict[str, Any] = {"task": names, **some(draw, "group_alias", ["Beide"])}
+    found |= some(draw, "metadata", [{"version": 3}, {"version": "x"}])
+    if draw(st.booleans()):
+        mean = {"metric": "exact_match", **some(draw, "weight_by_size", [True, False])}
+        found["aggregate_metric_list"] = [mean | some(draw, "aggregation", ["mean"])]
+    return found

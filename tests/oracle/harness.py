@@ -33,6 +33,8 @@ class Settings(msgspec.Struct, frozen=True):
     gen_kwargs: dict[str, Any] = {}
     system_instruction: str | None = None
     quirks: bool = False
+    likelihoods: bool = False
+    bootstrap_iters: int = 100_000
 
 
 class Harness:
@@ -77,7 +79,7 @@ class Harness:
         """A run of the real harness; returns the folder of its files."""
         output = folder / "theirs"
         options: dict[str, Any] = {"limit": settings.limit, "num_fewshot": settings.num_fewshot}
-        options |= {"gen_kwargs": settings.gen_kwargs}
+        options |= {"gen_kwargs": settings.gen_kwargs, "bootstrap_iters": settings.bootstrap_iters}
         options |= {"system_instruction": settings.system_instruction}
         options |= {
             "apply_chat_template": settings.chat,
@@ -98,7 +100,9 @@ class Harness:
 def model_args(settings: Settings, url: str) -> dict[str, Any]:
     """The same arguments of the model for both."""
     address = f"{url}/v1/{'chat/completions' if settings.chat else 'completions'}"
-    own = {} if settings.chat else {"tokenizer_backend": None, "tokenized_requests": False}
+    own: dict[str, Any] = {} if settings.chat else {"tokenizer_backend": None, "tokenized_requests": False}
+    if settings.likelihoods:
+        own = {"tokenizer_backend": "remote"}
     return {"model": MODEL, "base_url": address, "num_concurrent": 1, **own}
 
 
@@ -107,6 +111,7 @@ def run_ours(folder: Path, tasks: list[str], settings: Settings, url: str) -> Pa
     output = folder / "ours"
     values: dict[str, Any] = {"limit": settings.limit, "num_fewshot": settings.num_fewshot}
     values |= {"apply_chat_template": settings.chat, "gen_kwargs": settings.gen_kwargs}
+    values |= {"bootstrap_iters": settings.bootstrap_iters}
     if not settings.multiturn:
         values["fewshot_as_multiturn"] = False
     if settings.system_instruction is not None:

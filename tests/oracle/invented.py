@@ -23,11 +23,12 @@ class Case(msgspec.Struct, frozen=True):
     tasks: dict[str, dict[str, Any]]
     data: dict[str, list[Document]]
     settings: Settings
+    groups: dict[str, dict[str, Any]] = {}
 
     @property
     def names(self) -> list[str]:
-        """The tasks, in the order in which they are named to both."""
-        return list(self.tasks)
+        """What is named to both: the groups, else the tasks."""
+        return list(self.groups or self.tasks)
 
     def write(self, folder: Path) -> None:
         """Task files and data files into a folder."""
@@ -38,8 +39,13 @@ class Case(msgspec.Struct, frozen=True):
             Path(files[split]).write_text("".join(lines), encoding="utf-8")
         for name, task in self.tasks.items():
             whole = {"task": name, "dataset_path": "json", "dataset_kwargs": {"data_files": files}, **task}
-            text = yaml.safe_dump(whole, allow_unicode=True, sort_keys=False)
-            (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+            _write(folder / f"{name}.yaml", whole)
+        for name, group in self.groups.items():
+            _write(folder / f"{name}.yaml", {"group": name, **group})
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(yaml.safe_dump(value, allow_unicode=True, sort_keys=False), encoding="utf-8")
 
 
 # No control characters, which data set libraries and numpy treat each in their own way, and no letter
@@ -47,6 +53,9 @@ class Case(msgspec.Struct, frozen=True):
 LETTERS = st.characters(exclude_categories=("Cs", "Cc", "Cn", "Co"), exclude_characters="\u0130\ufeff")
 TEXT = st.text(LETTERS, max_size=12)
 ANSWER = st.one_of(st.sampled_from(WORDS), st.sampled_from(["", " ", "[x]", "0", "{{x}}"]), TEXT)
+CHOICE = st.one_of(st.sampled_from(WORDS), st.text(LETTERS, min_size=1, max_size=12)).filter(
+    lambda text: not text.isdigit()  # a target of digits is the number of a choice
+)
 NUMBER = st.one_of(st.integers(-5, 45), st.integers(-(2**53), 2**53))
 
 
@@ -65,6 +74,9 @@ def document(label: str) -> st.SearchStrategy[Document]:
         "answer": ANSWER,
         "number": NUMBER,
         "several": st.lists(ANSWER, min_size=1, max_size=3),
+        "choices": st.lists(CHOICE, min_size=2, max_size=4, unique=True),
+        "label": st.integers(0, 1),
+        "labels": st.lists(st.integers(0, 1), min_size=1, max_size=2, unique=True),
         # A column without any text in one split has another type there, which the harness refuses.
         "hint": st.just("hint") if label.endswith("0") else st.one_of(st.just("hint"), st.none()),
         "more": st.tuples(st.booleans(), st.floats(0, 1, width=16)).map(_more),
@@ -104,7 +116,7 @@ def some(draw: Draw, key: str, values: Any) -> dict[str, Any]:
 
 
 @st.composite
-def shots(draw: Draw, targets: list[str], *, prefixes: bool) -> dict[str, Any]:
+def shots(draw: Draw, targets: list[Any], *, prefixes: bool) -> dict[str, Any]:
     """Few-shot settings: how many, from where, chosen how, written how."""
     found: dict[str, Any] = {"num_fewshot": draw(st.integers(0, 4))}
     config: dict[str, Any] = some(draw, "sampler", ["first_n", "default"])
@@ -116,7 +128,7 @@ def shots(draw: Draw, targets: list[str], *, prefixes: bool) -> dict[str, Any]:
         case "config":
             config["split"] = "validation"
         case "samples":
-            config["samples"] = draw(documents("s", 4, 5))
+            config["samples"] = draw(documents("s", 5, 6))
         case "train":
             found["training_split"] = "train"
     config |= some(draw, "doc_to_text", QUESTIONS)
@@ -129,10 +141,17 @@ def shots(draw: Draw, targets: list[str], *, prefixes: bool) -> dict[str, Any]:
 
 
 @st.composite
-def data(draw: Draw) -> dict[str, list[Document]]:
-    """Three splits; the same split gives examples as well, so it has one more than the most examples."""
-    return {
-        "train": draw(documents("t", 4, 6)),
-        "validation": draw(documents("v", 4, 5)),
-        "test": draw(documents("d", 1, 6)),
+def case_of(
+    draw: Draw,
+    tasks: dict[str, dict[str, Any]],
+    settings: Settings,
+    groups: dict[str, dict[str, Any]] | None = None,
+) -> Case:
+    """The tasks with data: where the test split gives the examples too, it has one more than are shown."""
+    most = max(settings.num_fewshot or 0, *(task.get("num_fewshot", 0) for task in tasks.values()))
+    data = {
+        "train": draw(documents("t", 5, 6)),
+        "validation": draw(documents("v", 5, 6)),
+        "test": draw(documents("d", most + 1, most + 3)),
     }
+    return Case(tasks, data, settings, groups or {})

@@ -15,6 +15,8 @@ from oracle.endpoint import Endpoint
 from oracle.generation import generation_cases
 from oracle.harness import Harness, run_ours
 from oracle.invented import Case
+from oracle.likelihood import likelihood_cases
+from oracle.quirky import quirky_cases
 
 EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "60"))
 repeatable = settings(
@@ -42,9 +44,11 @@ class Lab:
         theirs = self._harness.evaluate(self._folder, case.names, case.settings, self._endpoint.url)
         self._endpoint.reset()
         ours = run_ours(self._folder, case.names, case.settings, self._endpoint.url)
-        found = differences(ours, theirs, case.names)
+        found = differences(ours, theirs, list(case.tasks))
         told = "\n".join(f"{place}\n  ours   {one!r}\n  theirs {other!r}" for place, one, other in found)
-        assert not found, f"{told}\n{yaml.safe_dump(case.tasks, allow_unicode=True)}\n{case.settings}"
+        assert not found, (
+            f"{told}\n{yaml.safe_dump(case.tasks | case.groups, allow_unicode=True)}\n{case.settings}"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -56,4 +60,18 @@ def lab(tmp_path_factory: pytest.TempPathFactory, endpoint: Endpoint, harness: H
 @repeatable
 def test_generation_tasks_come_out_the_same(lab: Lab, case: Case) -> None:
     """Prompts, replies, filtered replies, scores, hashes and statistics of generate_until tasks."""
+    lab.check(case)
+
+
+@given(case=likelihood_cases())
+@repeatable
+def test_likelihood_tasks_come_out_the_same(lab: Lab, case: Case) -> None:
+    """The same of multiple_choice, loglikelihood and loglikelihood_rolling, with the endpoint's tokenizer."""
+    lab.check(case)
+
+
+@given(case=quirky_cases())
+@repeatable
+def test_quirks_come_out_the_same(lab: Lab, case: Case) -> None:
+    """With --lm-eval-quirks the same holds where the harness errs: leaked examples, lost stops and letters."""
     lab.check(case)

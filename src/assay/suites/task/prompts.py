@@ -77,7 +77,7 @@ class PromptBuilder:
         if options and isinstance(question, int):
             question, options = _chosen(options, question), None
         if answer in (None, ""):
-            return [Turn("user", _text(question))]
+            return self._question(_text(question), prefix, self._shot_delimiter)
         if options and isinstance(answer, int):
             answer = _chosen(options, answer)
         elif isinstance(answer, list):
