@@ -18,10 +18,9 @@ from assay.models.calling.http import HttpEndpoint, bad_reply, parse
 from assay.models.likelihood import arguments, spans
 from assay.models.likelihood.echo import Echo, by_count, by_text, echo_of, no_echo
 from assay.models.likelihood.remote import RemoteTokenizer
-from assay.models.likelihood.spans import Likelihood, Span
+from assay.models.likelihood.spans import Part, Span
 from assay.models.openai import first_choice, usage_of
 
-Part = tuple[Likelihood, Usage | None]
 _encode = msgspec.json.Encoder().encode
 
 

@@ -33,6 +33,8 @@ class Likelihood(NamedTuple):
     greedy: bool
 
 
+Part = tuple[Likelihood, Usage | None]
+"""What one pass gave, and what it cost."""
 CERTAIN = Likelihood(0.0, greedy=True)
 """Of the empty text. The harness says so too, after a prompt; without one it breaks off."""
 
@@ -92,7 +94,7 @@ def in_order(logprobs: Iterable[float]) -> float:
     return total
 
 
-def answer(parts: list[tuple[Likelihood, Usage | None]], *, rolling: bool) -> Response:
+def answer(parts: list[Part], *, rolling: bool) -> Response:
     """The reply: the sum over windows; of a whole text nobody asks whether it is greedy."""
     usages = [usage for _, usage in parts if usage]
     usage = Usage(sum(u.input for u in usages), sum(u.output for u in usages)) if usages else None

@@ -1,0 +1,213 @@
+"""The embedded model says how likely a text is: exactly, and the same whatever was asked before."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core.connect import Connection
+from assay.core.errors import ModelError
+from assay.core.types import Request, Usage
+from assay.models import local
+from assay.models.likelihood.spans import Ids, Span, in_order
+from assay.models.llama import tokens
+from assay.models.llama.engine import Halt
+from assay.models.llama.forced import Forced
+
+pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
+FRANCE = "The capital of France is"
+SHOTS = (
+    "Question: What do plants need? They use light to make food, and the dog ate 17 pies.\nAnswer: light\n\n"
+    * 3
+)
+"""More than 64 tokens: llama.cpp computes prompts of that length in another way, if one lets it."""
+
+
+class Asker:
+    """A model that is loaded once for many questions, each in a loop of its own."""
+
+    def __init__(self, **args: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self.model = local.connect(Connection(name="smollm2", timeout=120.0, args=args))
+        self._loop.run_until_complete(self.model._load())
+
+    def __call__(self, prompt: str | None, continuation: str) -> Any:
+        request = Request(model="local/smollm2", prompt=prompt, continuation=continuation)
+        return self._loop.run_until_complete(self.model.send(request, 1))
+
+    def close(self) -> None:
+        self._loop.run_until_complete(self.model.close())
+        self._loop.close()
+
+
+@pytest.fixture(scope="module")
+def ask(weights: Path) -> Iterator[Asker]:
+    asker = Asker()
+    yield asker
+    asker.close()
+
+
+def ids(ask: Asker, text: str) -> Ids:
+    return [token.id for token in tokens._tokens(ask.model._engine, text)]
+
+
+def looked_up(ask: Asker, prompt: Ids, scored: Ids) -> list[float]:
+    """Each token's log-probability out of the list of all of them, computed from scratch."""
+    forced = Forced(ask.model._engine, Halt(), reuse=False)
+    return [said.logprob for said in forced._looked_up(prompt, scored)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "continuation"),
+    [
+        (FRANCE, " Paris"),
+        (SHOTS + FRANCE, " Berlin"),
+        (FRANCE, " the United Kingdom, which is Grüßte"),
+        (FRANCE, " 你🦙"),
+        (FRANCE, "<|im_end|>\nuser"),
+    ],
+    ids=["one token", "a long prompt", "many tokens", "parts of characters", "control tokens"],
+)
+def test_it_is_the_sum_over_the_vocabulary(ask: Asker, prompt: str, continuation: str) -> None:
+    """It equals what the list of the whole vocabulary says, each token asked for from scratch.
+
+    llama.cpp adds 49152 numbers of 32 bits up, in another order for that list: hence the fifth digit.
+    """
+    context = ids(ask, prompt)
+    scored = ids(ask, prompt + continuation)[len(context) :]
+    expected = looked_up(ask, context, scored)
+    found = ask(prompt, continuation)
+    assert found.data["logprob"] == pytest.approx(in_order(expected), abs=2e-5 * len(scored))
+    assert found.usage == Usage(len(context), len(scored))
+
+
+def test_the_vocabulary_adds_up_to_one(ask: Asker) -> None:
+    """What is looked up are log-probabilities of the whole vocabulary, before the grammar took any away."""
+    forced = Forced(ask.model._engine, Halt(), reuse=False)
+    (told,) = forced._ask(ids(ask, FRANCE), {"grammar": 'root ::= "a"', "max_tokens": 1, "logprobs": 10**7})
+    every = [one["logprob"] for one in told["top_logprobs"]]
+    assert len(every) == 49152
+    assert math.fsum(map(math.exp, every)) == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_text_is_worth_its_parts(ask: Asker) -> None:
+    """To the last bit: the number depends on the text, not on where it is cut into prompt and continuation."""
+    start, middle, end = SHOTS + FRANCE, " Paris, the", " most beautiful city"
+    whole, first, second = ask(start, middle + end), ask(start, middle), ask(start + middle, end)
+    context = ids(ask, start)
+    each = [
+        ask_ids(ask, context, ids(ask, middle + end), place) for place in range(len(ids(ask, middle + end)))
+    ]
+    assert whole.data["logprob"] == in_order(each)
+    assert first.data["logprob"] == in_order(each[: len(ids(ask, middle))])
+    assert second.data["logprob"] == in_order(each[len(ids(ask, middle)) :])
+
+
+def ask_ids(ask: Asker, context: Ids, scored: Ids, place: int) -> float:
+    """One token after all before it, from scratch."""
+    span = Span(context + scored[:place], scored[place : place + 1])
+    forced = Forced(ask.model._engine, Halt(), reuse=False)
+    return forced.measure(tokens.Asked(span, frozenset()))[0].logprob
+
+
+def test_what_was_asked_before_changes_nothing(ask: Asker) -> None:
+    """Choices in another order, after another question, in another process's model: the same bits."""
+    questions = [(SHOTS + FRANCE, f" {city}") for city in ("Paris", "Berlin", "Rome, Italy")]
+    questions += [(SHOTS + "The capital of Japan is", " Tokyo"), ("Once", " upon a time")]
+    first = [ask(*question) for question in questions]
+    again = [ask(*question) for question in reversed(questions)][::-1]
+    fresh = Asker()
+    try:
+        alone = [fresh(*question) for question in questions[1:]]
+    finally:
+        fresh.close()
+    assert first == again
+    assert first[1:] == alone
+
+
+def test_greedy_is_what_the_model_would_say(ask: Asker) -> None:
+    """True for the words it says at temperature 0, false as soon as one differs."""
+    said = ask._loop.run_until_complete(
+        ask.model.send(Request(model="m", prompt="Once", params={"max_tokens": 5, "temperature": 0.0}), 1)
+    )
+    assert ask("Once", said.text).data["greedy"] is True
+    assert ask("Once", said.text + " zebra").data["greedy"] is False
+
+
+def test_white_space_belongs_to_the_continuation(ask: Asker) -> None:
+    """A space is the same on either side; an empty continuation is certain."""
+    assert ask(f"{FRANCE} ", "Paris") == ask(FRANCE, " Paris")
+    assert ask(FRANCE, "").data == {"logprob": 0.0, "greedy": True}
+
+
+def test_a_text_without_prompt_stands_after_the_first_token(ask: Asker) -> None:
+    """`<|im_start|>` for SmolLM2: named or not, it is the same; the whole text rolls after it as well."""
+    named = ask("<|im_start|>", "Hello there")
+    assert ask("", "Hello there") == named
+    assert ask("", "<|im_start|>Hello there").data == named.data
+    assert ask(None, "Hello there").data == {"logprob": named.data["logprob"], "greedy": False}
+
+
+def test_a_long_text_rolls_and_a_long_prompt_is_cut(weights: Path) -> None:
+    """In a context of 256 tokens: windows of 255 that look back, and prompts without their beginning."""
+    small = Asker(n_ctx=256)
+    try:
+        text = "The dog ate 17 pies, which was odd. " * 26
+        every = ids(small, text)
+        rolled = small(None, text)
+        (start,) = ids(small, "<|im_start|>")
+        parts = [
+            Span([start], every[:255]),
+            *(
+                Span(every[end - 256 : at], every[at:end])
+                for at, end in zip(
+                    range(255, len(every), 255), [*range(510, len(every), 255), len(every)], strict=True
+                )
+            ),
+        ]
+        forced = Forced(small.model._engine, Halt(), reuse=False)
+        sums = [forced.measure(tokens.Asked(part, frozenset()))[0].logprob for part in parts]
+        assert rolled.data["logprob"] == in_order(sums)
+        assert rolled.usage.output == len(every)
+        cut = small(text, " Really?")
+        assert cut.usage.input + cut.usage.output == 256
+        with pytest.raises(ModelError) as caught:
+            small("x", text)
+        assert caught.value.failure.kind == "context_overflow"
+    finally:
+        small.close()
+
+
+SCRIPT = """
+import asyncio
+from assay.core.connect import Connection
+from assay.core.errors import ModelError
+from assay.core.types import Request
+from assay.models import local
+
+async def main():
+    model = local.connect(Connection(name="smollm2", timeout=2.0))
+    try:
+        await model.send(Request(model="local", prompt="a", continuation=" word" * 3000), 1)
+    except ModelError as error:
+        print(error.failure.kind)
+
+asyncio.run(main())
+"""
+
+
+def test_the_process_ends_in_the_middle_of_a_measurement(weights: Path) -> None:
+    """A text that takes too long is a timeout; the process then ends by itself, quietly, with 0."""
+    env = {**os.environ, "PYTHONPATH": str(Path(assay.__file__).parents[1])}
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "timeout\n", "")
