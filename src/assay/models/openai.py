@@ -40,7 +40,7 @@ class OpenAIModel:
         if is_foreign(request):
             return await forward(self._http, self._name, request, seed)
         messages = request.messages or [{"role": "user", "content": request.prompt}]
-        body = {"model": self._name, "messages": messages, **wire_params(request.params), "seed": seed}
+        body = {"model": self._name, "messages": messages, "seed": seed, **wire_params(request.params)}
         reply = await self._http.post("/chat/completions", _encode(body))
         return chat_response(parse(reply, self.endpoint), self.endpoint)
 
@@ -55,7 +55,7 @@ def connect(connection: Connection) -> OpenAIModel:
 
 
 def wire_params(params: dict[str, Any]) -> dict[str, Any]:
-    """As endpoints want them: they take four stops at most; the rest is cut on our side."""
+    """As endpoints want them: four stops at most, the rest is cut on our side. A seed among them wins."""
     stops = params.get("stop")
     return {**params, "stop": stops[:_MOST_STOPS]} if stops and len(stops) > _MOST_STOPS else params
 
