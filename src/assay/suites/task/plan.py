@@ -124,7 +124,7 @@ class TaskPlan:
                 if found is not None:
                     check_same(case, found[0])
                     writer.write(case, *found)
-                    quirks.notice(task, case, found[1])
+                    quirks.notice(task, case, *found[1:])
             return tally.summary(task, draws), writer.close()
 
 
