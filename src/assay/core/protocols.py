@@ -145,7 +145,7 @@ class Plan(Protocol):
     solver: Solver
     scorers: list[Scorer]
     needs: frozenset[str]
-    notices: list[str]
+    notices: tuple[str, ...]
     """What a person should know before it runs, and nothing stops."""
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:

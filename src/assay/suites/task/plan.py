@@ -41,7 +41,7 @@ class TaskPlan:
         self.nodes = Selection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
         self.needs = self._needed()
-        self.notices = [notice for task in self.tasks for notice in _notices(task)]
+        self.notices = tuple(notice for task in self.tasks for notice in _notices(task))
         # A list: the order of tasks gives every case its place.
         self.ask = [[task.name, task.ask_part()] for task in self.tasks] + [own_arguments(options)]
         self.score = {task.name: task.score_part() for task in self.tasks}
