@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.connect import CHAT, FORWARD, About, Connection, openai_base_url
+from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection, openai_base_url
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.forward import forward
@@ -39,6 +39,12 @@ class OpenAIModel:
         """One attempt at one chat completion."""
         if is_foreign(request):
             return await forward(self._http, self._name, request, seed)
+        if request.continuation is not None:
+            raise ModelError(
+                Failure(
+                    "rejected", f"chat models cannot do {LIKELIHOOD}; try openai-completions/{self._name}"
+                )
+            )
         messages = request.messages or [{"role": "user", "content": request.prompt}]
         body = {"model": self._name, "messages": messages, "seed": seed, **wire_params(request.params)}
         reply = await self._http.post("/chat/completions", _encode(body))
