@@ -71,7 +71,10 @@ def test_a_member_without_an_error_leaves_the_group_without_one(pair: Lab) -> No
 def filtered(lab: Lab) -> None:
     """A third task, with two filters: one reads a digit, one nothing."""
     chains = [
-        {"name": name, "filter": [{"function": "regex", "regex_pattern": pattern}, {"function": "take_first"}]}
+        {
+            "name": name,
+            "filter": [{"function": "regex", "regex_pattern": pattern}, {"function": "take_first"}],
+        }
         for name, pattern in (("none", "(x)"), ("digit", r"(\d)"))
     ]
     lab.task("tasks/four.yaml", docs_of("1=1", "2=2"), filter_list=chains)
@@ -197,7 +200,9 @@ def test_a_problem_of_a_task_inside_a_group_points_into_the_groups_file(pair: La
 def test_a_member_nobody_has_is_named_with_its_line(pair: Lab) -> None:
     """And with names that are near."""
     pair.write("tasks/g.yaml", "group: g\ntask:\n  - two\n  - tree\n")
-    with pytest.raises(InputError, match=r"g.yaml:4 task: there is no task named 'tree'; did you mean 'three'"):
+    with pytest.raises(
+        InputError, match=r"g.yaml:4 task: there is no task named 'tree'; did you mean 'three'"
+    ):
         run(pair)
 
 
@@ -205,14 +210,18 @@ def test_a_member_nobody_has_is_named_with_its_line(pair: Lab) -> None:
 def test_a_member_of_another_shape_is_refused(pair: Lab, member: Any) -> None:
     """A name or a mapping with `task` or `group`."""
     pair.group("tasks/g.yaml", task=["two", member])
-    with pytest.raises(InputError, match=r"g.yaml:\d task: expected a name, or a mapping with 'task' or 'group'"):
+    with pytest.raises(
+        InputError, match=r"g.yaml:\d task: expected a name, or a mapping with 'task' or 'group'"
+    ):
         run(pair)
 
 
 def test_a_group_that_contains_itself_is_refused(pair: Lab) -> None:
     """The way round is told."""
     pair.group("tasks/g.yaml", task=["two", "g"])
-    with pytest.raises(InputError, match=r"g.yaml:2 task: this group contains itself: tasks/g.yaml in tasks/g"):
+    with pytest.raises(
+        InputError, match=r"g.yaml:2 task: this group contains itself: tasks/g.yaml in tasks/g"
+    ):
         run(pair)
 
 
