@@ -64,7 +64,7 @@ def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
         "def target(doc):\n    return int(doc['a'])\n"
         "def choice(doc):\n    return ['no', f\"yes {doc['q']}\"]\n",
     )
-    changes = {
+    changes: dict[str, Any] = {
         "output_type": "multiple_choice",
         "doc_to_text": Fn("utils.text"),
         "doc_to_target": Fn("utils.target"),

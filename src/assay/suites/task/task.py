@@ -185,7 +185,7 @@ class Task:
         own = skip if base == 0 else lambda number: skip(base + number)
         for doc in docs.rows(self.count, own):
             value = docs.parse(doc)
-            yield self._case(doc, base + doc.number, row_key(doc.raw), value, builder, builder.draw(value))
+            yield self._case(doc, base + doc.number, row_key(doc.raw), value, builder, _drawn(builder, value))
 
     def _load_all(self, skip: Callable[[int], bool], builder: PromptBuilder) -> Iterator[Case]:
         """Where the order matters: skipped documents draw their examples and are numbered all the same."""
@@ -197,7 +197,7 @@ class Task:
             if picked is not None and doc.number not in picked:
                 continue
             value = docs.parse(doc)
-            examples = builder.draw(value)
+            examples = _drawn(builder, value)
             if not skip(index):
                 yield self._case(doc, index, key, value, builder, examples)
             index += 1
@@ -209,12 +209,14 @@ class Task:
         key: str,
         value: dict[str, Any],
         builder: PromptBuilder,
-        examples: list[Any],
+        examples: list[Any] | BadDoc,
     ) -> Case:
         subject, label, repeats = self._spec.model, str(doc.number), self.values["repeats"]
-        if self._options.lm_eval_quirks and value in examples:
-            self.quirks["fewshot_leak"] += 1
         try:
+            if isinstance(examples, BadDoc):
+                raise examples
+            if self._options.lm_eval_quirks and value in examples:
+                self.quirks["fewshot_leak"] += 1
             gold = self.output.gold(builder.fields, value)
             requests = self.output.requests(builder.contexts(value, examples), gold)
         except BadDoc as bad:
@@ -222,6 +224,14 @@ class Task:
             return Case(index, key, self.name, subject, label, PromptInputs([]), Gold(value, ""), failure)
         inputs = PromptInputs(requests, repeats, cut=not self._options.lm_eval_quirks)
         return Case(index, key, self.name, subject, label, inputs, gold)
+
+
+def _drawn(builder: PromptBuilder, value: dict[str, Any]) -> list[Any] | BadDoc:
+    """The examples of one document; too few of them are its own failure."""
+    try:
+        return builder.draw(value)
+    except BadDoc as bad:
+        return bad
 
 
 def refuse_lists(config: TaskConfig, found: list[Chain], measured: dict[str, Metric]) -> None:
