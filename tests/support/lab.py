@@ -31,18 +31,19 @@ from pathlib import Path
 
 from assay.core.types import Response
 
-TABLE = json.loads(Path(__file__).with_name("likely.json").read_text())
-
 
 class Likely:
     """Says of each text what a table says: by prompt and continuation, else by continuation."""
 
     can = frozenset({"loglikelihood"})
-    endpoint = "table"
+
+    def __init__(self):
+        self.endpoint = Path(__file__).with_name("likely.json").read_text()
+        self.table = json.loads(self.endpoint)
 
     async def send(self, request, seed):
         both = f"{request.prompt}|{request.continuation}"
-        logprob, greedy = TABLE[both if both in TABLE else request.continuation]
+        logprob, greedy = self.table[both if both in self.table else request.continuation]
         return Response("", data={"logprob": logprob, "greedy": greedy})
 
     async def close(self):
