@@ -58,13 +58,10 @@ def rescore(
 
 
 def first_cases(spec: RunSpec) -> list[Case]:
-    """The first case of every set, as it would be asked; nothing is asked."""
-    plan = Start(spec, (), asks=False).plan
+    """The first case of every task, as it would be asked; nothing is asked."""
+    plan = cast("Any", Start(spec, (), asks=False).plan)
     plan.prepare(None)
-    found: dict[str, Case] = {}
-    for case in plan.load(lambda _: False):
-        found.setdefault(case.set, case)
-    return list(found.values())
+    return cast("list[Case]", plan.firsts())
 
 
 def listed_tasks(include: list[str]) -> list[tuple[str, str, str]]:
