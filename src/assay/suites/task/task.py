@@ -60,10 +60,9 @@ class Task:
 
     def _override(self, options: TaskOptions) -> None:
         values = self.values
-        shots = values.get("num_fewshot")
-        if options.num_fewshot is not None and not (options.lm_eval_quirks and shots == 0):
-            shots = options.num_fewshot
-        values["num_fewshot"] = shots or 0
+        shots, given = values.get("num_fewshot"), options.num_fewshot
+        self._zero_kept = bool(options.lm_eval_quirks and shots == 0 and given)
+        values["num_fewshot"] = (shots if given is None or self._zero_kept else given) or 0
         if options.gen_kwargs and values["output_type"] == GENERATE:
             values["generation_kwargs"] = {**values["generation_kwargs"], **options.gen_kwargs}
         if options.metadata:
@@ -177,6 +176,8 @@ class Task:
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """The cases in data order. Keys and random draws are taken for skipped documents too."""
         self.quirks.clear()
+        if self._zero_kept:
+            self.quirks["num_fewshot"] = self.count
         builder = self._builder()
         docs, base = self.sources.docs, self.base
         if builder.draws_matter or len(docs.twins()) or self._picked is not None:
