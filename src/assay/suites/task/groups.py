@@ -115,7 +115,8 @@ def aggregate(group: Group, results: dict[str, dict[str, Any]]) -> dict[str, Any
     found: dict[str, Any] = {"alias": group.alias, "name": group.name}
     if not group.aggregates:
         return found
-    tasks = [results[name] for name in dict.fromkeys(task.name for task in group.tasks())]
+    names = dict.fromkeys(task.name for task in group.tasks())
+    tasks = [results[name] for name in names if name in results]  # `--samples` may name some of them only
     found["sample_len"] = sum(task["sample_len"] for task in tasks)
     counts = {}
     for wanted in group.aggregates:
