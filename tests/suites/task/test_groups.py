@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 
-from support.lab import Found, Lab, docs_of
+from support.lab import Fn, Found, Lab, docs_of
 
 MEAN: list[dict[str, Any]] = [{"metric": "exact_match"}]
 TWO = docs_of("1=1", "2=0")
@@ -274,6 +274,25 @@ def test_a_metric_no_member_has_gives_no_number(pair: Lab) -> None:
     found = run(pair)
     assert found.results["g"] == {"alias": "g", "name": "g", "sample_len": 2}
     assert found.run.results["g"]["metrics"] == []
+
+
+def test_what_is_no_number_is_left_out_of_a_group(pair: Lab) -> None:
+    """A task's own aggregation may give anything; the group's mean is of those that gave numbers."""
+    pair.write("tasks/utils.py", "def listed(values):\n    return list(values)\n")
+    metric = {"metric": "exact_match", "aggregation": Fn("utils.listed")}
+    pair.task("tasks/four.yaml", TWO, metric_list=[metric])
+    pair.group("tasks/g.yaml", task=["two", "four"], aggregate_metric_list=MEAN)
+    found = run(pair)
+    assert found.results["four"]["exact_match,none"] == [1.0, 0.0]
+    assert found.results["g"]["exact_match,none"] == 0.5
+    assert found.results["g"]["sample_count"] == {"exact_match,none": 2}
+
+
+def test_metadata_of_a_group_is_a_mapping(pair: Lab) -> None:
+    """Said with its line."""
+    pair.group("tasks/g.yaml", task=["two"], metadata="v1")
+    with pytest.raises(InputError, match=r"g.yaml:4 metadata: expected a mapping, found 'v1'"):
+        run(pair)
 
 
 def test_examples_and_directions_of_a_group_are_those_its_members_agree_on(pair: Lab) -> None:

@@ -245,6 +245,15 @@ def test_a_generated_answer_is_compared_with_the_text_of_its_choice(lab: Lab) ->
     assert (found.column("exact_match"), found.column("target")) == ([1.0, 0.0], ["1", "0"])
 
 
+def test_a_question_of_digits_is_a_question(lab: Lab) -> None:
+    """Only multiple_choice takes a number for one of its choices."""
+    lab.task(docs=docs_of("1=0", "7=1"), doc_to_choice=["a", "b"])
+    assert lab.run().asked() == ["1", "7"]
+    fewshot = {"sampler": "first_n", "samples": docs_of("5=1")}
+    lab.task(docs=docs_of("1=0"), doc_to_choice=["a", "b"], num_fewshot=1, fewshot_config=fewshot)
+    assert lab.run().asked() == ["5 b\n\n1"]
+
+
 def test_several_targets_of_a_generated_answer(lab: Lab) -> None:
     """A target that reads as a list is several; one of them is enough."""
     lab.task(docs=docs_of("b=b", "c=d"), doc_to_target="['a', '{{a}}']")
@@ -305,6 +314,32 @@ def test_a_metric_that_does_not_fit_the_output_type_is_refused(
     model = "python/model.py:echo" if output == "generate_until" else lab.likely({})
     with pytest.raises(InputError, match=rf"t.yaml:\d+ metric_list.0: .*{said}"):
         lab.run(model=model)
+
+
+def test_an_own_metric_is_refused_where_nobody_would_call_it(lab: Lab) -> None:
+    """Likelihoods are no answers; process_results gets them."""
+    lab.write("utils.py", "def mine(references, predictions):\n    return 1.0\n")
+    lab.task(docs=docs_of("x=1"), **CHOICE, metric_list=[{"metric": "acc"}, {"metric": Fn("utils.mine")}])
+    with pytest.raises(
+        InputError, match=r"metric_list.1: mine is called for generated answers; multiple_choice"
+    ):
+        lab.run(model=lab.likely(TABLE))
+
+
+def test_two_chains_of_one_name_are_refused(lab: Lab) -> None:
+    """Their rows and numbers would be one."""
+    chain = {"name": "x", "filter": [{"function": "take_first"}]}
+    lab.task(filter_list=[chain, chain])
+    with pytest.raises(InputError, match=r"t.yaml:\d+ filter_list.1: two chains are named 'x'"):
+        lab.run()
+
+
+def test_two_tasks_that_would_write_one_file_are_refused(lab: Lab) -> None:
+    """Characters that no file name may have are replaced, so two names may become one."""
+    lab.task("t.yaml", task="a/b")
+    lab.task("u.yaml", task="a:b")
+    with pytest.raises(UsageError, match="the tasks 'a/b' and 'a:b' would write to the same samples file"):
+        lab.run("t.yaml", "u.yaml")
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,14 @@ def chains(config: TaskConfig, *, imports: bool = True) -> list[Chain]:
         return [Chain("none", [("take_first", _step("take_first", {}))], ends_in_list=False)]
     problems: list[Problem] = []
     found = [_chain(config, position, entry, problems, imports) for position, entry in enumerate(listed)]
+    names = [chain.name for chain in found]
+    problems += [
+        Problem(
+            config.where("filter_list", at), f"two chains are named {name!r}; rows and numbers go by the name"
+        )
+        for at, name in enumerate(names)
+        if name in names[:at]
+    ]
     if problems:
         raise InputError(problems)
     return found

@@ -114,6 +114,8 @@ class _Reader:
     def _function(self, ref: FunctionRef, entry: dict[str, Any]) -> Metric:
         """`metric: !function`: its name is the function's, its options are passed on with each call."""
         name = ref.name.rpartition(".")[2]
+        if self._output != GENERATE and not self._python:
+            raise UsageError(f"{name} is called for generated answers; {self._output} needs process_results")
         options = {key: value for key, value in entry.items() if key not in _KEYS}
         function = functions.resolve(ref, self.where) if self._imports else None
         aggregation, aggregate = self._aggregation(entry, None)

@@ -42,6 +42,7 @@ class TaskPlan:
             raise UsageError("no task is named: assay task FILE.yaml --model PROVIDER/NAME")
         self.nodes = Selection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
+        self._refuse_one_file_for_two()
         self.needs = self._needed()
         self.notices = tuple(notice for task in self.tasks for notice in _notices(task))
         # A list: the order of tasks gives every case its place.
@@ -61,6 +62,15 @@ class TaskPlan:
         if missing := sorted(wanted.keys() - found.keys()):
             raise UsageError(f"--samples names {missing[0]!r}, which is not among the tasks of this run")
         return [config for name, config in found.items() if not wanted or name in wanted]
+
+    def _refuse_one_file_for_two(self) -> None:
+        named: dict[str, str] = {}
+        for task in self.tasks:
+            other = named.setdefault(results.sanitise(task.name), task.name)
+            if other != task.name:
+                raise UsageError(
+                    f"the tasks {other!r} and {task.name!r} would write to the same samples file"
+                )
 
     def _needed(self) -> frozenset[str]:
         """What the model must be able to do. Without a chat template text goes out as one message."""
