@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
+
 from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem
@@ -59,7 +61,9 @@ def rescore(
 
 def first_cases(spec: RunSpec) -> list[Case]:
     """The first case of every set, as it would be asked; nothing is asked."""
-    plan = Start(spec, (), asks=False).plan
+    chosen = getattr(spec.options, "samples", None)
+    few = spec if chosen else msgspec.structs.replace(spec, limit=1)
+    plan = Start(few, (), asks=False).plan
     plan.prepare(None)
     found: dict[str, Case] = {}
     for case in plan.load(lambda _: False):

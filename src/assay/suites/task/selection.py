@@ -9,13 +9,14 @@ import msgspec
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.spec import RunSpec
-from assay.suites.task.catalog import Catalog
+from assay.suites.task.catalog import PATTERN, Catalog
 from assay.suites.task.config import TaskConfig, task_config
 from assay.suites.task.files import Origin, Settings, TaskFiles
 from assay.suites.task.groups import GROUP_KEYS, Group, group_of
 from assay.suites.task.options import TaskOptions
 
 Node = TaskConfig | Group
+_SUFFIXES = (".yaml", ".yml")
 
 
 class Over(NamedTuple):
@@ -49,7 +50,7 @@ class Selection:
     def select(self, names: list[str]) -> list[Node]:
         """Tasks and groups in the order they are named; a tag stands for its tasks."""
         nodes: list[Node] = []
-        for name in names:
+        for name in (one for given in names for one in _files(given)):
             if _is_path(name):
                 nodes.append(self._from_path(Path(name)))
                 continue
@@ -139,9 +140,19 @@ class Selection:
         return [task_config(settings, path, "inline")]
 
 
+def _files(name: str) -> list[str]:
+    """The files that `tasks/*.yaml` means; any other name as it is."""
+    path = Path(name)
+    if path.suffix not in _SUFFIXES or path.is_file() or not PATTERN.search(path.name):
+        return [name]
+    if found := sorted(map(str, path.parent.glob(path.name))):
+        return found
+    raise UsageError(f"no task file matches {name!r}")
+
+
 def _is_path(name: str) -> bool:
     path = Path(name)
-    return path.suffix in (".yaml", ".yml") or path.is_file()
+    return path.suffix in _SUFFIXES or path.is_file()
 
 
 def _refuse_twice(nodes: list[Node]) -> None:
