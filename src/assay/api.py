@@ -17,7 +17,7 @@ from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
-from assay.start import Run, Start
+from assay.start import Run, Start, Unasked
 from assay.store.runs import find_run, state_of
 
 __all__ = ["Run", "arun", "check", "load", "options_of", "providers", "pull_model", "run", "spec"]
@@ -63,7 +63,7 @@ def first_cases(spec: RunSpec) -> list[Case]:
     """The first case of every set, as it would be asked; nothing is asked."""
     chosen = getattr(spec.options, "samples", None)
     few = spec if chosen else msgspec.structs.replace(spec, limit=1)
-    plan = Start(few, (), asks=False).plan
+    plan = Start(few, (), unasked=Unasked(spec.base_url or "")).plan
     plan.prepare(None)
     found: dict[str, Case] = {}
     for case in plan.load(lambda _: False):

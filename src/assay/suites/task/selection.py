@@ -5,15 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.spec import RunSpec
 from assay.suites.task.catalog import PATTERN, Catalog
 from assay.suites.task.config import TaskConfig, task_config
 from assay.suites.task.files import Origin, Settings, TaskFiles
 from assay.suites.task.groups import GROUP_KEYS, Group, group_of
-from assay.suites.task.options import TaskOptions
 
 Node = TaskConfig | Group
 _SUFFIXES = (".yaml", ".yml")
@@ -51,7 +47,7 @@ class Selection:
         """Tasks and groups in the order they are named; a tag stands for its tasks."""
         nodes: list[Node] = []
         for name in (one for given in names for one in _files(given)):
-            if _is_path(name):
+            if is_path(name):
                 nodes.append(self._from_path(Path(name)))
                 continue
             for match in self._catalog.matching(name):
@@ -150,7 +146,8 @@ def _files(name: str) -> list[str]:
     raise UsageError(f"no task file matches {name!r}")
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Whether a name on the command line means a file."""
     path = Path(name)
     return path.suffix in _SUFFIXES or path.is_file()
 
@@ -163,17 +160,3 @@ def _refuse_twice(nodes: list[Node]) -> None:
             other = seen.setdefault(task.name, node)
             if other is not node:
                 raise UsageError(f"two tasks are named {task.name!r}: in {other.name} and in {node.name}")
-
-
-def replaced_tasks(spec: RunSpec, files: list[str]) -> RunSpec:
-    """A spec whose named tasks are read from other files where these have the same name."""
-    options = spec.options
-    assert isinstance(options, TaskOptions)
-    new = {TaskFiles().read(Path(file)).values.get("task"): file for file in files}
-    selection = Selection(Catalog(options.include_path))
-    names = [(name, selection.select([name])) for name in options.tasks]
-    found = [new.pop(nodes[0].name, name) if len(nodes) == 1 else name for name, nodes in names]
-    if new:
-        known = ", ".join(node.name for _, nodes in names for node in nodes)
-        raise UsageError(f"{next(iter(new.values()))} is no task of this run; it has {known}")
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, tasks=found))
