@@ -16,6 +16,7 @@ from typing import NamedTuple
 from benchmarks import lm_eval, overhead, tasks
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
+from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.million import million
 
@@ -31,6 +32,7 @@ class Sizes(NamedTuple):
     asked: int
     prompts: int
     draws: int
+    long: int
 
 
 FULL = Sizes(
@@ -42,8 +44,19 @@ FULL = Sizes(
     asked=1_319,
     prompts=10_000,
     draws=100_000,
+    long=20_000,
 )
-QUICK = Sizes(turns=1, questions=500, docs=10, repeats=16, cases=5_000, asked=50, prompts=500, draws=2_000)
+QUICK = Sizes(
+    turns=1,
+    questions=500,
+    docs=10,
+    repeats=16,
+    cases=5_000,
+    asked=50,
+    prompts=500,
+    draws=2_000,
+    long=200,
+)
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
 script (the million: one turn). Memory is the peak. The endpoint runs on another core and is not counted.
@@ -96,6 +109,11 @@ def measure_bootstrap(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator
     return bootstraps(folder, sizes.draws)
 
 
+def measure_rescore(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """A large samples file, written again with other scores."""
+    return rescored(folder, sizes.long)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -113,6 +131,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "repeats": measure_repeats,
     "million": measure_million,
     "prompts": measure_prompts,
+    "rescore": measure_rescore,
     "lm-eval": measure_lm_eval,
     "bootstrap": measure_bootstrap,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,9 @@ from typing import Any
 
 import msgspec
 import pytest
+
+from assay.core.errors import UsageError
+from assay.models.weights.pull import pull
 
 TASK = """\
 task: sums
@@ -38,6 +42,17 @@ async def answer(prompt, params):
 """
 
 Assay = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def weights() -> Path:
+    """SmolLM2, fetched once into the user's own cache."""
+    try:
+        return pull("smollm2", lambda _: None)
+    except UsageError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(f"the weights cannot be had here: {error}")
 
 
 @pytest.fixture

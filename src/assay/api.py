@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
-
 from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem
@@ -60,15 +58,10 @@ def rescore(
 
 
 def first_cases(spec: RunSpec) -> list[Case]:
-    """The first case of every set, as it would be asked; nothing is asked."""
-    chosen = getattr(spec.options, "samples", None)
-    few = spec if chosen else msgspec.structs.replace(spec, limit=1)
-    plan = Start(few, (), unasked=Unasked(spec.base_url or "")).plan
+    """The first case of every task, as it would be asked; nothing is asked."""
+    plan = cast("Any", Start(spec, (), unasked=Unasked(spec.base_url or "")).plan)
     plan.prepare(None)
-    found: dict[str, Case] = {}
-    for case in plan.load(lambda _: False):
-        found.setdefault(case.set, case)
-    return list(found.values())
+    return cast("list[Case]", plan.firsts())
 
 
 def listed_tasks(include: list[str]) -> list[tuple[str, str, str]]:

@@ -16,7 +16,7 @@ import assay
 from assay.core import registry
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
-from assay.core.events import Event, Notify
+from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Plan, RunFacts
 from assay.core.spec import RunSpec, marked
@@ -223,6 +223,8 @@ class Start:
                 asks=self._asks,
             )
         )
+        for notice in self.plan.notices:
+            self._notify(Noted(notice))
         with interruptible(loop):
             try:
                 await loop.run()

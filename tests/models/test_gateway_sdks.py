@@ -97,7 +97,7 @@ class Options(Base): ...
 
 class Plan:
     ask = score = None
-    scorers, needs, total = [], frozenset(), 2
+    scorers, needs, notices, total = [], frozenset(), (), 2
     def __init__(self): self.solver = self
     def prepare(self, facts): return {}
     def load(self, skip): return (Case(n, f"k{n}", "s", "me", "", n) for n in range(2) if not skip(n))

@@ -159,6 +159,32 @@ def test_a_long_text_rolls_through_windows() -> None:
     assert response.data == {"logprob": spans.in_order(expected), "greedy": False}
 
 
+def test_nobody_asks_whether_a_whole_text_is_greedy() -> None:
+    """The rolling likelihood of a text is not greedy, even where the same text after the prefix token is."""
+    letters = "abcdefgh"
+    replies = ask(EchoServer(), *[pair(prompt, letter) for letter in letters for prompt in ("", None)])
+    assert any(reply.data["greedy"] for reply in replies[::2])
+    assert not any(reply.data["greedy"] for reply in replies[1::2])
+
+
+def test_an_endpoint_that_could_before_is_asked_again() -> None:
+    """One odd reply after good ones does not halt the run: it is a bad reply, to be tried again."""
+
+    async def send() -> None:
+        async with EchoServer() as server:
+            model = openai_completions.connect(Connection(name="m", base_url=server.url))
+            try:
+                await model.send(pair("a", " b"), 1)
+                server.without.add("echo")
+                await model.send(pair("a", " c"), 1)
+            finally:
+                await model.close()
+
+    with pytest.raises(ModelError) as caught:
+        asyncio.run(send())
+    assert (caught.value.failure.kind, caught.value.retry) == ("bad_reply", True)
+
+
 def test_the_prefix_token() -> None:
     """The first token, else the last one; the user's own goes before both; a text may begin with it itself."""
     end = EchoServer(info={"bos_token": None, "eos_token": EOS})
@@ -206,15 +232,16 @@ def test_a_token_over_the_boundary() -> None:
 @pytest.mark.parametrize(
     ("without", "args", "message"),
     [
-        (("echo",), {}, "1 logprobs for a prompt of 3 tokens"),
+        (("echo",), {}, "1 logprobs for a prompt of 4 tokens"),
         (("echo", "/tokenize"), {}, "does not repeat the prompt"),
         (("offsets", "/tokenize"), {}, "text_offset does not say where tokens begin"),
+        (("characters", "/tokenize"), {}, "text_offset does not say where tokens begin"),
         (("/tokenize",), {"tokenizer_backend": "remote"}, "there is no tokenizer"),
     ],
 )
 def test_endpoints_that_cannot(without: tuple[str, ...], args: dict[str, Any], message: str) -> None:
     """The failure says what is missing, and has the kind that halts a run."""
-    (error,) = ask(EchoServer(*without), pair("ab", "c"), **args)
+    (error,) = ask(EchoServer(*without), pair("aß", "c"), **args)
     assert isinstance(error, ModelError)
     assert (error.failure.kind, error.retry) == ("unsupported", False)
     assert message in error.failure.message

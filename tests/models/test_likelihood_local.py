@@ -17,7 +17,7 @@ import assay
 from assay.core.connect import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Request, Usage
-from assay.models import local
+from assay.models import local, openai_completions
 from assay.models.likelihood.spans import Ids, Span, in_order
 from assay.models.llama import tokens
 from assay.models.llama.engine import Halt
@@ -211,3 +211,21 @@ def test_the_process_ends_in_the_middle_of_a_measurement(weights: Path) -> None:
     command = [sys.executable, "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "timeout\n", "")
+
+
+def test_the_server_of_llama_cpp_cannot_do_it_over_http(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ignores `echo`: as an endpoint it is refused in words, though its weights can be measured here."""
+    engine = ask.model._engine
+    monkeypatch.setenv("OPENAI_API_KEY", engine.key)
+    base_url = f"{engine.server.listening_address}/v1"
+
+    async def send() -> None:
+        model = openai_completions.connect(Connection(name="m", base_url=base_url, timeout=60.0))
+        try:
+            await model.send(Request(model="m", prompt=FRANCE, continuation=" Paris"), 1)
+        finally:
+            await model.close()
+
+    with pytest.raises(ModelError, match="cannot give prompt logprobs") as caught:
+        asyncio.run(send())
+    assert caught.value.failure.kind == "unsupported"

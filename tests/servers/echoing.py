@@ -51,8 +51,9 @@ def word_pieces(text: str) -> list[Piece]:
 
 
 def byte_text(ids: list[int]) -> str:
-    """The text of byte tokens, without special ones."""
-    return bytes(ids).decode()
+    """The text of byte tokens and special ones."""
+    names = {token: name.encode() for name, token in SPECIAL.items()}
+    return b"".join(names.get(token) or bytes([token]) for token in ids).decode("utf-8", "replace")
 
 
 def logprob(before: list[int], token: int) -> tuple[float, bool]:
@@ -74,7 +75,10 @@ def scores(ids: list[int]) -> tuple[list[float | None], list[dict[str, float] | 
 
 
 class EchoServer:
-    """Keeps every path and body. `without` names what it does not offer: a path, `echo` or `offsets`."""
+    """Keeps every path and body. `without` names what it does not offer: a path, `echo` or `offsets`.
+
+    Without `characters` its offsets count bytes.
+    """
 
     def __init__(
         self, *without: str, pieces: Callable[[str], list[Piece]] = byte_pieces, info: Any = None
@@ -125,6 +129,8 @@ class EchoServer:
         pieces = [*(pieces if "echo" not in self.without else []), generated]
         logprobs, tops = scores([piece.id for piece in pieces])
         offsets = [piece.offset if "offsets" not in self.without else -1 for piece in pieces]
+        if "characters" in self.without:
+            offsets = list(range(len(pieces)))
         listed = {"token_logprobs": logprobs, "top_logprobs": tops, "text_offset": offsets}
         text = f"{prompt if is_text and 'echo' not in self.without else ''}."
         usage = {"prompt_tokens": len(pieces) - 1, "completion_tokens": 1}

@@ -93,6 +93,7 @@ class ChainPlan:
 
     score = None
     needs: frozenset[str] = frozenset()
+    notices: tuple[str, ...] = ()
 
     def __init__(self, spec: RunSpec) -> None:
         assert isinstance(spec.options, ChainOptions)

@@ -145,6 +145,8 @@ class Plan(Protocol):
     solver: Solver
     scorers: list[Scorer]
     needs: frozenset[str]
+    notices: tuple[str, ...]
+    """What a person should know before it runs, and nothing stops."""
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
         """Look at the data once; a later start hands back what the first one found."""

@@ -170,4 +170,5 @@ def _method(engine: Engine, request: Request) -> Any:
 def _body(request: Request, seed: int) -> dict[str, Any]:
     """The largest seed of 32 bits means a random one to llama.cpp, so it is never sent."""
     asked_for = {"prompt": request.prompt} if request.messages is None else {"messages": request.messages}
-    return {**request.params, **asked_for, "seed": seed % 0xFFFFFFFF, "cache_prompt": False}
+    chosen = int(request.params.get("seed", seed)) % 0xFFFFFFFF
+    return {**request.params, **asked_for, "seed": chosen, "cache_prompt": False}

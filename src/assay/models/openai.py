@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.connect import CHAT, FORWARD, About, Connection, openai_base_url
+from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection, openai_base_url
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.forward import forward
@@ -39,8 +39,14 @@ class OpenAIModel:
         """One attempt at one chat completion."""
         if is_foreign(request):
             return await forward(self._http, self._name, request, seed)
+        if request.continuation is not None:
+            raise ModelError(
+                Failure(
+                    "rejected", f"chat models cannot do {LIKELIHOOD}; try openai-completions/{self._name}"
+                )
+            )
         messages = request.messages or [{"role": "user", "content": request.prompt}]
-        body = {"model": self._name, "messages": messages, **wire_params(request.params), "seed": seed}
+        body = {"model": self._name, "messages": messages, "seed": seed, **wire_params(request.params)}
         reply = await self._http.post("/chat/completions", _encode(body))
         return chat_response(parse(reply, self.endpoint), self.endpoint)
 
@@ -55,7 +61,7 @@ def connect(connection: Connection) -> OpenAIModel:
 
 
 def wire_params(params: dict[str, Any]) -> dict[str, Any]:
-    """As endpoints want them: they take four stops at most; the rest is cut on our side."""
+    """As endpoints want them: four stops at most, the rest is cut on our side. A seed among them wins."""
     stops = params.get("stop")
     return {**params, "stop": stops[:_MOST_STOPS]} if stops and len(stops) > _MOST_STOPS else params
 

@@ -45,7 +45,7 @@ class CompletionsModel:
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
             return await self._likelihood.answer(request, seed)
-        body = {"model": self._name, "prompt": request.prompt, **wire_params(request.params), "seed": seed}
+        body = {"model": self._name, "prompt": request.prompt, "seed": seed, **wire_params(request.params)}
         value = parse(await self._http.post("/completions", _encode(body)), self.endpoint)
         choice = first_choice(value, self.endpoint)
         return Response(text_of(choice.get("text"), self.endpoint), finish_of(choice), usage_of(value))

@@ -2,16 +2,21 @@
 
 The function is `def f(prompt, params)`, sync or async; `prompt` is the text or the list of messages and
 `params` holds the generation parameters and the seed. It returns the text, or a dict with `text` and `usage`.
+
+What is named may also have a `loglikelihood(context, continuation)`, sync or async, as an object's method or
+a function's attribute. It returns the logarithm of the probability and whether greedy decoding would say it;
+`context` is None where the likelihood of a whole text is asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from pathlib import Path
 from typing import Any
 
-from assay.core.connect import CHAT, TEXT, About, Connection
+from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.hashing import file_sha256
 from assay.core.registry import load_from_file
@@ -19,9 +24,9 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
 
 ABOUT = About(
-    summary="a Python function of yours, sync or async",
+    summary="a Python function of yours, sync or async; or an object that has `loglikelihood` too",
     needs="a file: python/FILE.py:function",
-    can=frozenset({CHAT, TEXT}),
+    can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="python/my_model.py:answer",
 )
 
@@ -29,27 +34,25 @@ ABOUT = About(
 class PythonModel:
     """Calls the function; what it raises counts against it, since it is what is evaluated."""
 
-    can = ABOUT.can
-
     def __init__(self, connection: Connection) -> None:
         if ".py:" not in connection.name:
             raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
         self._function = load_from_file(connection.name)
         # What the file says is what is evaluated: another content is another model.
         self.endpoint = f"file:{file_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
-        self._async = inspect.iscoroutinefunction(self._function)
+        self._likelihood = getattr(self._function, "loglikelihood", None)
+        self.can = ABOUT.can if self._likelihood else ABOUT.can - {LIKELIHOOD}
         self._pool = DaemonPool(connection.concurrency, "assay-model")
         self._timeout = connection.timeout
 
     async def send(self, request: Request, seed: int) -> Response:
         """One call of the function."""
-        prompt = request.prompt if request.messages is None else request.messages
-        params = {**request.params, "seed": seed}
         try:
-            if self._async:
-                return _response(await self._function(prompt, params))
-            async with asyncio.timeout(self._timeout):
-                return _response(await self._pool.run(lambda: self._function(prompt, params)))
+            if request.continuation is not None:
+                found = await self._call(self._likelihood, request.prompt, request.continuation)
+                return Response("", data=_measured(found))
+            prompt = request.prompt if request.messages is None else request.messages
+            return _response(await self._call(self._function, prompt, {**request.params, "seed": seed}))
         except TimeoutError:
             raise ModelError(
                 Failure("timeout", f"the function took longer than {self._timeout:g} s")
@@ -58,6 +61,12 @@ class PythonModel:
             raise
         except Exception as error:
             raise ModelError(Failure("user_code", f"{type(error).__name__}: {error}")) from error
+
+    async def _call(self, function: Any, *arguments: Any) -> Any:
+        if inspect.iscoroutinefunction(function):
+            return await function(*arguments)
+        async with asyncio.timeout(self._timeout):
+            return await self._pool.run(lambda: function(*arguments))
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -72,6 +81,13 @@ def _response(value: Any) -> Response:
             value["text"], value.get("finish"), Usage(usage.get("input", 0), usage.get("output", 0))
         )
     raise TypeError(f"a model function returns a string or a dict with 'text', not {type(value).__name__}")
+
+
+def _measured(value: Any) -> dict[str, Any]:
+    logprob, greedy = value
+    if not isinstance(logprob, (int, float)) or not math.isfinite(logprob):
+        raise TypeError(f"loglikelihood returns a finite number and a truth, not {logprob!r}")
+    return {"logprob": float(logprob), "greedy": bool(greedy)}
 
 
 def connect(connection: Connection) -> PythonModel:

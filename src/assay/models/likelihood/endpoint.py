@@ -88,8 +88,14 @@ class EndpointLikelihood:
     async def _counted(self, span: Span, request: Request, seed: int) -> Part:
         prompt = [span.ids] if self._arguments.as_ids else await self._tokenizer.text(span.ids)
         echo, usage = await self._post(prompt, request, seed)
-        if not self._arguments.as_ids and len(echo.logprobs) > len(span.ids) + 1:
-            raise no_echo(self._http.base_url, "it makes other tokens of a text than its own tokenizer does")
+        if not self._arguments.as_ids and 1 < len(echo.logprobs) != len(span.ids) + 1:
+            raise ModelError(
+                Failure(
+                    "rejected",
+                    f"{self._http.base_url} makes other tokens of the text than were meant: a cut in a "
+                    "character, or a token of its own; leave tokenized_requests=False out to send ids",
+                )
+            )
         return by_count(echo, len(span.context), len(span.ids), self._http.base_url), usage
 
     async def _cut(self, prompt: str, continuation: str, request: Request, seed: int) -> Part:

@@ -41,6 +41,7 @@ class TaskPlan:
         self.nodes = Selection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
         self.needs = self._needed()
+        self.notices = tuple(notice for task in self.tasks for notice in _notices(task))
         # A list: the order of tasks gives every case its place.
         self.ask = [[task.name, task.ask_part()] for task in self.tasks] + [own_arguments(options)]
         self.score = {task.name: task.score_part() for task in self.tasks}
@@ -86,6 +87,10 @@ class TaskPlan:
         for task in self.tasks:
             yield from task.load(skip)
 
+    def firsts(self) -> list[Case]:
+        """The first case of every task."""
+        return [next(task.load(lambda _: False)) for task in self.tasks]
+
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """The harness's two kinds of files, each complete or not there."""
         folder, results_name, samples_name = results.file_names(
@@ -124,8 +129,13 @@ class TaskPlan:
                 if found is not None:
                     check_same(case, found[0])
                     writer.write(case, *found)
-                    quirks.notice(task, case, found[1])
+                    quirks.notice(task, case, *found[1:])
             return tally.summary(task, draws), writer.close()
+
+
+def _notices(task: Task) -> Iterator[str]:
+    if task.values["should_decontaminate"]:
+        yield f"{task.config.where('should_decontaminate')}: it has no effect, here as in the harness"
 
 
 def _write(target: Path, text: str) -> None:

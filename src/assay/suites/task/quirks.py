@@ -11,26 +11,39 @@ label             a label was outside the choices and counted as a wrong answer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from assay.core.types import Case, Record
+from assay.core.types import Case, Record, Score
 from assay.solvers.prompt import cut
 from assay.suites.task.outputs import NO_LABEL
 
 
-def notice(task: Any, case: Case, records: list[Record]) -> None:
-    """Count what made a difference to one case."""
-    inputs = case.inputs
-    if inputs.cut or not inputs.requests:
-        return
-    request = inputs.requests[0]
-    if inputs.repeats > 1 and "seed" in request.params:
-        task.quirks["same_seed"] += 1
-    if "max_new_tokens" in request.params:
-        task.quirks["max_new_tokens"] += 1
-    stops = request.params.get("stop")
-    if stops and records and any(cut(reply, stops) != reply for reply in records[0].data[0]):
-        task.quirks["until"] += 1
+def notice(task: Any, case: Case, records: list[Record], scores: list[Score]) -> None:
+    """Count what made a difference to one case. Replies are left uncut by this flag only."""
+    if not case.inputs.cut and case.inputs.requests:
+        task.quirks.update(_asked(case))
+        task.quirks.update(_answered(task, case, records, scores))
+
+
+def _asked(case: Case) -> Iterator[str]:
+    params = case.inputs.requests[0].params
+    if case.inputs.repeats > 1 and "seed" in params:
+        yield "same_seed"
+    if "max_new_tokens" in params:
+        yield "max_new_tokens"
     label = case.gold.label
     if label == NO_LABEL or (isinstance(label, list) and NO_LABEL in label):
-        task.quirks["label"] += 1
+        yield "label"
+
+
+def _answered(task: Any, case: Case, records: list[Record], scores: list[Score]) -> Iterator[str]:
+    stops = case.inputs.requests[0].params.get("stop")
+    if stops and records and any(cut(reply, stops) != reply for reply in records[0].data[0]):
+        yield "until"
+    if any(isinstance(one, dict) and one.get("ignore_case") for one in task.values.get("metric_list") or ()):
+        answers = [answer for score in scores for answer in (score.data or {}).get("filtered", ())]
+        if any(
+            isinstance(text, str) and len(text.lower()) != len(text) for text in (*answers, case.gold.label)
+        ):
+            yield "lowercase"

@@ -1,0 +1,172 @@
+"""Likelihoods of recorded replies and of user code, and what happens where a model has none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.connect import LIKELIHOOD, Connection
+from assay.core.errors import InputError, ModelError, ModelRefused
+from assay.core.protocols import Model
+from assay.core.types import Call, Case, Request, Response, Usage
+from assay.models import openai, openai_completions, python, script
+from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.permits import Permits
+
+from servers.echoing import EchoServer
+
+CASE = Case(0, "k", "set", "subject", "1", None)
+
+
+class Log(list[Call]):
+    """Where calls are written."""
+
+    def call(self, call: Call) -> None:
+        self.append(call)
+
+
+def pair(prompt: str | None, continuation: str) -> Request:
+    return Request(model="m", prompt=prompt, continuation=continuation)
+
+
+def send(model: Model, request: Request) -> Response:
+    return asyncio.run(model.send(request, 1234))
+
+
+def write(path: Path, lines: list[dict[str, Any]]) -> Connection:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return Connection(name=str(path))
+
+
+def test_recorded_likelihoods_are_served(tmp_path: Path) -> None:
+    """By prompt and continuation; the text that was recorded for the same prompt is another answer."""
+    lines: list[dict[str, Any]] = [
+        {"prompt": "a", "text": "said"},
+        {"prompt": "a", "continuation": " b", "logprob": -1.5, "greedy": True},
+        {"continuation": "whole", "logprob": -7},
+        {"text": "anything"},
+    ]
+    model = script.connect(write(tmp_path / "replies.jsonl", lines))
+    assert LIKELIHOOD in model.can
+    assert send(model, pair("a", " b")).data == {"logprob": -1.5, "greedy": True}
+    assert send(model, pair(None, "whole")).data == {"logprob": -7.0, "greedy": False}
+    assert send(model, Request(model="m", prompt="a")).text == "said"
+    with pytest.raises(ModelError, match="no reply to"):
+        send(model, pair("a", " c"))
+
+
+def test_a_file_without_likelihoods_cannot(tmp_path: Path) -> None:
+    """So a run that needs them is refused before its first request; half a likelihood is a wrong line."""
+    assert LIKELIHOOD not in script.connect(write(tmp_path / "texts.jsonl", [{"text": "x"}])).can
+    with pytest.raises(InputError, match="greedy is true or false"):
+        script.connect(write(tmp_path / "half.jsonl", [{"continuation": "x", "logprob": "low"}]))
+
+
+def test_a_log_of_likelihoods_replays(tmp_path: Path) -> None:
+    """What a run wrote down is a file of recorded replies, bit by bit."""
+    model = python_model(
+        tmp_path, "class Model:\n    def loglikelihood(self, a, b): return -0.1 - 0.2, 0\nmodel = Model()"
+    )
+    log = Log()
+    first = ask(model, log, pair("a", " b"), pair(None, "ab"))
+    (tmp_path / "calls.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, log)) + b"\n")
+    recorded = script.connect(Connection(name=str(tmp_path / "calls.jsonl")))
+    again = [send(recorded, request) for request in (pair("a", " b"), pair(None, "ab"))]
+    assert [reply.data for reply in again] == [reply.data for reply in first]
+    assert again[0].data == {"logprob": -0.30000000000000004, "greedy": False}
+
+
+def python_model(folder: Path, code: str, name: str = "model") -> python.PythonModel:
+    (folder / "mine.py").write_text(code + "\n")
+    return python.connect(Connection(name=f"{folder}/mine.py:{name}"))
+
+
+def ask(model: Model, log: Log, *requests: Request) -> list[Response]:
+    """Through the place where calls are paid and logged."""
+
+    async def all_of_them() -> list[Response]:
+        desk = Desk(log, lambda _: None, None, None)
+        asker = Caller(model, Permits(2), desk, seed=1234, max_retries=0).bind(CASE, "ask", 1, {})
+        return [await asker.ask(request) for request in requests]
+
+    return asyncio.run(all_of_them())
+
+
+def test_an_object_may_have_both(tmp_path: Path) -> None:
+    """`python/FILE.py:model` answers prompts when called and likelihoods by its method, sync or async."""
+    code = (
+        "class Model:\n"
+        "    def __call__(self, prompt, params): return 'said'\n"
+        "    async def loglikelihood(self, context, continuation):\n"
+        "        return -float(len(continuation)), context is None\n"
+        "model = Model()"
+    )
+    model = python_model(tmp_path, code)
+    assert LIKELIHOOD in model.can
+    assert send(model, Request(model="m", prompt="a")).text == "said"
+    assert send(model, pair("a", "bcd")).data == {"logprob": -3.0, "greedy": False}
+    assert send(model, pair(None, "b")).data == {"logprob": -1.0, "greedy": True}
+
+
+@pytest.mark.parametrize("returned", ["float('-inf'), True", "'low', True", "-1.0"])
+def test_wrong_numbers_are_the_fault_of_the_code(tmp_path: Path, returned: str) -> None:
+    """What is no finite number cannot be written down, and counts against what is evaluated."""
+    model = python_model(tmp_path, f"def f(p, q): pass\nf.loglikelihood = lambda a, b: ({returned})", "f")
+    with pytest.raises(ModelError) as caught:
+        send(model, pair("a", "b"))
+    assert caught.value.failure.kind == "user_code"
+
+
+def test_a_function_cannot(tmp_path: Path) -> None:
+    """A plain function has no likelihoods: whoever asks is told, and the function is not called."""
+    model = python_model(tmp_path, "def f(prompt, params): raise SystemExit", "f")
+    assert LIKELIHOOD not in model.can
+    with pytest.raises(ModelError, match="m cannot do loglikelihood"):
+        ask(model, Log(), pair("a", "b"))
+
+
+def test_chat_models_cannot() -> None:
+    """Not even when asked behind the caller's back: nothing is sent."""
+    model = openai.connect(Connection(name="chat", base_url="http://127.0.0.1:1/v1"))
+    assert LIKELIHOOD not in model.can
+    with pytest.raises(ModelError, match="try openai-completions/chat"):
+        send(model, pair("a", "b"))
+
+
+def test_an_endpoint_without_echo_stops_the_run() -> None:
+    """Even after good answers to other questions: every likelihood to come would fail alike."""
+
+    async def run() -> None:
+        async with EchoServer("echo", "/tokenize") as server:
+            model = openai_completions.connect(Connection(name="m", base_url=server.url))
+            desk = Desk(Log(), lambda _: None, None, None)
+            asker = Caller(model, Permits(2), desk, seed=1, max_retries=3).bind(CASE, "ask", 1, {})
+            await asker.ask(Request(model="m", prompt="hello"))
+            try:
+                with pytest.raises(ModelRefused, match="cannot give prompt logprobs"):
+                    await asker.ask(pair("a", " b"))
+                assert desk.halted is not None
+            finally:
+                await model.close()
+
+    asyncio.run(run())
+
+
+def test_usage_is_metered() -> None:
+    """Tokens of all windows count."""
+
+    async def run() -> Response:
+        async with EchoServer() as server:
+            connection = Connection(name="m", base_url=server.url, args={"max_length": 7})
+            model = openai_completions.connect(connection)
+            try:
+                return await model.send(pair(None, "0123456789"), 1)
+            finally:
+                await model.close()
+
+    assert asyncio.run(run()).usage == Usage(12, 2)
