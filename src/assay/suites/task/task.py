@@ -14,7 +14,7 @@ from assay.core.types import Case, Failure
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task import functions
 from assay.suites.task.chains import Chain, chains
-from assay.suites.task.config import GENERATE, TaskConfig
+from assay.suites.task.config import GENERATE, TaskConfig, generation_problems
 from assay.suites.task.data.docs import Doc, Facts
 from assay.suites.task.fields import BadDoc, Fields
 from assay.suites.task.metrics import BYPASS, OF_NUMBERS, Metric, metrics
@@ -64,6 +64,8 @@ class Task:
         if options.num_fewshot is not None and not (options.lm_eval_quirks and shots == 0):
             shots = options.num_fewshot
         values["num_fewshot"] = shots or 0
+        if problems := list(generation_problems(options.gen_kwargs, lambda key: f"--gen-kwargs {key}")):
+            raise InputError(problems)
         if options.gen_kwargs and values["output_type"] == GENERATE:
             values["generation_kwargs"] = {**values["generation_kwargs"], **options.gen_kwargs}
         if options.metadata:
@@ -103,7 +105,9 @@ class Task:
         """The documents that `--samples` names, in data order."""
         if not self._options.samples:
             return None
-        return sorted(set(self._options.samples.get(self.name, [])))
+        if not (picked := sorted(set(self._options.samples.get(self.name, [])))):
+            raise UsageError(f"--samples names no document of {self.name!r}")
+        return picked
 
     @property
     def original(self) -> int:
@@ -149,7 +153,7 @@ class Task:
         self._fields = Fields(self.config, docs.facts.columns)
         first = next(self.load(lambda _: False), None)
         if first and first.failure:
-            raise InputError(Problem(first.failure.where, first.failure.message))
+            raise InputError(problem_of(first.failure))
         return facts
 
     def _check_picked(self, total: int) -> None:
@@ -222,6 +226,11 @@ class Task:
             return Case(index, key, self.name, subject, label, PromptInputs([]), Gold(value, ""), failure)
         inputs = PromptInputs(requests, repeats, cut=not self._options.lm_eval_quirks)
         return Case(index, key, self.name, subject, label, inputs, gold)
+
+
+def problem_of(failure: Failure) -> Problem:
+    """A document's failure as a problem of a file; its place is said once."""
+    return Problem(failure.where, failure.message.removesuffix(f" ({failure.where})"))
 
 
 def refuse_lists(config: TaskConfig, found: list[Chain], measured: dict[str, Metric]) -> None:
