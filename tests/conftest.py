@@ -73,8 +73,8 @@ def write_docs(path: Path, docs: list[dict[str, Any]]) -> None:
 def assay_in(sums: Path) -> Assay:
     """Types `assay ...` in the folder of the sums, as a process of its own."""
 
-    def run(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, timeout: float = 60, cwd: Path = sums) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "assay", *arguments]
-        return subprocess.run(command, cwd=sums, capture_output=True, text=True, timeout=timeout, check=False)
+        return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
 
     return run

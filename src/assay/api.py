@@ -15,7 +15,7 @@ from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
-from assay.start import Run, Start
+from assay.start import Run, Start, Unasked
 from assay.store.runs import find_run, state_of
 
 __all__ = ["Run", "arun", "check", "load", "options_of", "providers", "pull_model", "run", "spec"]
@@ -59,7 +59,7 @@ def rescore(
 
 def first_cases(spec: RunSpec) -> list[Case]:
     """The first case of every task, as it would be asked; nothing is asked."""
-    plan = cast("Any", Start(spec, (), asks=False).plan)
+    plan = cast("Any", Start(spec, (), unasked=Unasked(spec.base_url or "")).plan)
     plan.prepare(None)
     return cast("list[Case]", plan.firsts())
 

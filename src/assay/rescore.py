@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
-from assay.start import Run, Start
+from assay.start import Run, Start, Unasked
 from assay.store.runs import find_run
 
 _MOST_NAMED = 5
@@ -28,10 +28,11 @@ class Rescore:
         if summary is None or summary.state == "stopped":
             raise UsageError(f"{self.folder} is not finished; the same command as before continues it")
         self._before = summary
-        spec = self._spec()
-        if files:
-            spec = registry.find("suite", spec.suite).replaced(spec, list(files))
-        self._start = Start(spec, observers, asks=False)
+        spec, suite = self._spec(), registry.find("suite", self.info.suite)
+        if hasattr(suite, "replaced"):
+            spec = suite.replaced(spec, list(files), list(self.info.facts))
+        # The endpoint as the run knew it: options may write it otherwise.
+        self._start = Start(spec, observers, unasked=Unasked(self.info.spec["base_url"] or ""))
         self._refuse_another_question()
 
     def _spec(self) -> RunSpec:
@@ -46,9 +47,10 @@ class Rescore:
         if self._start.ask == self.info.ask:
             return
         now = msgspec.to_builtins(self._start.parts["ask"], str_keys=True)
-        places = list(_differences(self.info.parts["ask"], now))[:_MOST_NAMED]
+        places = [place.removeprefix("plan.") for place in _differences(self.info.parts["ask"], now)]
+        named = ", ".join(places[:_MOST_NAMED]) or "the order of tasks"
         raise UsageError(
-            f"this changes what is asked, not only how it is scored: {', '.join(places)}; "
+            f"this changes what is asked, not only how it is scored: {named}; "
             "run it with `assay task`, which asks again (with --reuse RUN, only what differs)"
         )
 
@@ -56,25 +58,44 @@ class Rescore:
     def announcement(self) -> str:
         """What will be reused and what will be graded again."""
         before, ended = self._before, self._before.ok + self._before.subject_error
-        calls = before.spent.get("calls", 0)
-        reused = f"reused: {calls:,} replies of {ended:,} cases in {self.folder}; nothing is asked"
+        lines = [f"reused: the replies of {ended:,} cases in {self.folder}; nothing is asked"]
+        if before.infra_error:
+            lines.append(f"left out: without an answer {before.infra_error:,}")
         if self._start.score == before.score:
-            return f"{reused}\nregraded: nothing, the scores are those of these filters and metrics"
-        scorers = ", ".join(scorer.id for scorer in self._start.plan.scorers)
-        return f"{reused}\nregraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})"
+            lines.append("regraded: nothing, the scores are those of these filters and metrics")
+        else:
+            scorers = ", ".join(scorer.id for scorer in self._start.plan.scorers)
+            lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
+        return "\n".join(lines)
 
     async def run(self) -> Run:
         """Score what has no score under these settings, and write the files again."""
         return self._start.shown() or await self._start.run()
 
 
-def _differences(before: Any, now: Any, at: str = "") -> Any:
-    """Dotted places at which two JSON values differ."""
+def _differences(before: Any, now: Any, at: str = "") -> Iterator[str]:
+    """Dotted places at which two JSON values differ. Lists of [name, value] are read by name."""
+    before, now = _named(before), _named(now)
     if isinstance(before, dict) and isinstance(now, dict):
-        for key in before.keys() | now.keys():
+        for key in [*before, *(key for key in now if key not in before)]:
             yield from _differences(before.get(key), now.get(key), f"{at}.{key}" if at else str(key))
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for position, (one, other) in enumerate(zip(before, now, strict=True)):
             yield from _differences(one, other, f"{at}[{position}]")
     elif before != now:
         yield at
+
+
+def _named(value: Any) -> Any:
+    if not isinstance(value, list) or not any(_is_named(item) for item in value):
+        return value
+    return {
+        item[0] if _is_named(item) else at: item[1] if _is_named(item) else item
+        for at, item in enumerate(value)
+    }
+
+
+def _is_named(item: Any) -> bool:
+    return (
+        isinstance(item, list) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], dict)
+    )

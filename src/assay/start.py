@@ -98,12 +98,12 @@ class Unasked:
 class Start:
     """One start of a run: resolve, find or make its folder, loop, write."""
 
-    def __init__(self, spec: RunSpec, observers: Sequence[Notify], *, asks: bool = True) -> None:
+    def __init__(self, spec: RunSpec, observers: Sequence[Notify], *, unasked: Unasked | None = None) -> None:
         suite = registry.find("suite", spec.suite)
         if hasattr(suite, "normalise"):
             spec = suite.normalise(spec)
-        self._asks = asks
-        self.model = connect(spec) if asks else Unasked(spec.base_url or "")
+        self._asks = unasked is None
+        self.model = unasked or connect(spec)
         spec = msgspec.structs.replace(spec, base_url=self.model.endpoint or None)
         self.spec = spec
         self.plan: Plan = suite.plan(spec)

@@ -26,9 +26,11 @@ def command(files: tuple[Path, ...]) -> int:
         errors = [problem for problem in problems if problem.level == "error"]
         failed = failed or bool(errors)
         for problem in problems:
-            click.echo(f"{problem.where}: {'' if problem in errors else 'warning: '}{problem.message}")
-        warnings = len(problems) - len(errors)
-        click.echo(f"{path}: " + (_counted(len(errors), warnings) if problems else "fine"))
+            click.echo(
+                f"{problem.where}: {'warning: ' if problem.level == 'warning' else ''}{problem.message}"
+            )
+        warnings = sum(problem.level == "warning" for problem in problems)
+        click.echo(f"{path}: " + (_counted(len(errors), warnings) if errors or warnings else "fine"))
     return 1 if failed else 0
 
 

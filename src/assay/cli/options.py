@@ -73,15 +73,29 @@ def _shown_default(field: Field) -> str:
     )
 
 
-def spec_from_flags(suite: str, options: type[Options], flags: dict[str, Any]) -> RunSpec:
+def file_values(options: type[Options], path: Path | None) -> dict[str, Any]:
+    """What a `--config` file says. A flag's other name is a key too, and a list may be written `a,b`."""
+    if path is None:
+        return {}
+    known = [*fields(RunSpec), *fields(options)]
+    other = {flag[2:].replace("-", "_"): f.name for f in known for flag in f.extra.get("flags", ())}
+    lists = {field.name for field in known if get_origin(field.type) is list}
+    values = {other.get(key, key): value for key, value in load_yaml(path).value.items()}
+    return {
+        key: value.split(",") if key in lists and isinstance(value, str) else value
+        for key, value in values.items()
+    }
+
+
+def spec_from_flags(
+    suite: str, options: type[Options], flags: dict[str, Any], told: dict[str, Any] | None = None
+) -> RunSpec:
     """The file's values, then the flags that were given."""
-    config = flags.pop("config", None)
-    values: dict[str, Any] = {}
+    config, told = flags.pop("config", None), told or {}
     if config is not None:
-        values = load_yaml(config).value
-        build(suite, options, values, str(config))
+        build(suite, options, told, str(config))
     given = {key: _listed(value) for key, value in flags.items() if value is not None and value != ()}
-    return build(suite, options, values | given)
+    return build(suite, options, told | given)
 
 
 def _listed(value: Any) -> Any:

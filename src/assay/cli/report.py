@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -15,6 +16,7 @@ def report(run: Run) -> None:
     """Everything a person wants to know when a run ends or is looked at."""
     if run.summary.results:
         score_table(run.summary.results)
+        _below_the_table(run)
         click.echo()
     click.echo(_counts(run))
     for kind, count in run.summary.failures.items():
@@ -27,19 +29,40 @@ def report(run: Run) -> None:
 
 
 def score_table(results: dict[str, Any]) -> None:
-    """One line for each task, filter and metric."""
-    rows = [_row(name, found, metric) for name, found in results.items() for metric in found["metrics"]]
+    """One line for each task, filter and metric; the members of a group stand below it."""
+    rows = [
+        _row(f"{'  ' * depth}{results[name].get('alias', name)}", metric)
+        for name, depth in _nested(results)
+        for metric in results[name]["metrics"]
+    ]
     table(["task", "filter", "metric", "value", "stderr", "95% interval", "n", "left out"], rows)
 
 
-def _row(name: str, found: dict[str, Any], metric: dict[str, Any]) -> list[str]:
+def _nested(results: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Every name with its depth: after its group, or at the margin; once, though two groups have it."""
+    inside = {member for found in results.values() for member in found.get("group", ())}
+    seen: set[str] = set()
+
+    def below(name: str, depth: int) -> Iterator[tuple[str, int]]:
+        if name in results and name not in seen:
+            seen.add(name)
+            yield name, depth
+            for member in results[name].get("group", ()):
+                yield from below(member, depth + 1)
+
+    for name in results:
+        if name not in inside:
+            yield from below(name, 0)
+
+
+def _row(name: str, metric: dict[str, Any]) -> list[str]:
     interval = metric["interval"]
     shown = f"{interval[0]:.4f} – {interval[1]:.4f}" if interval else ""
     count = f"{metric['numerator']:,}/{metric['n']:,}" if "numerator" in metric else f"{metric['n']:,}"
     left_out = ", ".join(f"{count} {why}" for why, count in metric.get("left_out", {}).items())
     value, error = number(metric["value"]), number(metric["stderr"])
     return [
-        found.get("alias", name),
+        name,
         metric["filter"],
         metric["metric"],
         value,
@@ -48,6 +71,35 @@ def _row(name: str, found: dict[str, Any], metric: dict[str, Any]) -> list[str]:
         count,
         left_out,
     ]
+
+
+def _below_the_table(run: Run) -> None:
+    """What a table has no room for: repeats, and numbers that could not be made."""
+    invalid = 0
+    for name, found in run.summary.results.items():
+        for line in _repeats(found.get("repeats", {})):
+            click.echo(f"{found.get('alias', name)}  {line}")
+        for metric in found["metrics"]:
+            invalid += metric.get("left_out", {}).get("invalid", 0)
+            if "reason" in metric:
+                click.echo(f"{name} {metric['metric']},{metric['filter']}: {metric['reason']}")
+    if invalid:
+        click.echo(f"{invalid:,} scores are invalid; why: assay show {run.folder} --failed")
+
+
+def _repeats(curves: dict[str, Any]) -> list[str]:
+    """`first: pass@1 0.41 @2 0.55 · maj@1 0.41 @2 0.41`; filters that read the same share a line."""
+    named: dict[str, list[str]] = {}
+    for part, curve in curves.items():
+        shown = " · ".join(_curve(kind, curve[f"{kind}@k"]) for kind in ("pass", "maj"))
+        named.setdefault(f"{shown}  ({curve['metric']}, {curve['docs']:,} cases)", []).append(part)
+    return [f"{', '.join(parts)}: {text}" for text, parts in named.items()]
+
+
+def _curve(kind: str, values: list[float]) -> str:
+    """At powers of two, and at the end."""
+    ks = [k for k in range(1, len(values) + 1) if k & (k - 1) == 0 or k == len(values)]
+    return kind + " ".join(f"@{k} {values[k - 1]:.4f}" for k in ks)
 
 
 def _counts(run: Run) -> str:

@@ -11,7 +11,7 @@ import click
 from assay import api
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
-from assay.core.types import Call, Request
+from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
@@ -82,25 +82,32 @@ def show_case(cases: RunCases, view: CaseView) -> None:
     heading(f"case {end.index} · {end.set} · {end.case} · {end.status}")
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
-    asked = 0
+    asked: list[Request] = []
     for call in cases.calls(end.index):
         if call.request is not None:
-            asked += 1
+            asked.append(call.request)
             rule()
-            heading(f"prompt {asked}")
-            _show_request(call.request)
+            _show_request(asked)
         _show_reply(call)
     rule()
     _show_scores(view)
 
 
-def _show_request(request: Request) -> None:
+def _show_request(asked: list[Request]) -> None:
+    """The last request; a prompt that is that of the one before is not shown again."""
+    request = asked[-1]
+    heading(f"prompt {len(asked)}")
     for message in request.messages or []:
         heading(f"  [{message.get('role')}]")
         block(str(message.get("content")), indent="    ", most=_MOST_CHARACTERS)
     if request.prompt is not None:
-        block(request.prompt, most=_MOST_CHARACTERS)
-    click.echo(f"  {json.dumps(request.params, ensure_ascii=False)}")
+        same = len(asked) > 1 and asked[-2].prompt == request.prompt
+        block("(the same)" if same else request.prompt, most=_MOST_CHARACTERS)
+    if request.continuation is None:
+        click.echo(f"  {json.dumps(request.params, ensure_ascii=False)}")
+    else:
+        heading("how likely is" if request.prompt is not None else "how likely is the whole text")
+        block(repr(request.continuation), most=_MOST_CHARACTERS)
 
 
 def _show_reply(call: Call) -> None:
@@ -109,8 +116,19 @@ def _show_reply(call: Call) -> None:
         heading(f"reply {call.n} failed ({call.seconds:.2f} s{tries})")
         block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")
         return
+    if (likely := _likelihood(call.response)) is not None:
+        heading(f"{likely} ({call.seconds:.2f} s{tries})")
+        return
     heading(f"reply {call.n} ({call.seconds:.2f} s{tries}, {call.response.finish or 'no finish reason'})")
     block(call.response.text, most=_MOST_CHARACTERS)
+
+
+def _likelihood(response: Response) -> str | None:
+    data = response.data
+    if not isinstance(data, dict) or "logprob" not in data:
+        return None
+    greedy = "what the model would have said itself" if data.get("greedy") else "not what it would have said"
+    return f"logprob {data['logprob']:.4f}, greedy {data.get('greedy', False)}: {greedy}"
 
 
 def _show_scores(view: CaseView) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from assay import api
-from assay.cli.options import SETTINGS, run_options, spec_from_flags
+from assay.cli.harness import HarnessCommand, accepted, from_config, ignored, seeded
+from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.progress import observers
 from assay.cli.report import report
 from assay.cli.screen import block, heading, table
@@ -25,71 +26,6 @@ Examples:
   assay task --model local-completions --tasks gsm8k --include_path tasks \\
       --model_args model=NAME,base_url=http://127.0.0.1:8000/v1/completions,num_concurrent=64
 """
-_SHORT = {
-    "-t": "--tasks",
-    "-M": "--model",
-    "-a": "--model-args",
-    "-L": "--limit",
-    "-f": "--num-fewshot",
-    "-b": "--batch-size",
-    "-c": "--use-cache",
-    "-o": "--output-path",
-    "-s": "--log-samples",
-    "-E": "--samples",
-    "-C": "--config",
-    "-v": "--verbosity",
-    "-w": "--write-out",
-    "-x": "--predict-only",
-}
-"""The harness's short flags."""
-_LISTS = ("--model-args", "--model_args", "--gen-kwargs", "--gen_kwargs")
-_IGNORED = {
-    "batch_size": "requests are never batched; --concurrency says how many run at once",
-    "max_batch_size": "requests are never batched",
-    "device": "models run behind their endpoints, or on the CPU",
-    "use_cache": "every run keeps its replies; the same command continues it",
-    "cache_requests": "prompts are built as they are asked",
-    "verbosity": "--quiet prints nothing but errors",
-    "wandb_args": "nothing is sent to anyone",
-    "wandb_config_args": "nothing is sent to anyone",
-    "trackio_args": "nothing is sent to anyone",
-    "hf_hub_log_args": "nothing is sent to anyone",
-}
-_IGNORED_SWITCHES = {
-    "check_integrity": "`assay check` looks at task files",
-    "show_config": "results_*.json has the configuration",
-    "trust_remote_code": "data sets that run code are not loaded, unless the task's own file says so",
-}
-
-
-class HarnessCommand(click.Command):
-    """Takes the harness's ways: short flags, and `--model_args a=1 b=2` with spaces."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Every token as click knows it."""
-        return super().parse_args(ctx, _joined([_SHORT.get(token, token) for token in args]))
-
-
-def _joined(tokens: list[str]) -> list[str]:
-    """`a=1 b=2` after a flag that takes pairs as one value, `a=1,b=2`."""
-    found: list[str] = []
-    pairs = 0
-    for token in tokens:
-        if pairs > 1 and "=" in token and not token.startswith("-"):
-            found[-1] += f",{token}"
-        else:
-            pairs = 1 if token in _LISTS else pairs + 1 if pairs == 1 else 0
-            found.append(token)
-    return found
-
-
-def _accepted(function: Any) -> Any:
-    """Flags of the harness that have nothing to do here: accepted, and named."""
-    for name in _IGNORED:
-        function = click.option(f"--{name.replace('_', '-')}", name, hidden=True)(function)
-    for name in _IGNORED_SWITCHES:
-        function = click.option(f"--{name.replace('_', '-')}", name, is_flag=True, hidden=True)(function)
-    return function
 
 
 @click.command("task", cls=HarnessCommand, epilog=_EXAMPLES, context_settings=SETTINGS)
@@ -98,20 +34,20 @@ def _accepted(function: Any) -> Any:
 @click.option("--tasks", "named", help="The same as the argument, as the harness writes it.")
 @click.option("--write-out", is_flag=True, help="Show the first prompt of each task before it is asked.")
 @click.option("--list", "listing", is_flag=True, help="List tasks, groups and tags of --include-path.")
-@_accepted
+@accepted
 def command(tasks: tuple[str, ...], named: str | None, write_out: bool, listing: bool, **flags: Any) -> int:
     """Run tasks on a model. TASK is a YAML file, or the name of a task, group or tag.
 
     Names are looked up below --include-path, then in the task folder of an installed lm_eval package. The
     same command continues a run that was interrupted; a finished run is shown, and nothing is asked.
     """
-    for name, why in (_IGNORED | _IGNORED_SWITCHES).items():
-        if flags.pop(name):
-            click.echo(f"--{name.replace('_', '-')} is ignored: {why}", err=True)
+    ignored(flags)
+    told = from_config(file_values(_OPTIONS, flags["config"]))
     if listing:
-        return _list(list(flags["include_path"]))
+        return _list(list(flags["include_path"]) or told.get("include_path", []))
     names = [name for given in (*tasks, named or "") for name in given.split(",") if name]
-    spec = spec_from_flags("task", _OPTIONS, {**_seeded(flags), "tasks": names or None})
+    write_out = told.pop("write_out", False) or write_out
+    spec = spec_from_flags("task", _OPTIONS, {**seeded(flags), "tasks": names or None}, told)
     if write_out:
         _show_first(spec)
     run = api.run(spec, observers(quiet=spec.quiet))
@@ -120,18 +56,6 @@ def command(tasks: tuple[str, ...], named: str | None, write_out: bool, listing:
     elif run.reason:
         click.echo(run.reason, err=True)
     return run.exit_code
-
-
-def _seeded(flags: dict[str, Any]) -> dict[str, Any]:
-    """`--seed a,b,c,d`, the harness's four seeds: the last is for few-shot examples, and the run's own."""
-    given = flags.get("seed")
-    if not given or "," not in given:
-        return flags
-    try:
-        seeds = [None if text.strip().lower() == "none" else int(text) for text in given.split(",")]
-    except ValueError:
-        raise UsageError(f"--seed takes one number or four, found {given!r}") from None
-    return {**flags, "seeds": seeds, "seed": seeds[-1]}
 
 
 def _list(include: list[str]) -> int:

@@ -23,12 +23,29 @@ def parse_pairs(text: str) -> dict[str, Any]:
         except msgspec.DecodeError as error:
             raise UsageError(f"not a JSON object: {error}: {text!r}") from None
     pairs = {}
-    for item in filter(None, text.split(",")):
+    for item in filter(None, _split(text)):
         key, equals, value = item.partition("=")
         if not equals:
             raise UsageError(f"expected key=value, found {item!r} in {text!r}")
         pairs[key.strip()] = _literal(value.strip())
     return pairs
+
+
+def _split(text: str) -> list[str]:
+    """At commas that stand in no brackets and no quotes: `stop=["a","b"]` is one pair."""
+    parts, depth, quote = [""], 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'" and (depth or parts[-1].endswith("=")):
+            quote = char
+        else:
+            depth = max(0, depth + (char in "[({") - (char in "])}"))
+        if char == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
 
 
 def _file(name: str) -> str:

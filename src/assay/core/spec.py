@@ -129,8 +129,12 @@ def build(suite: str, options: type[Options], values: dict[str, Any], where: str
 
 def _pairs(field: Field | None, value: Any) -> Any:
     """Mappings may be written as key=value,key=value."""
-    wants_mapping = field is not None and get_origin(field.type) is dict
-    return parse_pairs(value) if wants_mapping and isinstance(value, str) else value
+    if field is None or get_origin(field.type) is not dict or not isinstance(value, str):
+        return value
+    try:
+        return parse_pairs(value)
+    except UsageError as error:
+        raise UsageError(f"option {field.name!r}: {error}") from None
 
 
 def _at(where: str) -> str:

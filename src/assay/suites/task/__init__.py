@@ -26,11 +26,11 @@ def check(path: Path) -> list[Problem]:
     return check_file(path)
 
 
-def replaced(spec: RunSpec, files: list[str]) -> RunSpec:
-    """The same run with these files in place of those that name the same tasks."""
-    from assay.suites.task.selection import replaced_tasks
+def replaced(spec: RunSpec, files: list[str], known: list[str]) -> RunSpec:
+    """The run of these known tasks, with these files in place of those that name the same tasks."""
+    from assay.suites.task.replacing import replaced_tasks
 
-    return replaced_tasks(spec, files)
+    return replaced_tasks(spec, files, known)
 
 
 def listed(include: list[str]) -> Iterator[tuple[str, str, str]]:

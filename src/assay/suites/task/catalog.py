@@ -27,7 +27,7 @@ _HEADER = re.compile(
 )
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
-_PATTERN = re.compile(r"[*?\[]")
+PATTERN = re.compile(r"[*?\[]")
 
 
 class Header(NamedTuple):
@@ -193,7 +193,7 @@ class Catalog:
 
     def matching(self, pattern: str) -> list[str]:
         """A name as it is, or every task, group and tag that `mmlu_*` matches."""
-        if not _PATTERN.search(pattern):
+        if not PATTERN.search(pattern):
             return [pattern]
         names = {name for folder in self._all for name in [*folder.names(), *folder.tags()]}
         if found := sorted(name for name in names if fnmatchcase(name, pattern)):

@@ -17,7 +17,8 @@ from assay.scoring.filters import takes_doc
 from assay.suites.task import functions
 from assay.suites.task.config import TaskConfig
 
-_MOST_VOTES = 20
+_MOST_SHOWN = 20
+"""Of answers that were not voted on; every vote is kept."""
 _CHOOSE = frozenset({"take_first", "take_first_k", "majority_vote"})
 Step = Callable[[Any, dict[str, Any]], Any]
 
@@ -54,11 +55,9 @@ def chains(config: TaskConfig, *, imports: bool = True) -> list[Chain]:
     found = [_chain(config, position, entry, problems, imports) for position, entry in enumerate(listed)]
     names = [chain.name for chain in found]
     problems += [
-        Problem(
-            config.where("filter_list", at), f"two chains are named {name!r}; rows and numbers go by the name"
-        )
+        Problem(config.where("filter_list", at, "name"), f"two chains are named {name!r}")
         for at, name in enumerate(names)
-        if name in names[:at]
+        if name and name in names[:at]
     ]
     if problems:
         raise InputError(problems)
@@ -148,7 +147,7 @@ def run_chain(chain: Chain, replies: list[Any], doc: dict[str, Any]) -> Filtered
     votes = None
     for name, step in chain.steps:
         if votes is None and name in ("majority_vote", "take_first") and _several(value):
-            votes = Counter(map(str, value)).most_common(_MOST_VOTES)
+            votes = Counter(map(str, value)).most_common(None if name == "majority_vote" else _MOST_SHOWN)
         value = step(value, doc)
     return Filtered(value, votes)
 

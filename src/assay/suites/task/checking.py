@@ -20,7 +20,7 @@ from assay.suites.task.groups import Group, group_of
 from assay.suites.task.metrics import metrics
 from assay.suites.task.options import TaskOptions
 from assay.suites.task.selection import Selection
-from assay.suites.task.task import Task, refuse_lists
+from assay.suites.task.task import Task, problem_of, refuse_lists
 
 _DATA = {
     ".jsonl": "json",
@@ -80,11 +80,7 @@ def check_task(config: TaskConfig) -> list[Problem]:
 
 
 def _documents(task: Task) -> list[Problem]:
-    bad = [
-        Problem(case.failure.where, case.failure.message)
-        for case in task.load(lambda _: False)
-        if case.failure
-    ]
+    bad = [problem_of(case.failure) for case in task.load(lambda _: False) if case.failure]
     if len(bad) <= _MOST_DOCS:
         return bad
     more = f"and {len(bad) - _MOST_DOCS} more documents like these"

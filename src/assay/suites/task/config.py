@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +184,9 @@ def _problems(config: TaskConfig) -> Iterator[Problem]:
     yield from _key_problems(config)
     yield from _function_problems(config)
     yield from _output_problems(config)
-    yield from _generation_problems(config)
+    yield from generation_problems(
+        values.get("generation_kwargs"), lambda key: config.where("generation_kwargs", key)
+    )
     yield from _fewshot_problems(config)
     if isinstance(repeats := values.get("repeats", 1), int) and repeats < 1:
         yield Problem(config.where("repeats"), f"expected at least 1, found {repeats}")
@@ -232,18 +234,16 @@ def _output_problems(config: TaskConfig) -> Iterator[Problem]:
         yield Problem(config.files[0].where(), "multiple_choice needs the key 'doc_to_choice'")
 
 
-def _generation_problems(config: TaskConfig) -> Iterator[Problem]:
-    generation = config.values.get("generation_kwargs")
+def generation_problems(generation: Any, where: Callable[[str], str]) -> Iterator[Problem]:
+    """What no endpoint could take, with the place of each key."""
     if not isinstance(generation, dict):
         return
     until = generation.get("until") or []
     stops = until if isinstance(until, list) else [until]
     if not all(isinstance(stop, str) for stop in stops):
-        where = config.where("generation_kwargs", "until")
-        yield Problem(where, f"expected text or a list of texts, found {until!r}")
+        yield Problem(where("until"), f"expected text or a list of texts, found {until!r}")
     if "temperature" in generation and not _is_number(generation["temperature"]):
-        where = config.where("generation_kwargs", "temperature")
-        yield Problem(where, f"expected a number, found {generation['temperature']!r}")
+        yield Problem(where("temperature"), f"expected a number, found {generation['temperature']!r}")
 
 
 def _is_number(value: Any) -> bool:

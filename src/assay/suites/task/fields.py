@@ -42,6 +42,10 @@ class Fields:
         self.shot_choice = self._shot("doc_to_choice", shots)
         self.shot_prefix = self._shot("gen_prefix", shots)
 
+    def where(self, key: str) -> str:
+        """`file:line key` of a setting."""
+        return self._config.where(key)
+
     def _shot(self, key: str, shots: dict[str, Any]) -> Render:
         """An example's setting: the task's own where it was not written for examples."""
         inherited = shots[key] == self._config.values.get(key)

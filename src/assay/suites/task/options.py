@@ -15,6 +15,7 @@ _PROVIDERS = {
     "local-chat-completions": "openai",
     "openai-chat-completions": "openai",
     "local-completions": "openai-completions",
+    "openai-completions": "openai-completions",
 }
 _COMMON = {
     "base_url": "base_url",

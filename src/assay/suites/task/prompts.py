@@ -52,10 +52,8 @@ class PromptBuilder:
         prefix = self.fields.prefix(doc) if self._prefixes else None
         question = self.fields.text(doc)
         if isinstance(question, int) and self.fields.has_choices:
-            return [
-                before + self._question(_text(choice), prefix, "") for choice in choices(self.fields, doc)
-            ]
-        return [before + self._question(_text(question), prefix, self._delimiter)]
+            return [before + self._question(choice, prefix, "") for choice in choices(self.fields, doc)]
+        return [before + self._question(self._text(question), prefix, self._delimiter)]
 
     def _before(self, doc: Document, examples: list[Document]) -> list[Turn]:
         description = self.fields.description(doc) if self._describes else ""
@@ -75,18 +73,29 @@ class PromptBuilder:
         question, answer, prefix = fields.shot_text(doc), fields.shot_target(doc), fields.shot_prefix(doc)
         options = fields.shot_choice(doc) if fields.has_choices else None
         if options and isinstance(question, int):
-            question, options = _chosen(options, question), None
+            question, options = self._chosen(options, question), None
         if answer in (None, ""):
-            return self._question(_text(question), prefix, self._shot_delimiter)
+            return self._question(self._text(question), prefix, self._shot_delimiter)
         if options and isinstance(answer, int):
-            answer = _chosen(options, answer)
+            answer = self._chosen(options, answer)
         elif isinstance(answer, list):
             answer = answer[0] if answer else ""
         after = self._shot_delimiter
         if prefix and not _needs_delimiter(question, prefix):
             after = ""
         said = joined(prefix, answer if isinstance(answer, str) else str(answer), " ")
-        return [Turn("user", _text(question), after), Turn("assistant", said, self._shot_between)]
+        return [Turn("user", self._text(question), after), Turn("assistant", said, self._shot_between)]
+
+    def _chosen(self, options: list[Any], label: int) -> Any:
+        if not -len(options) <= label < len(options):
+            where = self.fields.where("doc_to_target")
+            raise BadDoc(f"{where}: the label {label} of an example is outside the {len(options)} choices")
+        return options[label]
+
+    def _text(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise BadDoc(f"{self.fields.where('doc_to_text')}: expected text, found {value!r}")
+        return value
 
     def _question(self, question: str, prefix: str | None, delimiter: str) -> list[Turn]:
         if not prefix:
@@ -99,20 +108,11 @@ def choices(fields: Fields, doc: Document) -> list[str]:
     """The choices of a document, every one of them text."""
     found = fields.choice(doc)
     if not isinstance(found, (list, tuple)) or not found:
-        raise BadDoc(f"doc_to_choice: expected a list of choices, found {found!r}")
-    return [_text(choice) for choice in found]
-
-
-def _chosen(options: list[Any], label: int) -> Any:
-    if not -len(options) <= label < len(options):
-        raise BadDoc(f"doc_to_target: the label {label} is outside the {len(options)} choices")
-    return options[label]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadDoc(f"expected text in the prompt, found {value!r}")
-    return value
+        raise BadDoc(f"{fields.where('doc_to_choice')}: expected a list of choices, found {found!r}")
+    strange = next((choice for choice in found if not isinstance(choice, str)), None)
+    if strange is not None:
+        raise BadDoc(f"{fields.where('doc_to_choice')}: expected text, found {strange!r}; put it in quotes")
+    return list(found)
 
 
 def joined(before: str | None, text: str, delimiter: str) -> str:

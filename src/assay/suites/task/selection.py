@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.spec import RunSpec
-from assay.suites.task.catalog import Catalog
+from assay.suites.task.catalog import PATTERN, Catalog
 from assay.suites.task.config import TaskConfig, task_config
 from assay.suites.task.files import Origin, Settings, TaskFiles
 from assay.suites.task.groups import GROUP_KEYS, Group, group_of
-from assay.suites.task.options import TaskOptions
 
 Node = TaskConfig | Group
+_SUFFIXES = (".yaml", ".yml")
 
 
 class Over(NamedTuple):
@@ -49,8 +46,8 @@ class Selection:
     def select(self, names: list[str]) -> list[Node]:
         """Tasks and groups in the order they are named; a tag stands for its tasks."""
         nodes: list[Node] = []
-        for name in names:
-            if _is_path(name):
+        for name in (one for given in names for one in _files(given)):
+            if is_path(name):
                 nodes.append(self._from_path(Path(name)))
                 continue
             for match in self._catalog.matching(name):
@@ -138,9 +135,20 @@ class Selection:
         return [task_config(settings, path, "inline")]
 
 
-def _is_path(name: str) -> bool:
+def _files(name: str) -> list[str]:
+    """The files that `tasks/*.yaml` means; any other name as it is."""
     path = Path(name)
-    return path.suffix in (".yaml", ".yml") or path.is_file()
+    if path.suffix not in _SUFFIXES or path.is_file() or not PATTERN.search(path.name):
+        return [name]
+    if found := sorted(map(str, path.parent.glob(path.name))):
+        return found
+    raise UsageError(f"no task file matches {name!r}")
+
+
+def is_path(name: str) -> bool:
+    """Whether a name on the command line means a file."""
+    path = Path(name)
+    return path.suffix in _SUFFIXES or path.is_file()
 
 
 def _distinct(nodes: list[Node]) -> list[Node]:
@@ -157,17 +165,3 @@ def _distinct(nodes: list[Node]) -> list[Node]:
             if other is not node:
                 raise UsageError(f"two tasks are named {task.name!r}: in {other.name} and in {node.name}")
     return kept
-
-
-def replaced_tasks(spec: RunSpec, files: list[str]) -> RunSpec:
-    """A spec whose named tasks are read from other files where these have the same name."""
-    options = spec.options
-    assert isinstance(options, TaskOptions)
-    new = {TaskFiles().read(Path(file)).values.get("task"): file for file in files}
-    selection = Selection(Catalog(options.include_path))
-    names = [(name, selection.select([name])) for name in options.tasks]
-    found = [new.pop(nodes[0].name, name) if len(nodes) == 1 else name for name, nodes in names]
-    if new:
-        known = ", ".join(node.name for _, nodes in names for node in nodes)
-        raise UsageError(f"{next(iter(new.values()))} is no task of this run; it has {known}")
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, tasks=found))

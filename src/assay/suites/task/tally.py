@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from assay.core.types import End, Record, Score
@@ -82,6 +84,9 @@ class TaskTally:
         self._curves = {chain.name: Curves() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
         self._without: Counter[str] = Counter()
+        # Where Python gives the names of metrics, a document it fails on has none of them.
+        self._learns = scoring.process is not None or any(metric.own for metric in scoring.metrics.values())
+        self._nameless: dict[str, Counter[str]] = {chain.name: Counter() for chain in scoring.chains}
 
     def _declared(self, scoring: Scoring) -> list[Metric]:
         """Metrics that every scored document has; Python's are learned from what it returns."""
@@ -95,10 +100,19 @@ class TaskTally:
         if found is None or not found[2]:
             self._without[status] += 1
             return
-        for score in found[2]:
+        for score in self._named(found[2]) if self._learns else found[2]:
             self._tally(score).add(score)
             if score.data and "repeats" in score.data:
                 self._curves[score.part].add(score.data["repeats"])
+
+    def _named(self, scores: list[Score]) -> Iterator[Score]:
+        """The scores of filters that gave some; a filter without any is counted for all its metrics."""
+        for part, group in groupby(scores, key=lambda score: score.part):
+            own = list(group)
+            if any(score.status == "scored" for score in own):
+                yield from own
+            else:
+                self._nameless[part][own[0].status] += 1
 
     def _tally(self, score: Score) -> Tally:
         tallies = self._tallies[score.part]
@@ -106,6 +120,13 @@ class TaskTally:
             of = (score.data or {}).get("of", "")
             tallies[score.metric] = Tally(score.part, self._scoring.metric(score.metric, of))
         return tallies[score.metric]
+
+    def _all(self) -> Iterator[Tally]:
+        """Every filter's; where no document was scored, the metrics that the task names stand empty."""
+        for part, tallies in self._tallies.items():
+            yield from tallies.values() or [
+                Tally(part, metric) for metric in self._scoring.metrics.values() if self._nameless[part]
+            ]
 
     def summary(self, task: Any, draws: int) -> dict[str, Any]:
         """Every filter and metric, with denominators."""
@@ -115,9 +136,7 @@ class TaskTally:
             "asked": self._counts["ok"] + self._counts["subject_error"],
             "counts": self._counts,
             "metrics": [
-                tally.summary(draws, self._without)
-                for tallies in self._tallies.values()
-                for tally in tallies.values()
+                tally.summary(draws, self._without + self._nameless[tally.part]) for tally in self._all()
             ],
         }
         curves = {name: curve for name, each in self._curves.items() if (curve := each.summary())}

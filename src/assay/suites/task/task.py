@@ -14,7 +14,7 @@ from assay.core.types import Case, Failure
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task import functions
 from assay.suites.task.chains import Chain, chains
-from assay.suites.task.config import GENERATE, TaskConfig
+from assay.suites.task.config import GENERATE, TaskConfig, generation_problems
 from assay.suites.task.data.docs import Doc, Facts
 from assay.suites.task.fields import BadDoc, Fields
 from assay.suites.task.metrics import BYPASS, OF_NUMBERS, Metric, metrics
@@ -63,6 +63,8 @@ class Task:
         shots, given = values.get("num_fewshot"), options.num_fewshot
         self._zero_kept = bool(options.lm_eval_quirks and shots == 0 and given)
         values["num_fewshot"] = (shots if given is None or self._zero_kept else given) or 0
+        if problems := list(generation_problems(options.gen_kwargs, lambda key: f"--gen-kwargs {key}")):
+            raise InputError(problems)
         if options.gen_kwargs and values["output_type"] == GENERATE:
             values["generation_kwargs"] = {**values["generation_kwargs"], **options.gen_kwargs}
         if options.metadata:
@@ -102,7 +104,9 @@ class Task:
         """The documents that `--samples` names, in data order."""
         if not self._options.samples:
             return None
-        return sorted(set(self._options.samples.get(self.name, [])))
+        if not (picked := sorted(set(self._options.samples.get(self.name, [])))):
+            raise UsageError(f"--samples names no document of {self.name!r}")
+        return picked
 
     @property
     def original(self) -> int:
@@ -148,7 +152,7 @@ class Task:
         self._fields = Fields(self.config, docs.facts.columns)
         first = next(self.load(lambda _: False), None)
         if first and first.failure:
-            raise InputError(Problem(first.failure.where, first.failure.message))
+            raise InputError(problem_of(first.failure))
         return facts
 
     def _check_picked(self, total: int) -> None:
@@ -233,6 +237,11 @@ def _drawn(builder: PromptBuilder, value: dict[str, Any]) -> list[Any] | BadDoc:
         return builder.draw(value)
     except BadDoc as bad:
         return bad
+
+
+def problem_of(failure: Failure) -> Problem:
+    """A document's failure as a problem of a file; its place is said once."""
+    return Problem(failure.where, failure.message.removesuffix(f" ({failure.where})"))
 
 
 def refuse_lists(config: TaskConfig, found: list[Chain], measured: dict[str, Metric]) -> None:

@@ -1,0 +1,272 @@
+"""A command of lm-evaluation-harness works with `lm_eval run` replaced by `assay task`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.echoing import EchoServer
+from servers.loopback import LoopbackServer, chat
+from servers.replay import ReplayServer
+from support.commands import environment
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval"
+STORED = sorted(path.parent.name for path in GOLDEN.glob("out/*/cmd.txt"))
+QUIRKY = {"c_fewshot_fallback": ["--lm-eval-quirks"]}
+"""What was stored with an error of the harness in it."""
+EVERY = 12
+
+
+def command(name: str, url: str, out: Path) -> list[str]:
+    """The stored command, word by word, with our name, another port and another place for the files."""
+    words = shlex.split((GOLDEN / "out" / name / "cmd.txt").read_text())
+    assert words[:2] == ["lm_eval", "run"]
+    told = [re.sub(r"http://127\.0\.0\.1:\d+/v1", url, word) for word in words[2:]]
+    told[told.index("--output_path") + 1] = str(out)
+    return ["task", *told, *QUIRKY.get(name, [])]
+
+
+def typed(words: list[str], cwd: Path = GOLDEN) -> subprocess.CompletedProcess[str]:
+    """`assay ...` as a process of its own, where the data of the stored tasks is."""
+    return subprocess.run(
+        [sys.executable, "-m", "assay", *words],
+        cwd=cwd,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+async def echoed(name: str, out: Path) -> subprocess.CompletedProcess[str]:
+    async with EchoServer() as server:
+        return await asyncio.to_thread(typed, command(name, server.url, out))
+
+
+def run_stored(name: str, out: Path) -> subprocess.CompletedProcess[str]:
+    """Likelihoods come from the function that gave the stored ones, texts from the stored replies."""
+    if name == "d_mc":
+        return asyncio.run(echoed(name, out))
+    with ReplayServer(GOLDEN / "out" / name / "requests.jsonl") as server:
+        return typed(command(name, server.url, out))
+
+
+def samples(folder: Path) -> dict[str, bytes]:
+    """Every samples file by its task."""
+    found = folder.glob("org__Fake-1.0/samples_*.jsonl")
+    return {re.sub(r"samples_(.*)_20\d\d-.*", r"\1", path.name): path.read_bytes() for path in found}
+
+
+def test_no_stored_command_is_left_out() -> None:
+    """The list below is read from the files themselves."""
+    assert len(STORED) == EVERY
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_stored_command_writes_the_stored_samples(name: str, tmp_path: Path) -> None:
+    """Nothing of the command is changed but the port and the place; every samples file is equal by byte."""
+    done = run_stored(name, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "ignored" not in done.stderr
+    assert samples(tmp_path) == samples(GOLDEN / "out" / name)
+
+
+def endpoint(server: Any, kind: str = "local-completions") -> list[str]:
+    """The harness's way of naming an endpoint, with spaces between the arguments."""
+    path = "chat/completions" if kind == "local-chat-completions" else "completions"
+    return ["--model", kind, "--model_args", "model=org/Fake-1.0", f"base_url={server.url}/{path}"]
+
+
+@contextmanager
+def replaying(name: str) -> Iterator[ReplayServer]:
+    with ReplayServer(GOLDEN / "out" / name / "requests.jsonl") as server:
+        yield server
+
+
+def results(folder: Path) -> dict[str, Any]:
+    """The one results file."""
+    (found,) = folder.glob("org__Fake-1.0/results_*.json")
+    value: dict[str, Any] = json.loads(found.read_text())
+    return value
+
+
+def only(folder: Path, *tasks: str) -> dict[str, bytes]:
+    """The stored samples of some tasks."""
+    return {task: content for task, content in samples(folder).items() if task in tasks}
+
+
+SPELLINGS = {
+    "words after a flag": ["--tasks", "g_em", "g_em_plain", "--include_path", "tasks"],
+    "commas": ["--tasks", "g_em,g_em_plain", "--include_path", "tasks"],
+    "both": ["--include_path", "tasks", "--tasks", "g_em,g_em_plain"],
+    "flags twice": ["--tasks", "g_em", "--include_path=tasks", "--tasks=g_em_plain"],
+    "short flags": ["-t", "g_em", "g_em_plain", "-s", "--include_path", "tasks"],
+    "a pattern of files": ["--tasks", "tasks/b_*.yaml,tasks/b2_*.yaml"],
+    "files": ["--tasks", "tasks/b_em.yaml", "tasks/b2_em_plain.yaml"],
+    "as arguments": ["g_em", "g_em_plain", "--include-path", "tasks"],
+}
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_every_spelling_is_the_same_run(name: str, tmp_path: Path) -> None:
+    """Tasks come in the order they are named, and arguments of the model may stand apart."""
+    with replaying("b_em") as server:
+        words = [*endpoint(server), "num_concurrent=1", *SPELLINGS[name], "-o", str(tmp_path)]
+        done = typed(["task", *words])
+    assert done.returncode == 0, done.stderr
+    assert samples(tmp_path) == only(GOLDEN / "out" / "b_em", "g_em", "g_em_plain")
+    assert list(results(tmp_path)["results"]) == ["g_em", "g_em_plain"]
+
+
+IGNORED = {
+    "--batch_size": ["auto:4"],
+    "--max_batch_size": ["8"],
+    "--device": ["cuda:0"],
+    "--use_cache": ["cache/requests"],
+    "--cache_requests": [],
+    "--verbosity": ["DEBUG"],
+    "--wandb_args": ["project=x", "name=y"],
+    "--wandb_config_args": ["a=1"],
+    "--trackio_args": ["project=x"],
+    "--hf_hub_log_args": ["push_results_to_hub=True", "hub_results_org=x"],
+    "--check_integrity": [],
+    "--show_config": [],
+    "--trust_remote_code": [],
+}
+
+
+def test_flags_that_have_nothing_to_do_here_are_named(tmp_path: Path) -> None:
+    """Each is taken with its words, does nothing, and says why on stderr."""
+    flags = [word for flag, words in IGNORED.items() for word in (flag, *words)]
+    with replaying("b_em") as server:
+        done = typed(
+            ["task", *endpoint(server), *flags, "-t", "g_em", "--include_path", "tasks", "-o", str(tmp_path)]
+        )
+    assert done.returncode == 0, done.stderr
+    for flag in IGNORED:
+        assert f"{flag.replace('_', '-')} is ignored: " in done.stderr
+    assert done.stderr.count(" is ignored: ") == len(IGNORED)
+    assert samples(tmp_path) == only(GOLDEN / "out" / "b_em", "g_em")
+
+
+CONFIG = """\
+model: local-completions
+model_args: {args}
+tasks: g_em,g_em_plain
+include_path: tasks
+output_path: {out}
+log_samples: true
+batch_size: 4
+device: null
+gen_kwargs: null
+limit: null
+apply_chat_template: false
+seed: [0, 1234, 1234, 1234]
+"""
+
+
+@pytest.mark.parametrize("args", ["text", "mapping"])
+def test_a_configuration_file_of_the_harness_is_understood(args: str, tmp_path: Path) -> None:
+    """Its names, `a,b` for a list, null for nothing; what is ignored is named."""
+    config = tmp_path / "run.yaml"
+    with replaying("b_em") as server:
+        url = f"{server.url}/completions"
+        model = f"model=org/Fake-1.0,base_url={url},num_concurrent=1"
+        mapping = {"model": "org/Fake-1.0", "base_url": url, "num_concurrent": 1}
+        given = model if args == "text" else json.dumps(mapping)
+        config.write_text(CONFIG.format(args=given, out=tmp_path / "out"))
+        done = typed(["task", "-C", str(config)])
+        assert done.returncode == 0, done.stderr
+        asked = len(server.bodies)
+        other = ["--tasks", "g_em", "--seed", "7", "--output-path", str(tmp_path / "other")]
+        again = typed(["task", "--config", str(config), *other])
+    assert samples(tmp_path / "out") == only(GOLDEN / "out" / "b_em", "g_em", "g_em_plain")
+    assert [line for line in done.stderr.splitlines() if "ignored" in line] == [
+        "--batch-size is ignored: requests are never batched; --concurrency says how many run at once"
+    ]
+    assert again.returncode == 0, again.stderr
+    assert {body["seed"] for body in server.bodies[asked:]} == {7}, "flags win over the file"
+
+
+def test_a_wrong_key_of_a_configuration_file_is_named(tmp_path: Path) -> None:
+    """Nothing is guessed."""
+    (tmp_path / "run.yaml").write_text("model: local-completions\noutput_pth: x\n")
+    done = typed(["task", "-C", str(tmp_path / "run.yaml")])
+    assert done.returncode == 2
+    assert "run.yaml: there is no option named 'output_pth'; did you mean 'output_dir'" in done.stderr
+
+
+def test_pairs_may_hold_lists_and_stand_apart(tmp_path: Path) -> None:
+    """`stop=["a","b"]` is one pair; words, commas and a flag given twice are the same."""
+    kwargs = [
+        "--gen_kwargs",
+        "temperature=0.5",
+        'until=["Q:", "X,Y"]',
+        "--gen_kwargs=top_p=0.9,max_gen_toks=7",
+    ]
+    with LoopbackServer(lambda body: (200, {"choices": [{"text": "Paris"}]})) as server:
+        words = [*endpoint(server), *kwargs, "-t", "g_em", "--include_path", "tasks", "-L1"]
+        done = typed(["task", *words, "-o", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    (body,) = server.bodies
+    expected = {"temperature": 0.5, "stop": ["Q:", "X,Y"], "top_p": 0.9, "max_tokens": 7}
+    assert {key: body[key] for key in expected} == expected
+
+
+SEEDS: dict[str, list[int | None]] = {
+    "": [0, 1234, 1234, 1234],
+    "42": [42, 42, 42, 42],
+    "1,2,3,4": [1, 2, 3, 4],
+    "1,2,3": [1, 2, 3, 1234],
+    "0,None,8,52": [0, None, 8, 52],
+    "1,2,3,None": [1, 2, 3, 1234],
+}
+
+
+@pytest.mark.parametrize("given", SEEDS)
+def test_four_seeds_as_the_harness_takes_them(given: str, tmp_path: Path) -> None:
+    """One number for all, four, or three; a run that can be continued always has one for its examples."""
+    with replaying("c_fewshot") as server:
+        done = typed(
+            ["task", *endpoint(server), "-t", "g_fs_first_n", "--include_path", "tasks", "-L", "1"]
+            + (["--seed", given] if given else [])
+            + ["-o", str(tmp_path)]
+        )
+    assert done.returncode == 0, done.stderr
+    config = results(tmp_path)["config"]
+    names = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+    assert [config[name] for name in names] == SEEDS[given]
+    assert server.bodies[0]["seed"] == SEEDS[given][-1]
+    assert ("needs a seed" in done.stderr) == given.endswith("None")
+
+
+CHAT = {
+    "--apply_chat_template": ("messages", ""),
+    "--apply_chat_template true": ("messages", ""),
+    "--apply_chat_template chatml": ("messages", "the chat template 'chatml' is ignored"),
+    "--apply_chat_template=false": ("text", ""),
+}
+
+
+@pytest.mark.parametrize("flags", CHAT)
+def test_a_template_may_have_a_name(flags: str, tmp_path: Path) -> None:
+    """The harness takes a name after the flag; it is no task. Endpoints apply their own, which is said."""
+    shape, said = CHAT[flags]
+    with LoopbackServer(lambda body: (200, chat("12"))) as server:
+        words = [*endpoint(server, "local-chat-completions"), "-t", "g_fs_first_n", *flags.split()]
+        done = typed(["task", *words, "--include_path", "tasks", "-L", "1", "-o", str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    assert len(server.bodies[0]["messages"]) == (8 if shape == "messages" else 1)
+    assert said in done.stderr
+    assert ("ignored" in done.stderr) == bool(said)

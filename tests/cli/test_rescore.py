@@ -1,0 +1,272 @@
+"""`assay rescore`: other filters, metrics and targets for the replies of a finished run, and not one request."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import DOCS, Assay, write_docs
+from servers.fake_openai import FakeOpenAI
+from servers.loopback import LoopbackServer, chat
+from support.commands import task_job
+from support.tasks import FILTERS, write_task
+
+Change = Callable[[str], str]
+FILTER = """\
+filter_list:
+  - name: digit
+    filter:
+      - {function: regex, regex_pattern: "([0-9]+)"}
+      - {function: take_first}
+metadata:"""
+
+
+def answer(body: dict[str, Any]) -> tuple[int, Any]:
+    """The sum, with a word before it: right only for those who read the digit."""
+    question = str(body["messages"][-1]["content"])
+    return 200, chat(f"It is {2 * int(question[3])}")
+
+
+def asked(server: LoopbackServer, *task: str, out: str) -> list[str]:
+    """The command that asks this server."""
+    model = [
+        "--model",
+        "local-chat-completions",
+        "--model_args",
+        f"model=m,base_url={server.url}/chat/completions",
+    ]
+    return ["task", *(task or ("sums.yaml",)), *model, "--output-path", out]
+
+
+@pytest.fixture
+def answered(sums: Path, assay_in: Assay, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A finished run whose endpoint is gone, without a key in the environment."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with LoopbackServer(answer) as server:
+        done = assay_in(*asked(server, out="out"))
+    assert done.returncode == 0, done.stderr
+    assert "0/6" in done.stdout
+    return sums
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    """One text in place of another."""
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def files(out: Path) -> dict[str, Any]:
+    """What the final files say, without the times in their names and in them."""
+    found: dict[str, Any] = {}
+    for path in out.glob("m/*"):
+        name = re.sub(r"_20\d\d-[^.]*", "", path.name)
+        if name.startswith("samples_"):
+            found[name] = path.read_bytes()
+            continue
+        value = json.loads(path.read_text())
+        for key in ("date", "total_evaluation_time_seconds", "config"):
+            del value[key]
+        for config in value["configs"].values():
+            del config["metadata"]["base_url"]
+        found[name] = value
+    return found
+
+
+CHANGES: dict[str, tuple[str, str, str]] = {
+    "a filter": ("metadata:", FILTER, "sums +digit +exact_match +1.0000"),
+    "a metric": ("ignore_case: true", 'regexes_to_ignore: ["It is "]', "sums +none +exact_match +1.0000"),
+    "a target": ('"{{answer}}"', '"It is {{answer}}"', "sums +none +exact_match +1.0000"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_of_scoring_needs_no_request(name: str, answered: Path, assay_in: Assay) -> None:
+    """Files are those of a fresh run with the changed task; what is reused and regraded is said first."""
+    old, new, row = CHANGES[name]
+    edit(answered / "sums.yaml", old, new)
+    done = assay_in("rescore", "out")
+    assert done.returncode == 0, done.stderr
+    first, second, *rest = done.stdout.splitlines()
+    assert re.fullmatch(r"reused: the replies of 6 cases in out/assay/\S+; nothing is asked", first)
+    assert re.fullmatch(r"regraded: 6 cases by task@(\w+) \(before: task@(?!\1)\w+\)", second)
+    assert re.search(row, "\n".join(rest))
+    assert re.search("6 calls .* 0 of them now", done.stdout)
+    with LoopbackServer(answer) as server:
+        assert assay_in(*asked(server, out="fresh")).returncode == 0
+    assert files(answered / "out") == files(answered / "fresh")
+
+
+def test_a_second_time_there_is_nothing_to_regrade(answered: Path, assay_in: Assay) -> None:
+    """The scores of these filters and metrics are there: nothing is written."""
+    edit(answered / "sums.yaml", "metadata:", FILTER)
+    assay_in("rescore", "out")
+    before = {path: path.stat().st_mtime_ns for path in (answered / "out").rglob("*") if path.is_file()}
+    again = assay_in("rescore", "out")
+    assert again.returncode == 0
+    assert "regraded: nothing" in again.stdout
+    assert "nothing asked" in again.stdout
+    assert before == {
+        path: path.stat().st_mtime_ns for path in (answered / "out").rglob("*") if path.is_file()
+    }
+
+
+def test_another_file_takes_the_place_of_the_task_of_its_name(answered: Path, assay_in: Assay) -> None:
+    """--task leaves the run's own file alone; without it the run is graded as before."""
+    shutil.copy(answered / "sums.yaml", answered / "strict.yaml")
+    edit(answered / "strict.yaml", "metadata:", FILTER)
+    before = files(answered / "out")
+    done = assay_in("rescore", "out", "--task", "strict.yaml")
+    assert re.search("sums +digit +exact_match +1.0000", done.stdout), done.stderr
+    with LoopbackServer(answer) as server:
+        assay_in(*asked(server, "strict.yaml", out="fresh"))
+    assert files(answered / "out") == files(answered / "fresh")
+    back = assay_in("rescore", "out")
+    assert re.search("sums +none +exact_match +0.0000", back.stdout), back.stderr
+    assert files(answered / "out") == before
+
+
+OTHER = {
+    "the prompt": ("Q: {{question}}", "Question: {{question}}", "sums.doc_to_text"),
+    "a parameter": ("max_gen_toks: 8", "max_gen_toks: 9", "sums.generation_kwargs.max_gen_toks"),
+    "the examples": ("num_fewshot: 0", "num_fewshot: 1", "sums.num_fewshot"),
+    "repeats": ("num_fewshot: 0", "num_fewshot: 0\nrepeats: 2", "sums.repeats"),
+    "the data": ("sums.jsonl", "more.jsonl", "sums.data"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_would_ask_something_else_is_refused(name: str, answered: Path, assay_in: Assay) -> None:
+    """The keys that differ are named, and nothing is written."""
+    old, new, key = OTHER[name]
+    write_docs(answered / "more.jsonl", DOCS[:5])
+    edit(answered / "sums.yaml", old, new)
+    before = {path: path.read_bytes() for path in (answered / "out").rglob("*") if path.is_file()}
+    done = assay_in("rescore", "out")
+    assert done.returncode == 2
+    assert "changes what is asked" in done.stderr
+    assert key in done.stderr
+    assert done.stdout == ""
+    assert before == {path: path.read_bytes() for path in (answered / "out").rglob("*") if path.is_file()}
+
+
+def test_changed_data_is_another_question(answered: Path, assay_in: Assay) -> None:
+    """The same file with other documents."""
+    write_docs(answered / "sums.jsonl", [*DOCS[:5], {"question": "9+9?", "answer": "18"}])
+    done = assay_in("rescore", "out")
+    assert done.returncode == 2
+    assert "sums.data" in done.stderr
+
+
+def test_a_file_of_another_task_is_refused(answered: Path, assay_in: Assay) -> None:
+    """--task replaces by name."""
+    shutil.copy(answered / "sums.yaml", answered / "other.yaml")
+    edit(answered / "other.yaml", "task: sums", "task: products")
+    done = assay_in("rescore", "out", "--task", "other.yaml")
+    assert done.returncode == 2
+    assert "other.yaml is no task of this run; it has sums" in done.stderr
+    assert assay_in("rescore", "out", "--task", "gone.yaml").returncode == 2
+
+
+def test_a_bad_filter_is_told_before_anything_changes(answered: Path, assay_in: Assay) -> None:
+    """The place, and the scores stay as they were."""
+    edit(answered / "sums.yaml", "metadata:", FILTER.replace("([0-9]+)", "(["))
+    before = files(answered / "out")
+    done = assay_in("rescore", "out")
+    assert done.returncode == 2
+    assert "sums.yaml:19 filter_list.0.filter.0" in done.stderr
+    assert files(answered / "out") == before
+
+
+def test_from_another_folder_it_says_where_to_go(answered: Path, assay_in: Assay, tmp_path: Path) -> None:
+    """A relative task file is relative to where the run was started; --task names it from anywhere."""
+    edit(answered / "sums.yaml", "metadata:", FILTER)
+    away = tmp_path / "away"
+    away.mkdir()
+    done = assay_in("rescore", "../out", cwd=away)
+    assert done.returncode == 2
+    assert "there is no 'sums.yaml' here" in done.stderr
+    assert "where the run was started" in done.stderr
+    assert "--task" in done.stderr
+    done = assay_in("rescore", "../out", "--task", "../sums.yaml", cwd=away)
+    assert done.returncode == 0, done.stderr
+    assert re.search("sums +digit +exact_match +1.0000", done.stdout)
+
+
+def test_a_stopped_run_is_refused(sums: Path, assay_in: Assay) -> None:
+    """What is not there cannot be graded; the run's own command continues it."""
+    with LoopbackServer(answer) as server:
+        assert assay_in(*asked(server, out="out"), "--max-calls", "3").returncode == 3
+    done = assay_in("rescore", "out")
+    assert done.returncode == 2
+    assert "is not finished" in done.stderr
+
+
+def test_a_run_with_failed_documents_keeps_them(sums: Path, assay_in: Assay) -> None:
+    """What got no answer is left out before and after, and is not asked; the exit code still says so."""
+
+    def sometimes(body: dict[str, Any]) -> tuple[int, Any]:
+        return (500, {}) if "3+3" in str(body) else answer(body)
+
+    with LoopbackServer(sometimes) as server:
+        assert assay_in(*asked(server, out="out"), "--max-retries", "0").returncode == 3
+    edit(sums / "sums.yaml", "metadata:", FILTER)
+    for expected in ("regraded: 5 cases", "regraded: nothing"):
+        done = assay_in("rescore", "out")
+        assert done.returncode == 3
+        assert "reused: the replies of 5 cases" in done.stdout
+        assert "left out: without an answer 1\n" in done.stdout
+        assert expected in done.stdout
+        assert re.search(r"digit +exact_match +1.0000 .* 5/5 +1 infra_error", done.stdout)
+        assert "0 of them now" in done.stdout
+    (samples,) = (sums / "out").glob("m/samples_*.jsonl")
+    rows = [json.loads(line) for line in samples.read_text().splitlines()]
+    assert [row["doc_id"] for row in rows if "error" in row] == [3]
+
+
+def test_a_run_of_a_function_needs_no_function(sums: Path, assay_in: Assay) -> None:
+    """The model is not connected: its file may be gone."""
+    assert (
+        assay_in("task", "sums.yaml", "--model", "python/model.py:answer", "--output-path", "out").returncode
+        == 0
+    )
+    (sums / "model.py").unlink()
+    edit(sums / "sums.yaml", 'doc_to_target: "{{answer}}"', 'doc_to_target: "3"')
+    done = assay_in("rescore", "out")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"exact_match +0.1667 ", done.stdout)
+
+
+def test_a_killed_and_continued_run_is_regraded_as_a_whole_one(tmp_path: Path) -> None:
+    """After kill -9 and the same command again, rescoring gives what a fresh run of the new file gives."""
+    new = [
+        *FILTERS,
+        {"name": "last", "filter": [{"function": "regex", "group_select": -1}, {"function": "take_first"}]},
+    ]
+    with FakeOpenAI(latency=0.01) as server:
+        task = write_task(tmp_path, 60, filter_list=FILTERS[:1])
+        job = task_job(task, server, tmp_path / "out")
+        with job.started() as started:
+            assert started.wait_for(lambda: job.count("calls") >= 20)
+            started.kill()
+        assert job.run().code == 0
+        write_task(tmp_path, 60, filter_list=new)
+        arrived = len(server.stats().requests)
+        again = type(job)(["-m", "assay", "rescore", str(tmp_path / "out")], job.out)
+        done = again.run()
+        assert done.code == 0, done.err
+        assert len(server.stats().requests) == arrived
+        whole = task_job(task, server, tmp_path / "whole")
+        assert whole.run().code == 0
+    assert "regraded: 60 cases" in done.out
+    assert job.samples() == whole.samples()
+    ours, fresh = job.results(), whole.results()
+    assert ours["results"] == fresh["results"]
+    assert ours["task_hashes"] == fresh["task_hashes"]
