@@ -434,7 +434,7 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
     found = lab.run()
     assert found.results["t"]["exact_match,none"] == 1.0
     assert found.results["t"]["acc,none"] is None
-    assert found.metric("acc")["reason"] == "!function utils.bad: ValueError: no luck"
+    assert found.metric("acc")["reason"] == "!function utils.bad raised ValueError: no luck"
     assert len(found.rows()) == 4
 
 

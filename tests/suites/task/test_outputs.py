@@ -330,7 +330,7 @@ def test_two_chains_of_one_name_are_refused(lab: Lab) -> None:
     """Their rows and numbers would be one."""
     chain = {"name": "x", "filter": [{"function": "take_first"}]}
     lab.task(filter_list=[chain, chain])
-    with pytest.raises(InputError, match=r"t.yaml:\d+ filter_list.1: two chains are named 'x'"):
+    with pytest.raises(InputError, match=r"t.yaml:\d+ filter_list.1.name: two chains are named 'x'"):
         lab.run()
 
 

@@ -55,7 +55,7 @@ class Tally:
             if not metric.aggregation.startswith("!function"):
                 raise
             # The user's own, after everything was asked: it costs this number, not the run's files.
-            reason = f"{metric.aggregation}: {type(error).__name__}: {error}"
+            reason = f"{metric.aggregation} raised {type(error).__name__}: {error}"
             return {**found, "value": None, "stderr": None, "interval": None, "reason": reason}
         spread = stderr(metric.aggregation, self.values, draws)
         return {**found, "value": value, "stderr": spread, **self._interval(value, spread)}
