@@ -297,19 +297,17 @@ def test_metadata_of_a_group_is_a_mapping(pair: Lab) -> None:
 
 def test_examples_and_directions_of_a_group_are_those_its_members_agree_on(pair: Lab) -> None:
     """`n-shot` only where all agree; `higher_is_better` is null where they do not."""
-    metric = {"metric": "exact_match", "higher_is_better": False}
-    pair.task("tasks/four.yaml", TWO, metric_list=[metric], num_fewshot=1, fewshot_split="test")
-    pair.group("tasks/same.yaml", task=["two", "three"])
-    pair.group("tasks/mixed.yaml", task=["four", "same"])
-    pair.group("tasks/g.yaml", task=["mixed", {"group": "inside", "task": ["five", "four2"]}])
-    pair.task("tasks/five.yaml", TWO)
-    pair.task("tasks/four2.yaml", TWO, metric_list=[metric], num_fewshot=1, fewshot_split="test")
-    file = run(pair).file
-    shots = {name: file["n-shot"].get(name) for name in ("same", "mixed", "g", "g::inside")}
-    assert shots["same"] == 0
-    assert shots["g::inside"] is None
-    assert file["higher_is_better"]["same"] == {"exact_match": True}
-    assert file["higher_is_better"]["g::inside"] == {"exact_match": None}
+    lower = {"metric": "exact_match", "higher_is_better": False}
+    for name in ("shot1", "shot2"):
+        pair.task(f"tasks/{name}.yaml", TWO, metric_list=[lower], num_fewshot=1, fewshot_split="test")
+    pair.group("tasks/none.yaml", task=["two"])
+    pair.group("tasks/one.yaml", task=["shot1"])
+    pair.group("tasks/mixed.yaml", task=["three", "shot2"])
+    file = run(pair, "none", "one", "mixed").file
+    shots = {"none": 0, "one": 1, "shot1": 1, "shot2": 1, "three": 0, "two": 0}
+    assert file["n-shot"] == shots
+    higher = {name: file["higher_is_better"][name]["exact_match"] for name in ("none", "one", "mixed")}
+    assert higher == {"none": True, "one": False, "mixed": None}
 
 
 def test_a_task_in_two_of_the_named_groups_is_refused(pair: Lab) -> None:

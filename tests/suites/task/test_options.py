@@ -24,6 +24,7 @@ def test_chosen_documents_keep_their_numbers(lab: Lab) -> None:
     assert (found.column("doc_id"), found.asked()) == ([1, 3], ["1", "3"])
     assert found.file["n-samples"]["t"] == {"original": 5, "effective": 2}
     assert found.results["t"]["exact_match,none"] == 1.0
+    assert (found.run.info.total, found.run.summary.state) == (2, "finished")
 
 
 def test_only_tasks_that_are_chosen_from_are_run(lab: Lab) -> None:
