@@ -105,7 +105,7 @@ def measure_prompts(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
 
 
 def measure_bootstrap(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
-    """Standard errors, against the harness's own where `LM_EVAL_PYTHON` names one."""
+    """Standard errors, against the harness's own where `ASSAY_LM_EVAL_PYTHON` names one."""
     return bootstraps(folder, sizes.draws)
 
 

@@ -1,6 +1,6 @@
 """Standard errors by bootstrap: CPU and memory of ours, and the harness's own beside them.
 
-`LM_EVAL_PYTHON` names an interpreter that has `lm_eval[api]`; without it only ours are measured. The harness
+`ASSAY_LM_EVAL_PYTHON` names an interpreter that has `lm_eval[api]`; without it only ours are measured. The harness
 is drawn from less often and scaled up: all its draws cost the same, and 100,000 take it minutes.
 """
 
@@ -32,7 +32,7 @@ def bootstraps(folder: Path, draws: int) -> Iterator[Figure]:
     for name in STATISTICS:
         yield Figure(f"CPU, {name}", ours[name]["cpu"], 2.0, "s", f"{draws:,} draws of {DOCS:,} documents")
     yield Figure("peak memory", peak, 80.0, "MB")
-    if harness := os.environ.get("LM_EVAL_PYTHON"):
+    if harness := os.environ.get("ASSAY_LM_EVAL_PYTHON"):
         few = min(draws, THEIR_DRAWS)
         theirs, _ = _measured(folder, harness, "harness", few)
         same, _ = _measured(folder, sys.executable, "ours", few)

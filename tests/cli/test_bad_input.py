@@ -117,7 +117,6 @@ WRONG_USE = {
     "no task": (("task", *MODEL), "no task is named"),
     "a task that is not there": (("task", "gone.yaml", *MODEL), "no task file 'gone.yaml'"),
     "an unknown task name": (("task", "sum", "--include-path", ".", *MODEL), "did you mean 'sums'"),
-    "two tasks of one name": (("task", "sums.yaml,sums.yaml", *MODEL), "two tasks are named 'sums'"),
     "a key on the command line": (
         ("task", "sums.yaml", *MODEL, "--model-args", "api_key=abc"),
         "environment",

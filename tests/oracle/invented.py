@@ -79,11 +79,21 @@ def document(label: str) -> st.SearchStrategy[Document]:
         "labels": st.lists(st.integers(0, 1), min_size=1, max_size=2, unique=True),
         # A column without any text in one split has another type there, which the harness refuses.
         "hint": st.just("hint") if label.endswith("0") else st.one_of(st.just("hint"), st.none()),
+        # Of whole and other numbers in one column, data set libraries make floats of all; in all splits,
+        # where the first split has such a column.
+        "ratio": st.just(0.5)
+        if label.endswith("0")
+        else st.one_of(st.integers(-3, 3), st.floats(-1, 1, width=16)),
+        "parts": st.lists(st.tuples(TEXT, st.one_of(st.none(), NUMBER)).map(_part), min_size=1, max_size=2),
         "more": st.tuples(st.booleans(), st.floats(0, 1, width=16)).map(_more),
     }
     # Not fixed_dictionaries, which mixes the order: the harness takes the columns' order from the first
     # split, whichever split it reads.
     return st.tuples(*columns.values()).map(lambda values: dict(zip(columns, values, strict=True)))
+
+
+def _part(values: tuple[str, int | None]) -> Document:
+    return {"name": values[0], "size": values[1]}
 
 
 def _more(values: tuple[bool, float]) -> Document:
@@ -99,10 +109,19 @@ QUESTIONS = [
     "{% for one in several %}{{loop.index}}. {{one}}\n{% endfor %}{{question.strip()}}\n",
     "{{id}} {{number + 1}} {{more.flag}} {{more['share']}} {{question | upper}}?",
     "{{id}}: {{several | join(', ')}} — {{several|length}} {{question|replace('e', '3')}}",
+    "{{question}} {{ratio}} {% for part in parts %}{{part.name}}={{part['size']}};{% endfor %}",
     "{{ question | regex_replace('[aeiou]', '*') }}{{ ' yes' if number > 3 else ' no' }}",
     "{%- set word = answer[:2] -%} {{question}} begins with {{word}}",
 ]
-DESCRIPTIONS = ["", "Answer the question.", "Be brief.\n\n", "About {{id}}: ", "Tell more ", "{{hint}}\n"]
+DESCRIPTIONS = [
+    "",
+    "hint",
+    "Answer the question.",
+    "Be brief.\n\n",
+    "About {{id}}: ",
+    "Tell more ",
+    "{{hint}}\n",
+]
 DELIMITERS = st.sampled_from(["\n\n", "\n", " ", "", "###", " \n--\n"])
 TARGET_DELIMITERS = st.sampled_from([" ", "", "\n", " => ", ": "])
 PREFIXES = ["The answer is", "Say: ", " So", "{{answer[:1]}}", "hint", "{{hint or ''}}"]

@@ -19,7 +19,7 @@ from assay.core.hashing import file_sha256
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.models.likelihood import spans
-from assay.models.llama.engine import Engine, Halt, Settings, at_work, llama
+from assay.models.llama.engine import Engine, Halt, Settings, at_work, engine, llama
 from assay.models.llama.forced import Forced
 from assay.models.llama.reply import Reply
 from assay.models.llama.tokens import Asked, asked
@@ -46,13 +46,13 @@ class LocalModel:
     def __init__(self, connection: Connection) -> None:
         llama()
         self._settings = _settings(connection.args)
-        self._path, sha256 = _weights(connection.name)
+        path, sha256 = _weights(connection.name)
         self.endpoint = f"local:{sha256[:16]}"
         self._timeout = connection.timeout
         self._slots = asyncio.Semaphore(self._settings.n_parallel)
         self._pool = DaemonPool(self._settings.n_parallel, "assay-local")
         self._loading = asyncio.Lock()
-        self._engine = Engine()
+        self._engine = engine(path, sha256, self._settings)
 
     async def send(self, request: Request, seed: int) -> Response:
         """One generation, or one likelihood."""
@@ -101,11 +101,10 @@ class LocalModel:
     async def _load(self) -> None:
         async with self._loading:
             if self._engine.server is None:
-                await self._pool.run(partial(self._engine.load, self._path, self._settings))
+                await self._pool.run(self._engine.load)
 
     async def close(self) -> None:
-        """Let the model go; a generation that still runs keeps it until it has stopped."""
-        self._engine.server = None
+        """The weights stay, for whoever asks next; what still runs was told to stop."""
 
 
 def connect(connection: Connection) -> LocalModel:
@@ -152,18 +151,17 @@ def _choice() -> str:
     return f"{', '.join(sorted(KNOWN))} or the path of a GGUF file"
 
 
-def _generate(engine: Engine, request: Request, seed: int, halt: Halt) -> Response:
+def _generate(used: Engine, request: Request, seed: int, halt: Halt) -> Response:
     """Runs in a thread and blocks."""
     reply = Reply(halt)
     with at_work(halt):
         if not halt.asked:
-            reply.fill(_method(engine, request), _body(request, seed))
+            reply.fill(_method(used, request), _body(request, seed))
     return reply.response()
 
 
-def _method(engine: Engine, request: Request) -> Any:
-    """Handed on at once: whoever keeps it keeps llama.cpp's server."""
-    server = engine.server
+def _method(used: Engine, request: Request) -> Any:
+    server = used.server
     return server.handle_completions if request.messages is None else server.handle_chat_completions
 
 

@@ -7,9 +7,8 @@ import os
 import secrets
 import threading
 import time
-import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,23 +34,32 @@ class Settings(NamedTuple):
 
 
 class Engine:
-    """Holds the one lasting reference to llama.cpp's server, so that we decide when and where it ends.
+    """One server for all that use the same weights in the same way, kept until the process ends.
 
-    The server listens on loopback, wanted or not, so it gets a key nobody else knows.
+    llama.cpp has no safe way to end it: told to too early it never ends, and whoever waits for it neither.
+    It listens on loopback, wanted or not, so it gets a key nobody else knows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path, settings: Settings) -> None:
         self.server: Any = None
         self.key = secrets.token_hex(16)
-        _engines.add(self)
+        self._path = path
+        self._settings = settings
+        self._loading = threading.Lock()
 
-    def load(self, path: Path, settings: Settings) -> None:
-        """Blocks for a second or more."""
-        with at_work():
-            self.server = _server(_params(path, settings, self.key), path)
+    def load(self) -> None:
+        """Blocks for a second or more, the first time."""
+        with self._loading, at_work():
+            if self.server is None:
+                self.server = _server(_params(self._path, self._settings, self.key), self._path)
 
 
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_engines: dict[tuple[str, Settings], Engine] = {}
+
+
+def engine(path: Path, sha256: str, settings: Settings) -> Engine:
+    """The engine of these weights, known by content. It is loaded by the first who needs it."""
+    return _engines.setdefault((sha256, settings), Engine(path, settings))
 
 
 def llama() -> Any:
@@ -118,12 +126,20 @@ def at_work(halt: Halt | None = None) -> Iterator[None]:
 
 @atexit.register
 def _drain() -> None:
-    """End llama.cpp before the interpreter: a thread of its that comes back later takes the process down."""
+    """Let llama.cpp come to rest before the process ends: what it still computes would take it down."""
     working = dict(_working)
     for halt in filter(None, working.values()):
         halt.asked = True
     deadline = time.monotonic() + _PATIENCE
     for done in working:
         done.wait(max(0.0, deadline - time.monotonic()))
-    for engine in _engines:
-        engine.server = None
+    for one in _engines.values():
+        _rest(one.server, deadline)
+
+
+def _rest(server: Any, deadline: float) -> None:
+    """A word asked now is answered when everything before it is over, and the slot is free again."""
+    if server is None or time.monotonic() > deadline:
+        return
+    with suppress(Exception):  # whatever it says, it has said it
+        server.handle_completions({"prompt": "a", "max_tokens": 1, "cache_prompt": False})

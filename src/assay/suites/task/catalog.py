@@ -6,6 +6,7 @@ in the package a file called like the task is tried first, so that a run reads o
 
 from __future__ import annotations
 
+import codecs
 import importlib.util
 import os
 import re
@@ -18,9 +19,13 @@ from typing import NamedTuple
 from assay.core.errors import UsageError
 from assay.core.registry import unknown
 
+# A key, the rest of its line, and the lines below that belong to it: list items, indented, blank, comments.
 _HEADER = re.compile(
-    rb"""^["']?(task|group|tag|include|class)["']?[ \t]*:[ \t]*([^\n]*)((?:\n[ \t]*-[^\n]*)*)""", re.MULTILINE
+    rb"""^["']?(task|group|tag|include|class)["']?[ \t]*:[ \t]*([^\n]*)"""
+    rb"""((?:\n(?:[ \t]*[-\]#]|[ \t]+\S|[ \t\r]*(?=\n))[^\n]*)*)""",
+    re.MULTILINE,
 )
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
 PATTERN = re.compile(r"[*?\[]")
 
@@ -116,7 +121,7 @@ class Folder:
         return self._headers[path]
 
     def _filled(self, own: Header, path: Path, above: tuple[Path, ...]) -> Header:
-        for name in own.includes:
+        for name in reversed(own.includes):  # the last one wins, as in the merged file
             if own.name and own.tags:
                 break
             more = self.header(path.parent / name, (*above, path))
@@ -132,7 +137,7 @@ def _header(path: Path) -> Header:
         return Header("", "", [], [])
     found = {
         key.decode(): _items(value.decode(errors="replace"), more.decode(errors="replace"))
-        for key, value, more in _HEADER.findall(raw)
+        for key, value, more in _HEADER.findall(raw.removeprefix(codecs.BOM_UTF8))
     }
     group = next(iter(found.get("group", [])), "")
     task = next(iter(found.get("task", [])), "") if not group else ""
@@ -142,11 +147,13 @@ def _header(path: Path) -> Header:
 def _items(value: str, more: str) -> list[str]:
     """The texts of a scalar, of `[a, b]`, or of the lines `- a` below the key."""
     if value.startswith("["):
-        listed = value.partition("]")[0][1:].split(",")
+        lines = [_COMMENT.sub("", line) for line in (value + more).split("\n")]
+        listed = " ".join(lines).partition("]")[0][1:].split(",")
     elif value.strip() and not value.startswith("#"):
         listed = [value]
     else:
-        listed = [line.strip().removeprefix("-") for line in more.split("\n")]
+        lines = [line.strip() for line in more.split("\n")]
+        listed = [line[1:] for line in lines if line.startswith("-")]
     return [text for text in map(_scalar, listed) if text]
 
 
@@ -154,7 +161,7 @@ def _scalar(text: str) -> str:
     text = text.strip()
     if text[:1] in ("'", '"'):
         return text[1:].partition(text[0])[0]
-    return re.split(r"\s#", text)[0].strip()
+    return _COMMENT.sub("", text).strip()
 
 
 class Catalog:

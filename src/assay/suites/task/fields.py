@@ -11,7 +11,7 @@ from assay.core.errors import InputError, Problem
 from assay.core.templates import Template, TemplateProblem
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task import functions
-from assay.suites.task.config import TaskConfig
+from assay.suites.task.config import CHOICE, TaskConfig
 
 Document = dict[str, Any]
 Render = Callable[[Document], Any]
@@ -30,7 +30,9 @@ class Fields:
         self._columns = frozenset(columns)
         values, shots = config.values, config.values["fewshot_config"]
         self.has_choices = values.get("doc_to_choice") is not None
-        self.text = self._field("doc_to_text", values["doc_to_text"], numbers=self.has_choices)
+        # Only there the question may be the number of a choice; elsewhere "7" is a text.
+        self._inputs = self.has_choices and config.output == CHOICE
+        self.text = self._field("doc_to_text", values["doc_to_text"], numbers=self._inputs)
         self.target = self._field("doc_to_target", values.get("doc_to_target"), numbers=self.has_choices)
         self.choice = self._field("doc_to_choice", values.get("doc_to_choice"))
         self.description = self._field("description", values["description"])
@@ -48,7 +50,7 @@ class Fields:
         """An example's setting: the task's own where it was not written for examples."""
         inherited = shots[key] == self._config.values.get(key)
         value = self._config.values.get(key) if shots[key] is None else shots[key]
-        numbers = self.has_choices and key != "gen_prefix"
+        numbers = self._inputs if key == "doc_to_text" else self.has_choices
         return self._field(key, value, () if inherited else ("fewshot_config",), numbers=numbers)
 
     def _field(self, key: str, value: Any, above: tuple[str, ...] = (), *, numbers: bool = False) -> Render:

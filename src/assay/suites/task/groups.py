@@ -63,9 +63,13 @@ def group_of(
         _aggregate(entry, f"{origin.where('aggregate_metric_list', at)} aggregate_metric_list.{at}", problems)
         for at, entry in enumerate(entries)
     ]
+    metadata = values.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        where = f"{origin.where('metadata')} metadata"
+        problems.append(Problem(where, f"expected a mapping, found {metadata!r}"))
     if problems:
         raise InputError(problems)
-    version = (values.get("metadata") or {}).get("version", "N/A")
+    version = metadata.get("version", "N/A")
     return Group(name, values.get("group_alias") or name, children, aggregates, str(version))
 
 
@@ -115,13 +119,14 @@ def aggregate(group: Group, results: dict[str, dict[str, Any]]) -> dict[str, Any
     found: dict[str, Any] = {"alias": group.alias, "name": group.name}
     if not group.aggregates:
         return found
-    tasks = [results[name] for name in dict.fromkeys(task.name for task in group.tasks())]
+    names = dict.fromkeys(task.name for task in group.tasks())
+    tasks = [results[name] for name in names if name in results]  # `--samples` may name some of them only
     found["sample_len"] = sum(task["sample_len"] for task in tasks)
     counts = {}
     for wanted in group.aggregates:
         for part in _filters(wanted, tasks):
             key, error = f"{wanted.metric},{part}", f"{wanted.metric}_stderr,{part}"
-            have = [task for task in tasks if task.get(key) is not None]
+            have = [task for task in tasks if isinstance(task.get(key), (int, float))]
             if have:
                 found[key], found[error] = _mean(wanted, have, key, error)
                 counts[key] = sum(task["sample_len"] for task in have)

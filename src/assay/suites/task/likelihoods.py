@@ -98,12 +98,21 @@ _OF_TEXT: dict[str, Callable[[str], int]] = {
     "byte_perplexity": lambda text: len(text.encode()),
     "bits_per_byte": lambda text: len(text.encode()),
 }
-METRICS = {CHOICE: tuple(_OF_CHOICES), LIKELIHOOD: tuple(_OF_ONE), ROLLING: tuple(_OF_TEXT)}
+METRICS = {
+    CHOICE: (*_OF_CHOICES, "bypass"),
+    LIKELIHOOD: (*_OF_ONE, "bypass"),
+    ROLLING: (*_OF_TEXT, "bypass"),
+}
 """The metrics of each output type, in the order in which rows show them."""
 
 
 def measured(output: str, names: set[str], gold: Gold, answers: Answers) -> dict[str, Any]:
-    """The values of one document by metric."""
+    """The values of one document by metric. `bypass` has none, and rows show the answers all the same."""
+    found = _measured(output, names, gold, answers)
+    return found | ({"bypass": None} if "bypass" in names else {})
+
+
+def _measured(output: str, names: set[str], gold: Gold, answers: Answers) -> dict[str, Any]:
     if output == CHOICE:
         one = Choices(gold, answers)
         return {name: metric(one) for name, metric in _OF_CHOICES.items() if name in names}

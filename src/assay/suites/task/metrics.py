@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from assay.core import registry
@@ -36,6 +37,8 @@ class Metric(NamedTuple):
     right_wrong: bool = False
     own: Callable[..., Any] | None = None
     """The user's function, called as the harness calls it."""
+    options: Mapping[str, Any] = MappingProxyType({})
+    """What it is told beside references and predictions."""
 
 
 BYPASS = Metric("bypass", None, "bypass", lambda _values: 999)
@@ -111,12 +114,13 @@ class _Reader:
     def _function(self, ref: FunctionRef, entry: dict[str, Any]) -> Metric:
         """`metric: !function`: its name is the function's, its options are passed on with each call."""
         name = ref.name.rpartition(".")[2]
+        if self._output != GENERATE and not self._python:
+            raise UsageError(f"{name} is called for generated answers; {self._output} needs process_results")
         options = {key: value for key, value in entry.items() if key not in _KEYS}
         function = functions.resolve(ref, self.where) if self._imports else None
-        own = (lambda **given: function(**given, **options)) if function and options else function
         aggregation, aggregate = self._aggregation(entry, None)
         higher = entry.get("higher_is_better")
-        return Metric(name, None, aggregation, aggregate, higher, right_wrong=False, own=own)
+        return Metric(name, None, aggregation, aggregate, higher, own=function, options=options)
 
     def _aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
         default = module.AGGREGATIONS[0] if module else "mean"

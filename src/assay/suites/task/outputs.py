@@ -7,7 +7,6 @@ question (`multiple_choice`), the target after the question (`loglikelihood`), t
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import msgspec
@@ -115,11 +114,10 @@ class Output:
             return [self._label(one, options) for one in label]
         if isinstance(label, str) and label in options:
             return options.index(label)
-        lowest = -math.inf if self._quirks else 0
-        if isinstance(label, (int, float)) and label == int(label) and lowest <= label < len(options):
+        if isinstance(label, (int, float)) and label in range(len(options)):
             return int(label)
         if self._quirks:
-            return NO_LABEL
+            return label if isinstance(label, int) and label < 0 else NO_LABEL
         raise BadDoc(f"{self._where}: the label {label!r} is outside the {len(options)} choices {options}")
 
     def _named(self, target: Any, options: list[str]) -> Any:

@@ -14,7 +14,7 @@ from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Outcome, Reader, RunFacts, check_same
 from assay.core.spec import RunSpec
-from assay.core.types import Case
+from assay.core.types import Case, End, Record, Score
 from assay.solvers.prompt import PromptSolver
 from assay.suites.task import quirks, results, samples
 from assay.suites.task.catalog import Catalog
@@ -26,6 +26,8 @@ from assay.suites.task.scorer import TaskScorer
 from assay.suites.task.selection import Selection
 from assay.suites.task.tally import TaskTally
 from assay.suites.task.task import Task
+
+Found = tuple[End, list[Record], list[Score]]
 
 
 class TaskPlan:
@@ -40,6 +42,7 @@ class TaskPlan:
             raise UsageError("no task is named: assay task FILE.yaml --model PROVIDER/NAME")
         self.nodes = Selection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
+        self._refuse_one_file_for_two()
         self.needs = self._needed()
         self.notices = tuple(notice for task in self.tasks for notice in _notices(task))
         # A list: the order of tasks gives every case its place.
@@ -59,6 +62,15 @@ class TaskPlan:
         if missing := sorted(wanted.keys() - found.keys()):
             raise UsageError(f"--samples names {missing[0]!r}, which is not among the tasks of this run")
         return [config for name, config in found.items() if not wanted or name in wanted]
+
+    def _refuse_one_file_for_two(self) -> None:
+        named: dict[str, str] = {}
+        for task in self.tasks:
+            other = named.setdefault(results.sanitise(task.name), task.name)
+            if other != task.name:
+                raise UsageError(
+                    f"the tasks {other!r} and {task.name!r} would write to the same samples file"
+                )
 
     def _needed(self) -> frozenset[str]:
         """What the model must be able to do. Without a chat template text goes out as one message."""
@@ -118,19 +130,33 @@ class TaskPlan:
         tally = TaskTally(task.scoring)
         draws = self._options.bootstrap_iters
         if path is None:
-            for index in range(task.base, task.base + task.count):
-                tally.add(reader.case(index, self.scorers[0].id))
+            self._count(task, reader, tally)
             return tally.summary(task, draws), ""
         names = [chain.name for chain in task.scoring.chains]
         with samples.SamplesWriter(path, names, task.values.get("generation_kwargs")) as writer:
-            for case in task.load(lambda _: False):
-                found = reader.case(case.index, self.scorers[0].id)
+            for case, found in self._cases(task, reader):
                 tally.add(found)
                 if found is not None:
-                    check_same(case, found[0])
                     writer.write(case, *found)
-                    quirks.notice(task, case, *found[1:])
             return tally.summary(task, draws), writer.close()
+
+    def _count(self, task: Task, reader: Reader, tally: TaskTally) -> None:
+        """Without a samples file only quirks need to see the documents."""
+        if self._options.lm_eval_quirks:
+            for _, found in self._cases(task, reader):
+                tally.add(found)
+            return
+        for index in range(task.base, task.base + task.count):
+            tally.add(reader.case(index, self.scorers[0].id))
+
+    def _cases(self, task: Task, reader: Reader) -> Iterator[tuple[Case, Found | None]]:
+        """Every document beside what the journal has of it."""
+        for case in task.load(lambda _: False):
+            found = reader.case(case.index, self.scorers[0].id)
+            if found is not None:
+                check_same(case, found[0])
+                quirks.notice(task, case, *found[1:])
+            yield case, found
 
 
 def _notices(task: Task) -> Iterator[str]:

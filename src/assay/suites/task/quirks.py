@@ -2,6 +2,7 @@
 
 fewshot_leak      a document stood among its own examples
 fewshot_indices   the setting was there and did not count
+num_fewshot       a 0 in the task file counted, and the number that was given did not
 same_seed         all repeats were sent with one seed
 until             a reply went on after one of the task's stops
 max_new_tokens    the limit was sent under a name that endpoints do not know

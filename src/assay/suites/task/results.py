@@ -71,9 +71,7 @@ def _about_tasks(
     groups = all_groups(nodes)
     versions = {task.name: (task.values.get("metadata") or {}).get("version", "Yaml") for task in tasks}
     shots = {task.name: task.values["num_fewshot"] for task in tasks}
-    higher = {
-        task.name: {m.name: m.higher_is_better for m in task.scoring.metrics.values()} for task in tasks
-    }
+    higher = {task.name: _directions(task, summary[task.name]["metrics"]) for task in tasks}
     for group in groups:
         versions[group.name] = group.version
         if len(agreed := {shots[name] for name in group.children if name in shots}) == 1:
@@ -89,6 +87,13 @@ def _about_tasks(
             task.name: {"original": task.original, "effective": summary[task.name]["asked"]} for task in tasks
         },
     }
+
+
+def _directions(task: Any, metrics: list[dict[str, Any]]) -> dict[str, bool | None]:
+    """Which way each metric is better, also of names that a metric gave."""
+    declared = {metric.name: metric.higher_is_better for metric in task.scoring.metrics.values()}
+    given = {one["metric"]: one.get("higher_is_better") for one in metrics}
+    return declared | {name: higher for name, higher in given.items() if higher is not None}
 
 
 def _agreed(maps: list[dict[str, bool | None]]) -> dict[str, bool | None]:

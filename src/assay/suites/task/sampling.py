@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.core.errors import InputError, Problem
 from assay.suites.task.config import TaskConfig
-from assay.suites.task.fields import Document
+from assay.suites.task.fields import BadDoc, Document
 
 _SAMPLERS = ("first_n", "default")
 
@@ -48,14 +48,22 @@ class Sampler:
         """The examples for one document. Called for skipped documents too: it is one stream."""
         shots = self._shots
         if self._first:
-            others = [other for other in self._pool if other != doc] if self._exclude else self._pool
-            return others[:shots]
+            return self._enough(self._others(doc) if self._exclude else self._pool)[:shots]
         if not self._exclude:
             return self._random.sample(self._pool, shots)
         drawn = [other for other in self._random.sample(self._pool, shots + 1) if other != doc][:shots]
         if len(drawn) < shots:
-            drawn = self._random.sample([other for other in self._pool if other != doc], shots)
+            drawn = self._random.sample(self._enough(self._others(doc)), shots)
         return drawn
+
+    def _others(self, doc: Document | None) -> list[Document]:
+        return [other for other in self._pool if other != doc]
+
+    def _enough(self, pool: list[Document]) -> list[Document]:
+        """The pool of one document, which lacks that document and all that are equal to it."""
+        if len(pool) < self._shots:
+            raise BadDoc(f"{self._where}: {self._shots} examples are needed, there are {len(pool)} others")
+        return pool
 
 
 def _at(pool: list[Document], index: Any, where: str) -> Document:

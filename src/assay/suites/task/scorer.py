@@ -28,9 +28,11 @@ class Scoring(NamedTuple):
     metrics: dict[str, Metric]
     process: Callable[[dict[str, Any], list[Any]], dict[str, Any]] | None = None
 
-    def metric(self, name: str) -> Metric:
-        """By name. What Python returns under a name nobody declared is averaged."""
-        return self.metrics.get(name) or Metric(name)
+    def metric(self, name: str, of: str = "") -> Metric:
+        """By name. A name that the metric `of` gave is made one number as that is; any other is averaged."""
+        if name in self.metrics:
+            return self.metrics[name]
+        return self.metrics[of]._replace(name=name, own=None) if of else Metric(name)
 
 
 class Verdict(Struct, frozen=True):
@@ -72,9 +74,10 @@ class TaskScorer:
                 yield self._score(case, chain, metric, invalid)
             return
         data = _kept(filtered, scoring, chain, gold, replies)
-        for name, value in values.items():
-            metric = scoring.metric(name)
-            yield self._score(case, chain, metric, _verdict(metric, plain(value), data))
+        for name, (value, of) in values.items():
+            metric = scoring.metric(name, of)
+            kept = {**data, "of": of} if of else data
+            yield self._score(case, chain, metric, _verdict(metric, plain(value), kept))
             data = {}  # the first metric of a filter carries what the filter gave
 
     def _without_answer(self, case: Case, chain: Chain, metric: Metric) -> Score:
@@ -111,18 +114,23 @@ def _kept(
     return data
 
 
-def values_of(scoring: Scoring, gold: Gold, answers: list[Any]) -> dict[str, Any]:
-    """The values of one document by metric, from what the filters left of each request."""
+def values_of(scoring: Scoring, gold: Gold, answers: list[Any]) -> dict[str, tuple[Any, str]]:
+    """The values of one document by metric, from what the filters left of each request.
+
+    Beside each the metric that gave it, where that has another name.
+    """
     if scoring.process is not None:
-        return dict(scoring.process(gold.doc, [_as_harness(answer) for answer in answers]))
+        found = dict(scoring.process(gold.doc, [_as_harness(answer) for answer in answers]))
+        return {name: (value, "") for name, value in found.items()}
     if scoring.output != GENERATE:
-        return measured(scoring.output, set(scoring.metrics), gold, answers)
-    values: dict[str, Any] = {}
+        found = measured(scoring.output, set(scoring.metrics), gold, answers)
+        return {name: (value, "") for name, value in found.items()}
+    values: dict[str, tuple[Any, str]] = {}
     for metric in scoring.metrics.values():
         if metric.own is not None:
             values |= _called(metric, gold.label, answers[0])
         else:
-            values[metric.name] = judge(metric, gold.label, answers[0])
+            values[metric.name] = judge(metric, gold.label, answers[0]), ""
     return values
 
 
@@ -155,19 +163,22 @@ def _cast(target: Any, answer: Any) -> Any:
     return type(answer)(target)
 
 
-def _called(metric: Metric, target: Any, answer: Any) -> dict[str, Any]:
+def _called(metric: Metric, target: Any, answer: Any) -> dict[str, tuple[Any, str]]:
     """The user's metric. A mapping that it returns is several metrics."""
     if isinstance(target, list):
         scores = [_call(metric, one, answer) for one in target]
-        return {metric.name: 1.0 if any(scores) else 0.0}
+        right = any(one[metric.name] if isinstance(one, dict) else one for one in scores)
+        return {metric.name: (1.0 if right else 0.0, "")}
     value = _call(metric, _cast(target, answer), answer)
-    return value if isinstance(value, dict) else {metric.name: value}
+    if not isinstance(value, dict):
+        return {metric.name: (value, "")}
+    return {name: (one, "" if name == metric.name else metric.name) for name, one in value.items()}
 
 
 def _call(metric: Metric, target: Any, answer: Any) -> Any:
     assert metric.own is not None
     try:
-        return metric.own(references=[target], predictions=[answer])
+        return metric.own(references=[target], predictions=[answer], **metric.options)
     except TypeError:
         return metric.own([target, answer])
 

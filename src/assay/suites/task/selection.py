@@ -52,8 +52,7 @@ class Selection:
                 continue
             for match in self._catalog.matching(name):
                 nodes += self._named(match, Over(), None)
-        _refuse_twice(nodes)
-        return nodes
+        return _distinct(nodes)
 
     def _from_path(self, path: Path) -> Node:
         """A file that is named itself; the tasks of a group may stand beside it."""
@@ -152,11 +151,17 @@ def is_path(name: str) -> bool:
     return path.suffix in _SUFFIXES or path.is_file()
 
 
-def _refuse_twice(nodes: list[Node]) -> None:
-    """A task that two of the named ones contain would be asked twice and written to one file."""
+def _distinct(nodes: list[Node]) -> list[Node]:
+    """Each once: a name may be given twice, and a tag beside its own tasks.
+
+    A task that two others contain is refused: it would be asked twice and written to one file.
+    """
+    named: dict[str, Node] = {}
+    kept = [node for node in nodes if named.setdefault(node.name, node) is node or named[node.name] != node]
     seen: dict[str, Node] = {}
-    for node in nodes:
+    for node in kept:
         for task in node.tasks() if isinstance(node, Group) else [node]:
             other = seen.setdefault(task.name, node)
             if other is not node:
                 raise UsageError(f"two tasks are named {task.name!r}: in {other.name} and in {node.name}")
+    return kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from assay.core.errors import InputError, Problem
@@ -55,10 +56,7 @@ class Sources:
         where = config.where("custom_dataset")
         if self._made is None:
             told = (values.get("metadata") or {}) | self._arguments | (values.get("dataset_kwargs") or {})
-            try:
-                self._made = config.function("custom_dataset")(**told)
-            except Exception as error:
-                raise InputError(Problem(where, f"it raised {type(error).__name__}: {error}")) from error
+            self._made = _called(config.function("custom_dataset"), where, **told)
         if split not in self._made:
             raise InputError(Problem(where, f"it made no split {split!r}; it made {', '.join(self._made)}"))
         return spool_rows(self._made[split], config.path, f" {split} document {{}}", fill=True)
@@ -103,7 +101,7 @@ class Sources:
     def _samples(self) -> list[dict[str, Any]]:
         where = self._config.where("fewshot_config", "samples")
         samples = self._config.function("fewshot_config", "samples")
-        found = samples() if callable(samples) else samples
+        found = _called(samples, where) if callable(samples) else samples
         if not isinstance(found, list) or not all(isinstance(sample, dict) for sample in found):
             raise InputError(Problem(where, "expected a list of documents"))
         return found
@@ -135,3 +133,10 @@ class Sources:
     def overlap(self) -> bool:
         """Whether the examples come from the evaluated documents."""
         return isinstance(self._shown, Docs) and self._shown.identity() == self._docs.identity()
+
+
+def _called(function: Callable[..., Any], where: str, **told: Any) -> Any:
+    try:
+        return function(**told)
+    except Exception as error:
+        raise InputError(Problem(where, f"it raised {type(error).__name__}: {error}")) from error

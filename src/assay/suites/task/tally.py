@@ -48,16 +48,17 @@ class Tally:
             found["left_out"] = dict(left_out)
         if not count:
             return {**found, "value": None, "stderr": None, "interval": None}
+        found["higher_is_better"] = metric.higher_is_better
         try:
             value = metric.aggregate(self.values)
-        except Exception as raised:
+        except Exception as error:
             if not metric.aggregation.startswith("!function"):
                 raise
-            reason = f"{metric.aggregation} raised {type(raised).__name__}: {raised}"
+            # The user's own, after everything was asked: it costs this number, not the run's files.
+            reason = f"{metric.aggregation} raised {type(error).__name__}: {error}"
             return {**found, "value": None, "stderr": None, "interval": None, "reason": reason}
-        error = stderr(metric.aggregation, self.values, draws)
-        found |= {"value": value, "stderr": error, "higher_is_better": metric.higher_is_better}
-        return found | self._interval(value, error)
+        spread = stderr(metric.aggregation, self.values, draws)
+        return {**found, "value": value, "stderr": spread, **self._interval(value, spread)}
 
     def _interval(self, value: Any, error: float | None) -> dict[str, Any]:
         if self.metric.aggregation == "mean" and set(self.values) <= {0.0, 1.0}:
@@ -116,7 +117,8 @@ class TaskTally:
     def _tally(self, score: Score) -> Tally:
         tallies = self._tallies[score.part]
         if score.metric not in tallies:
-            tallies[score.metric] = Tally(score.part, self._scoring.metric(score.metric))
+            of = (score.data or {}).get("of", "")
+            tallies[score.metric] = Tally(score.part, self._scoring.metric(score.metric, of))
         return tallies[score.metric]
 
     def _all(self) -> Iterator[Tally]:

@@ -60,10 +60,9 @@ class Task:
 
     def _override(self, options: TaskOptions) -> None:
         values = self.values
-        shots = values.get("num_fewshot")
-        if options.num_fewshot is not None and not (options.lm_eval_quirks and shots == 0):
-            shots = options.num_fewshot
-        values["num_fewshot"] = shots or 0
+        shots, given = values.get("num_fewshot"), options.num_fewshot
+        self._zero_kept = bool(options.lm_eval_quirks and shots == 0 and given)
+        values["num_fewshot"] = (shots if given is None or self._zero_kept else given) or 0
         if problems := list(generation_problems(options.gen_kwargs, lambda key: f"--gen-kwargs {key}")):
             raise InputError(problems)
         if options.gen_kwargs and values["output_type"] == GENERATE:
@@ -181,6 +180,8 @@ class Task:
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """The cases in data order. Keys and random draws are taken for skipped documents too."""
         self.quirks.clear()
+        if self._zero_kept:
+            self.quirks["num_fewshot"] = self.count
         builder = self._builder()
         docs, base = self.sources.docs, self.base
         if builder.draws_matter or len(docs.twins()) or self._picked is not None:
@@ -189,7 +190,7 @@ class Task:
         own = skip if base == 0 else lambda number: skip(base + number)
         for doc in docs.rows(self.count, own):
             value = docs.parse(doc)
-            yield self._case(doc, base + doc.number, row_key(doc.raw), value, builder, builder.draw(value))
+            yield self._case(doc, base + doc.number, row_key(doc.raw), value, builder, _drawn(builder, value))
 
     def _load_all(self, skip: Callable[[int], bool], builder: PromptBuilder) -> Iterator[Case]:
         """Where the order matters: skipped documents draw their examples and are numbered all the same."""
@@ -201,7 +202,7 @@ class Task:
             if picked is not None and doc.number not in picked:
                 continue
             value = docs.parse(doc)
-            examples = builder.draw(value)
+            examples = _drawn(builder, value)
             if not skip(index):
                 yield self._case(doc, index, key, value, builder, examples)
             index += 1
@@ -213,12 +214,14 @@ class Task:
         key: str,
         value: dict[str, Any],
         builder: PromptBuilder,
-        examples: list[Any],
+        examples: list[Any] | BadDoc,
     ) -> Case:
         subject, label, repeats = self._spec.model, str(doc.number), self.values["repeats"]
-        if self._options.lm_eval_quirks and value in examples:
-            self.quirks["fewshot_leak"] += 1
         try:
+            if isinstance(examples, BadDoc):
+                raise examples
+            if self._options.lm_eval_quirks and value in examples:
+                self.quirks["fewshot_leak"] += 1
             gold = self.output.gold(builder.fields, value)
             requests = self.output.requests(builder.contexts(value, examples), gold)
         except BadDoc as bad:
@@ -226,6 +229,14 @@ class Task:
             return Case(index, key, self.name, subject, label, PromptInputs([]), Gold(value, ""), failure)
         inputs = PromptInputs(requests, repeats, cut=not self._options.lm_eval_quirks)
         return Case(index, key, self.name, subject, label, inputs, gold)
+
+
+def _drawn(builder: PromptBuilder, value: dict[str, Any]) -> list[Any] | BadDoc:
+    """The examples of one document; too few of them are its own failure."""
+    try:
+        return builder.draw(value)
+    except BadDoc as bad:
+        return bad
 
 
 def problem_of(failure: Failure) -> Problem:

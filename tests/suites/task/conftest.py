@@ -1,0 +1,17 @@
+"""A folder for task files of a test's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.lab import Lab
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """An empty folder that is the working directory, with models in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return Lab(tmp_path)

@@ -1,0 +1,296 @@
+"""Tasks by name: what files are found, which one wins, and what is said of a name nobody has."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.api import check, listed_tasks
+from assay.core.errors import InputError, UsageError
+from assay.suites.task.catalog import Folder
+
+from support.lab import Lab, docs_of
+
+BASE = "doc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\ndataset_path: json\ntest_split: test\n"
+_opened: list[str] = []
+_watching: list[bool] = []
+sys.addaudithook(
+    lambda event, values: _opened.append(str(values[0])) if event == "open" and _watching else None
+)
+
+
+@contextmanager
+def opened() -> Iterator[set[str]]:
+    """The names of all YAML files that are opened meanwhile."""
+    found: set[str] = set()
+    _opened.clear()
+    _watching.append(True)
+    try:
+        yield found
+    finally:
+        _watching.clear()
+        found.update(Path(name).name for name in _opened if name.endswith(".yaml"))
+
+
+def written(lab: Lab, file: str, head: str) -> None:
+    """A task whose head is written as given."""
+    lab.write(file, f"{head}\n{BASE}dataset_kwargs: {{data_files: {{test: {lab.folder}/docs.jsonl}}}}\n")
+    lab.data("docs.jsonl", docs_of("x=x"))
+
+
+def names(lab: Lab, *asked: str, **options: Any) -> list[str]:
+    """The tasks that are run for these names."""
+    found = lab.run(*asked, **{"include_path": ["tasks"], **options})
+    return list(found.file["configs"])
+
+
+def package(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An installed lm_eval, which fails if it is imported; the folder of its tasks."""
+    lab.write("site/lm_eval/__init__.py", "raise RuntimeError('this is not to be imported')\n")
+    monkeypatch.syspath_prepend(str(lab.folder / "site"))
+    return "site/lm_eval/tasks"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "task: named",
+        'task: "named"',
+        "task: 'named'",
+        '"task": named',
+        "'task': \"named\"",
+        "task : named   # the name",
+        "# a comment first\ntask: named",
+    ],
+)
+def test_a_task_is_found_by_its_name_however_it_is_written(lab: Lab, head: str) -> None:
+    """Quotes, spaces and comments make no difference, and the file may be called otherwise."""
+    written(lab, "tasks/deep/other.yaml", head)
+    assert names(lab, "named") == ["named"]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        "tag: both",
+        "tag: 'both'",
+        "tag: [some, both]",
+        'tag: ["some", "both"]',
+        "tag:\n  - some\n  - both",
+        "tag:\n- some\n- 'both'  # comment",
+        "tag: # comment\n  - both",
+        "tag:\n  # a comment of its own line\n  - both",
+        "tag:\n\n  - both",
+        "tag: [some,\n  both]",
+        "tag: [\n  some,\n  both,\n]",
+        '"tag": both',
+    ],
+)
+def test_a_tag_stands_for_its_tasks_however_it_is_written(lab: Lab, tags: str) -> None:
+    """Scalars, lists in a line, lists over lines: the same tag; its tasks come sorted by name."""
+    written(lab, "tasks/1.yaml", f"task: second\n{tags}")
+    written(lab, "tasks/2.yaml", "task: first\ntag: both")
+    written(lab, "tasks/3.yaml", "task: without\ntag: some")
+    found = lab.run("both", include_path=["tasks"])
+    assert list(found.results) == ["first", "second"]
+
+
+def test_tags_and_names_come_from_included_files(lab: Lab) -> None:
+    """A file without a tag of its own has that of what it includes; one without a name has its name."""
+    written(lab, "tasks/base.yaml", "tag: shared")
+    lab.write("tasks/one.yaml", "include: base.yaml\ntask: one\n")
+    lab.write("tasks/two.yaml", "task: two\ninclude: [base.yaml]\ntag: own\n")
+    lab.write("tasks/named.txt", "task: three\n")
+    lab.write("tasks/three.yml", "include:\n  - base.yaml\n  - named.txt\n")
+    assert names(lab, "shared") == ["one", "three"]
+    assert names(lab, "own") == ["two"]
+    assert names(lab, "three") == ["three"]
+
+
+def test_of_several_included_files_the_last_tag_counts(lab: Lab) -> None:
+    """As it does when the files are merged."""
+    written(lab, "tasks/base.yaml", "tag: early")
+    lab.write("tasks/more.yaml", "tag: late\n")
+    lab.write("tasks/one.yaml", "include: [base.yaml, more.yaml]\ntask: one\n")
+    assert names(lab, "late") == ["one"]
+    with pytest.raises(UsageError, match="there is no task named 'early'"):
+        lab.run("early", include_path=["tasks"])
+
+
+def test_a_task_key_inside_a_text_is_no_name(lab: Lab) -> None:
+    """Only keys at the margin count."""
+    written(lab, "tasks/one.yaml", "task: one\ndescription: |\n  task: two\n  tag: three")
+    assert names(lab, "one") == ["one"]
+    with pytest.raises(UsageError, match="there is no task named 'two'"):
+        lab.run("two", include_path=["tasks"])
+
+
+def test_two_files_of_one_name_are_refused_only_when_it_is_asked(lab: Lab) -> None:
+    """A folder may hold copies; who asks for one of them hears of both files."""
+    written(lab, "tasks/a.yaml", "task: twice")
+    written(lab, "tasks/b.yaml", "task: twice")
+    written(lab, "tasks/c.yaml", "task: once")
+    assert names(lab, "once") == ["once"]
+    with pytest.raises(UsageError, match=r"two files name a task 'twice': tasks/a.yaml and tasks/b.yaml"):
+        lab.run("twice", include_path=["tasks"])
+
+
+def test_a_pattern_means_every_name_it_matches(lab: Lab) -> None:
+    """`sub_*` and `sub_[ab]` choose by name, sorted; a pattern that matches nothing is wrong use."""
+    for name in ("sub_b", "sub_a", "sub_c", "other"):
+        written(lab, f"tasks/{name}.yaml", f"task: {name}")
+    assert list(lab.run("sub_*", include_path=["tasks"]).results) == ["sub_a", "sub_b", "sub_c"]
+    assert names(lab, "sub_[ab]") == ["sub_a", "sub_b"]
+    assert names(lab, "?ther") == ["other"]
+    with pytest.raises(UsageError, match=r"no task matches 'none_\*'"):
+        lab.run("none_*", include_path=["tasks"])
+
+
+def test_a_tag_and_its_own_tasks_are_the_same_tasks(lab: Lab) -> None:
+    """A pattern may match a tag and what carries it: each task is run once."""
+    written(lab, "tasks/1.yaml", "task: sub_a\ntag: sub_all")
+    written(lab, "tasks/2.yaml", "task: sub_b\ntag: sub_all")
+    assert list(lab.run("sub_*", include_path=["tasks"]).results) == ["sub_a", "sub_b"]
+    assert list(lab.run("sub_b", "sub_all", include_path=["tasks"]).results) == ["sub_b", "sub_a"]
+
+
+def test_a_name_nobody_has_gets_near_ones(lab: Lab) -> None:
+    """Names, groups and tags are suggested."""
+    written(lab, "tasks/a.yaml", "task: arithmetic\ntag: sums")
+    with pytest.raises(UsageError, match="no task named 'arithmetik'; did you mean 'arithmetic'"):
+        lab.run("arithmetik", include_path=["tasks"])
+    with pytest.raises(UsageError, match="did you mean 'sums'"):
+        lab.run("sum", include_path=["tasks"])
+
+
+def test_a_name_without_any_folder_says_where_names_come_from(lab: Lab) -> None:
+    """Neither --include-path nor a package: both are named."""
+    with pytest.raises(UsageError, match=r"'named' is no YAML file; .*--include-path.*lm_eval"):
+        lab.run("named")
+
+
+def test_a_folder_that_is_none_is_refused(lab: Lab) -> None:
+    """A mistyped --include-path is not an empty one."""
+    with pytest.raises(UsageError, match="--include-path 'tsks' is not a folder"):
+        lab.run("named", include_path=["tsks"])
+
+
+def test_tasks_of_an_installed_package_are_found_without_importing_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The package's folder is read; its code is not run."""
+    tasks = package(lab, monkeypatch)
+    written(lab, f"{tasks}/maths/named.yaml", "task: named")
+    assert names(lab, "named", include_path=[]) == ["named"]
+
+
+def test_the_users_folder_wins_over_the_package(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task of the same name in --include-path is the one that runs."""
+    tasks = package(lab, monkeypatch)
+    written(lab, f"{tasks}/named.yaml", "task: named\ntask_alias: theirs")
+    written(lab, "tasks/mine.yaml", "task: named\ntask_alias: mine")
+    assert lab.run("named", include_path=["tasks"]).results["named"]["alias"] == "mine"
+    assert lab.run("named").results["named"]["alias"] == "theirs"
+
+
+def test_two_files_of_one_name_in_the_package_are_chosen_from(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can mend the package: the first by path counts."""
+    tasks = package(lab, monkeypatch)
+    written(lab, f"{tasks}/b.yaml", "task: named\ntask_alias: second")
+    written(lab, f"{tasks}/a.yaml", "task: named\ntask_alias: first")
+    assert lab.run("named").results["named"]["alias"] == "first"
+
+
+def test_only_needed_files_of_the_package_are_read(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task whose file has its name is read alone, with what it includes."""
+    tasks = package(lab, monkeypatch)
+    for name in ("one", "two", "three"):
+        lab.write(f"{tasks}/{name}.yaml", f"include: _base.yaml\ntask: {name}\n")
+    written(lab, f"{tasks}/_base.yaml", "tag: all")
+    with opened() as files:
+        lab.run("two")
+    assert files == {"two.yaml", "_base.yaml"}
+
+
+def test_a_task_named_by_path_reads_no_other_file(lab: Lab) -> None:
+    """Neither its neighbours nor the folders of --include-path."""
+    written(lab, "tasks/one.yaml", "task: one")
+    written(lab, "tasks/two.yaml", "task: two")
+    with opened() as files:
+        lab.run("tasks/one.yaml", include_path=["tasks"])
+    assert files == {"one.yaml"}
+
+
+def test_a_path_that_is_not_there_is_named(lab: Lab) -> None:
+    """A file's name is never taken for a task's."""
+    with pytest.raises(UsageError, match="there is no task file 'nowhere.yaml'"):
+        lab.run("nowhere.yaml")
+
+
+def test_listing_shows_tasks_groups_and_tags(lab: Lab) -> None:
+    """Every name with its kind and its file; a tag with its tasks."""
+    written(lab, "tasks/a.yaml", "task: a\ntag: t")
+    written(lab, "tasks/b.yaml", "task: b\ntag: [t]")
+    lab.write("tasks/g.yaml", "group: g\ntask: [a, b]\ntag: [t]\n")
+    assert listed_tasks(["tasks"]) == [
+        ("task", "a", "tasks/a.yaml"),
+        ("task", "b", "tasks/b.yaml"),
+        ("group", "g", "tasks/g.yaml"),
+        ("tag", "t", "a, b"),
+    ]
+
+
+def test_folders_of_notebooks_and_caches_are_not_looked_into(lab: Lab) -> None:
+    """`.ipynb_checkpoints` holds copies, which would be names twice."""
+    written(lab, "tasks/a.yaml", "task: a")
+    written(lab, "tasks/.ipynb_checkpoints/a-checkpoint.yaml", "task: a")
+    assert names(lab, "a") == ["a"]
+
+
+def test_a_file_with_a_byte_order_mark_has_its_name(lab: Lab) -> None:
+    """Editors on Windows write one."""
+    written(lab, "tasks/a.yaml", "\ufefftask: a")
+    assert names(lab, "a") == ["a"]
+
+
+def test_lines_that_end_as_on_windows_make_no_difference(lab: Lab) -> None:
+    """Names and tags have no carriage return."""
+    written(lab, "tasks/a.yaml", "task: a\ntag:\n  - t")
+    path = lab.folder / "tasks" / "a.yaml"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert names(lab, "t") == ["a"]
+
+
+def test_a_header_that_includes_itself_ends(lab: Lab) -> None:
+    """Looking for names in such files ends; running one of them says what is wrong."""
+    lab.write("tasks/a.yaml", "include: b.yaml\ntag: x\n")
+    lab.write("tasks/b.yaml", "include: a.yaml\n")
+    written(lab, "tasks/c.yaml", "task: c")
+    assert names(lab, "c") == ["c"]
+    assert Folder(Path("tasks"), strict=True).names().keys() == {"c"}
+    with pytest.raises(InputError, match="includes itself"):
+        lab.run("tasks/a.yaml")
+
+
+def test_a_class_task_is_named_and_refused(lab: Lab) -> None:
+    """Tasks written in Python are known by name, and it is said that they are not run."""
+    lab.write("tasks/a.yaml", "task: a\nclass: !function task.Squad\n")
+    with pytest.raises(InputError, match=r"a.yaml:2 class: tasks written as a Python class are not run"):
+        lab.run("a", include_path=["tasks"])
+
+
+def test_check_of_a_folder_warns_of_names_twice(lab: Lab) -> None:
+    """Everything else of the folder is checked all the same."""
+    written(lab, "tasks/a.yaml", "task: twice")
+    written(lab, "tasks/b.yaml", "task: twice")
+    problems = check(Path("tasks"))
+    assert [(p.level, p.where) for p in problems] == [("warning", "tasks/b.yaml"), ("note", "tasks")]
+    assert "tasks/a.yaml has the name 'twice' too" in problems[0].message
+    assert "2 of 2 files are fine" in problems[1].message

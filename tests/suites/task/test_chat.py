@@ -1,0 +1,116 @@
+"""Chat: prompts as messages, turn by turn or in one, as they are sent and as rows show them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from assay.core.errors import UsageError
+
+from servers.loopback import LoopbackServer, chat
+from support.lab import Found, Lab, docs_of
+
+SHOTS: dict[str, Any] = {
+    "num_fewshot": 2,
+    "fewshot_config": {"sampler": "first_n", "samples": docs_of("one=1", "two=2")},
+}
+
+
+def messages(*turns: str) -> list[dict[str, str]]:
+    """`role: text` for each."""
+    return [dict(zip(("role", "content"), turn.split(": ", 1), strict=True)) for turn in turns]
+
+
+def talked(lab: Lab, *, options: dict[str, Any] | None = None, **changes: Any) -> Found:
+    """A run in chat form."""
+    lab.task(docs=docs_of("q=q"), **changes)
+    return lab.run(**{"apply_chat_template": True, **(options or {})})
+
+
+def test_each_example_is_two_turns(lab: Lab) -> None:
+    """The default; delimiters have no place between messages."""
+    (asked,) = talked(lab, **SHOTS).asked()
+    assert asked == messages("user: one", "assistant: 1", "user: two", "assistant: 2", "user: q")
+
+
+def test_all_in_one_message(lab: Lab) -> None:
+    """`fewshot_as_multiturn: false`: one user message with the delimiters."""
+    (asked,) = talked(lab, options={"fewshot_as_multiturn": False}, **SHOTS).asked()
+    assert asked == messages("user: one 1\n\ntwo 2\n\nq")
+
+
+@pytest.mark.parametrize("multiturn", [None, False])
+@pytest.mark.parametrize(
+    ("system", "description", "expected"),
+    [
+        ("Be brief.", "Add.", "Be brief.\n\nAdd."),
+        ("Be brief. ", "Add.", "Be brief. Add."),
+        ("Be brief.", "\nAdd {{q}}.", "Be brief.\nAdd q."),
+        ("Be brief.", "", "Be brief."),
+        (None, "Add {{q}}.", "Add q."),
+    ],
+)
+def test_instruction_and_description_are_the_system_message(
+    lab: Lab, multiturn: bool | None, system: str | None, description: str, expected: str
+) -> None:
+    """Joined by fewshot_delimiter unless there is white space; the description is a template."""
+    options = {"system_instruction": system, "fewshot_as_multiturn": multiturn}
+    (asked,) = talked(lab, options=options, description=description).asked()
+    assert asked == [{"role": "system", "content": expected}, {"role": "user", "content": "q"}]
+
+
+def test_instruction_and_description_before_a_text(lab: Lab) -> None:
+    """Without a chat template they stand before everything."""
+    lab.task(docs=docs_of("q=q"), description="Add.\n", **SHOTS)
+    assert lab.run(system_instruction="Be brief.").asked() == ["Be brief.\n\nAdd.\none 1\n\ntwo 2\n\nq"]
+
+
+@pytest.mark.parametrize("multiturn", [None, False])
+def test_a_prefix_is_what_the_assistant_begins_with(lab: Lab, multiturn: bool | None) -> None:
+    """The last message is the assistant's, in both forms."""
+    options = {"fewshot_as_multiturn": multiturn}
+    (asked,) = talked(lab, options=options, gen_prefix="So:", **SHOTS).asked()
+    assert asked[-1] == {"role": "assistant", "content": "So:"}
+    before = ["user: one", "assistant: So: 1", "user: two", "assistant: So: 2", "user: q"]
+    one = ["user: one So: 1\n\ntwo So: 2\n\nq"]
+    assert asked[:-1] == messages(*(one if multiturn is False else before))
+
+
+def test_what_is_shown_is_what_is_sent(lab: Lab) -> None:
+    """The endpoint gets the messages; rows hold them as JSON in a list, and their hash is of that JSON."""
+    with LoopbackServer(lambda body: (200, chat("q"))) as server:
+        options = {"model": "openai/m", "base_url": server.url}
+        found = talked(lab, options=options, **SHOTS)
+    (row,) = found.rows()
+    (text,) = row["arguments"]["gen_args_0"]["arg_0"]
+    assert json.loads(text) == server.bodies[0]["messages"]
+    assert row["prompt_hash"] == hashlib.sha256(text.encode()).hexdigest()
+    assert found.results["t"]["exact_match,none"] == 1.0
+
+
+def test_letters_of_all_languages_stand_as_they_are(lab: Lab) -> None:
+    """The JSON of messages escapes nothing that it need not."""
+    lab.task(docs=docs_of("né=né"))
+    (row,) = lab.run(apply_chat_template=True).rows()
+    assert row["arguments"]["gen_args_0"]["arg_0"] == ['[{"role": "user", "content": "né"}]']
+
+
+def test_results_say_how_it_was_talked(lab: Lab) -> None:
+    """Template, turns, instruction and its hash."""
+    file = talked(lab, options={"system_instruction": "Be brief."}).file
+    assert (file["fewshot_as_multiturn"], file["chat_template"]) == (True, "")
+    assert file["system_instruction"] == "Be brief."
+    assert file["system_instruction_sha"] == hashlib.sha256(b"Be brief.").hexdigest()
+    plain = lab.run().file
+    assert (plain["fewshot_as_multiturn"], plain["chat_template"]) == (None, None)
+    assert (plain["system_instruction"], plain["system_instruction_sha"]) == (None, None)
+
+
+def test_turns_without_a_chat_template_are_refused(lab: Lab) -> None:
+    """There are no turns in a text."""
+    lab.task()
+    with pytest.raises(UsageError, match="--fewshot-as-multiturn needs --apply-chat-template"):
+        lab.run(fewshot_as_multiturn=True)

@@ -1,0 +1,349 @@
+"""Groups: who belongs to them, what they say over their members, and the numbers they have."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from assay.core.errors import InputError, UsageError
+
+from support.lab import Fn, Found, Lab, docs_of
+
+MEAN: list[dict[str, Any]] = [{"metric": "exact_match"}]
+TWO = docs_of("1=1", "2=0")
+THREE = docs_of("1=1", "2=0", "3=0")
+
+
+@pytest.fixture
+def pair(lab: Lab) -> Lab:
+    """Two tasks: one of two documents, half of them right, and one of three with one right."""
+    lab.task("tasks/two.yaml", TWO)
+    lab.task("tasks/three.yaml", THREE)
+    return lab
+
+
+def run(lab: Lab, *names: str, **options: Any) -> Found:
+    return lab.run(*(names or ("g",)), include_path=["tasks"], **options)
+
+
+def test_a_group_runs_its_tasks_in_order(pair: Lab) -> None:
+    """Members are tasks by name; without aggregate_metric_list a group has no number."""
+    pair.group("tasks/g.yaml", task=["three", "two"])
+    found = run(pair)
+    assert list(found.results) == ["three", "two", "g"]
+    assert found.results["g"] == {"alias": "g", "name": "g"}
+    assert found.file["group_subtasks"] == {"g": ["three", "two"]}
+    assert "groups" not in found.file
+
+
+def test_the_mean_is_weighted_by_size(pair: Lab) -> None:
+    """Every document counts the same; the error is that of the pooled documents."""
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
+    found = run(pair)
+    entry = found.results["g"]
+    assert entry["exact_match,none"] == pytest.approx(2 / 5)
+    assert entry["exact_match_stderr,none"] == pytest.approx(math.sqrt((0.5 + 2 / 3) / 3 / 5))
+    assert (entry["sample_len"], entry["sample_count"]) == (5, {"exact_match,none": 5})
+    assert found.file["groups"] == {"g": entry}
+
+
+def test_the_mean_of_tasks_as_they_are(pair: Lab) -> None:
+    """`weight_by_size: false`: every task counts the same."""
+    listed = [{"metric": "exact_match", "weight_by_size": False}]
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=listed)
+    entry = run(pair).results["g"]
+    assert entry["exact_match,none"] == pytest.approx((1 / 2 + 1 / 3) / 2)
+    assert entry["exact_match_stderr,none"] == pytest.approx(math.sqrt(1 / 4 + 1 / 9) / 2)
+
+
+def test_a_member_without_an_error_leaves_the_group_without_one(pair: Lab) -> None:
+    """A task of one document has no spread."""
+    pair.task("tasks/one.yaml", docs_of("1=1"))
+    pair.group("tasks/g.yaml", task=["two", "one"], aggregate_metric_list=MEAN)
+    found = run(pair)
+    assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 3)
+    assert found.results["g"]["exact_match_stderr,none"] == "N/A"
+    assert found.metric("exact_match", "g")["interval"] is None
+
+
+def filtered(lab: Lab) -> None:
+    """A third task, with two filters: one reads a digit, one nothing."""
+    chains = [
+        {
+            "name": name,
+            "filter": [{"function": "regex", "regex_pattern": pattern}, {"function": "take_first"}],
+        }
+        for name, pattern in (("none", "(x)"), ("digit", r"(\d)"))
+    ]
+    lab.task("tasks/four.yaml", docs_of("1=1", "2=2"), filter_list=chains)
+
+
+def test_filters_are_found_in_the_tasks(pair: Lab) -> None:
+    """Sorted by name; a task that lacks a filter does not weigh in it."""
+    filtered(pair)
+    pair.group("tasks/g.yaml", task=["two", "four"], aggregate_metric_list=MEAN)
+    entry = run(pair).results["g"]
+    keys = [key for key in entry if key.startswith("exact_match,")]
+    assert keys == ["exact_match,digit", "exact_match,none"]
+    assert (entry["exact_match,digit"], entry["exact_match,none"]) == (1.0, 0.25)
+    assert entry["sample_count"] == {"exact_match,digit": 2, "exact_match,none": 4}
+    assert entry["sample_len"] == 4
+
+
+@pytest.mark.parametrize("filters", ["digit", ["digit"], ["digit", "nobody"]])
+def test_filters_may_be_chosen(pair: Lab, filters: Any) -> None:
+    """One by name or a list; a filter that no task has gives no number."""
+    filtered(pair)
+    listed = [{"metric": "exact_match", "filter_list": filters}]
+    pair.group("tasks/g.yaml", task=["two", "four"], aggregate_metric_list=listed)
+    entry = run(pair).results["g"]
+    assert [key for key in entry if key.startswith("exact_match,")] == ["exact_match,digit"]
+
+
+def test_a_group_in_a_group(pair: Lab) -> None:
+    """The outer mean is over all tasks below; inner groups come before outer ones in results."""
+    pair.group("tasks/inner.yaml", task=["three"], aggregate_metric_list=MEAN, group_alias="Inside")
+    pair.group("tasks/g.yaml", task=["two", "inner"], aggregate_metric_list=MEAN, metadata={"version": 2.0})
+    found = run(pair)
+    assert list(found.results) == ["two", "three", "inner", "g"]
+    assert list(found.file["groups"]) == ["inner", "g"]
+    assert found.results["inner"]["alias"] == "Inside"
+    assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 5)
+    assert found.results["inner"]["exact_match,none"] == pytest.approx(1 / 3)
+    assert found.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
+    assert found.file["versions"] == {"g": "2.0", "inner": "N/A", "three": "Yaml", "two": "Yaml"}
+
+
+def test_a_group_written_inside_another_has_both_names(pair: Lab) -> None:
+    """`outer::inner`, whose settings reach its own tasks only."""
+    inner = {"group": "inner", "task": ["three"], "description": "in ", "aggregate_metric_list": MEAN}
+    pair.group("tasks/g.yaml", task=["two", inner])
+    found = run(pair)
+    assert found.file["group_subtasks"] == {"g": ["two", "g::inner"], "g::inner": ["three"]}
+    assert list(found.file["groups"]) == ["g::inner"]
+    assert found.asked("three")[0] == "in 1"
+    assert found.asked("two")[0] == "1"
+
+
+def test_an_existing_group_may_be_named_with_changes(pair: Lab) -> None:
+    """It keeps its name, its members and its numbers; the changes reach its tasks."""
+    pair.group("tasks/inner.yaml", task=["three"], aggregate_metric_list=MEAN, description="old ")
+    pair.group("tasks/g.yaml", task=["two", {"group": "inner", "description": "new "}])
+    found = run(pair)
+    assert found.asked("three")[0] == "new 1"
+    assert found.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
+    assert list(found.file["groups"]) == ["inner"]
+    assert run(pair, "inner").asked("three")[0] == "old 1"
+
+
+def test_a_member_may_have_changes(pair: Lab) -> None:
+    """`task: name` with other keys: those win over the task's own, for this member."""
+    pair.group("tasks/g.yaml", task=["two", {"task": "three", "description": "changed ", "task_alias": "3"}])
+    found = run(pair)
+    assert (found.asked("three")[0], found.asked("two")[0]) == ("changed 1", "1")
+    assert found.results["three"]["alias"] == "3"
+
+
+def test_members_win_over_groups_and_outer_groups_over_inner_ones(pair: Lab) -> None:
+    """Task < inner group < outer group < the entry that names the task."""
+    pair.task("tasks/two.yaml", TWO, description="task ")
+    pair.task("tasks/four.yaml", TWO, description="task ")
+    members = ["two", {"task": "three", "description": "entry "}]
+    pair.group("tasks/inner.yaml", task=members, description="inner ", target_delimiter="|")
+    pair.group("tasks/g.yaml", task=["inner", "four"], description="outer ", doc_to_target="1")
+    found = run(pair)
+    assert [found.asked(task)[0] for task in ("two", "three", "four")] == ["outer 1", "entry 1", "outer 1"]
+    assert {found.file["configs"][task]["doc_to_target"] for task in ("two", "three", "four")} == {"1"}
+    assert run(pair, "inner").asked("two")[0] == "inner 1"
+    assert found.file["configs"]["four"]["target_delimiter"] == " "
+    assert found.file["configs"]["two"]["target_delimiter"] == "|"
+
+
+@pytest.mark.parametrize("member", ["both", {"task": "both", "description": "tag "}])
+def test_a_tag_as_a_member_means_its_tasks(pair: Lab, member: Any) -> None:
+    """They are the group's members, sorted by name, each with the changes of the entry."""
+    pair.task("tasks/two.yaml", TWO, tag="both")
+    pair.task("tasks/three.yaml", THREE, tag=["both"])
+    pair.group("tasks/g.yaml", task=[member])
+    found = run(pair)
+    assert found.file["group_subtasks"] == {"g": ["three", "two"]}
+    assert found.asked("two")[0] == ("1" if member == "both" else "tag 1")
+
+
+def test_a_task_written_inside_a_group_has_both_names(pair: Lab) -> None:
+    """A task that stands in no file of its own."""
+    inline = {
+        "task": "inline",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": "two.jsonl"}},
+        "test_split": "test",
+        "doc_to_text": "inline {{q}}",
+        "doc_to_target": "inline {{a}}",
+    }
+    pair.group("tasks/g.yaml", task=[inline, "three"], aggregate_metric_list=MEAN)
+    found = run(pair)
+    assert list(found.results) == ["g::inline", "three", "g"]
+    assert found.results["g::inline"]["exact_match,none"] == 0.5
+    assert found.asked("g__inline") == ["inline 1", "inline 2"]
+    assert found.file["configs"]["g::inline"]["metadata"]["config_source"] == "inline"
+
+
+def test_a_problem_of_a_task_inside_a_group_points_into_the_groups_file(pair: Lab) -> None:
+    """To the line of the key in the entry."""
+    pair.write("tasks/g.yaml", "group: g\ntask:\n  - two\n  - task: three\n    repeats: 0\n")
+    with pytest.raises(InputError, match=r"tasks/g.yaml:5 repeats: expected at least 1, found 0"):
+        run(pair)
+
+
+def test_a_member_nobody_has_is_named_with_its_line(pair: Lab) -> None:
+    """And with names that are near."""
+    pair.write("tasks/g.yaml", "group: g\ntask:\n  - two\n  - tree\n")
+    with pytest.raises(
+        InputError, match=r"g.yaml:4 task: there is no task named 'tree'; did you mean 'three'"
+    ):
+        run(pair)
+
+
+@pytest.mark.parametrize("member", [5, ["two"], {"tasks": "two"}])
+def test_a_member_of_another_shape_is_refused(pair: Lab, member: Any) -> None:
+    """A name or a mapping with `task` or `group`."""
+    pair.group("tasks/g.yaml", task=["two", member])
+    with pytest.raises(
+        InputError, match=r"g.yaml:\d task: expected a name, or a mapping with 'task' or 'group'"
+    ):
+        run(pair)
+
+
+def test_a_group_that_contains_itself_is_refused(pair: Lab) -> None:
+    """The way round is told."""
+    pair.group("tasks/g.yaml", task=["two", "g"])
+    with pytest.raises(
+        InputError, match=r"g.yaml:2 task: this group contains itself: tasks/g.yaml in tasks/g"
+    ):
+        run(pair)
+
+
+def test_groups_that_contain_each_other_are_refused(pair: Lab) -> None:
+    """Also with changes, and however many stand between."""
+    pair.group("tasks/g.yaml", task=["two", "h"])
+    pair.group("tasks/h.yaml", task=[{"group": "g", "description": ""}])
+    with pytest.raises(InputError, match="contains itself: tasks/g.yaml in tasks/h.yaml in tasks/g.yaml"):
+        run(pair)
+
+
+@pytest.mark.parametrize("text", ["group: g\n", "group: g\ntask: []\n", "group: g\ntask:\n"])
+def test_a_group_without_tasks_is_refused(pair: Lab, text: str) -> None:
+    """There is nothing to run."""
+    pair.write("tasks/g.yaml", text)
+    with pytest.raises(InputError, match="g.yaml:1 group: the group 'g' has no tasks"):
+        run(pair)
+
+
+def test_a_group_named_by_path_finds_members_beside_it(pair: Lab) -> None:
+    """No --include-path is needed for tasks in its folder; those of --include-path win."""
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
+    assert pair.run("tasks/g.yaml").results["g"]["exact_match,none"] == pytest.approx(2 / 5)
+    pair.task("mine/two.yaml", docs_of("1=1", "2=2"))
+    found = pair.run("tasks/g.yaml", include_path=["mine"])
+    assert found.results["g"]["exact_match,none"] == pytest.approx(3 / 5)
+
+
+def test_unknown_keys_of_an_aggregate_are_refused(pair: Lab) -> None:
+    """All of them, each with its line."""
+    pair.write(
+        "tasks/g.yaml",
+        "group: g\ntask: [two]\naggregate_metric_list:\n"
+        "  - metric: exact_match\n    weigth_by_size: true\n"
+        "  - aggregation: mean\n"
+        "  - {metric: exact_match, aggregation: median}\n",
+    )
+    with pytest.raises(InputError) as caught:
+        run(pair)
+    texts = [str(problem) for problem in caught.value.problems]
+    assert [text.partition(":")[2].partition(" ")[0] for text in texts] == ["4", "6", "7"]
+    assert "did you mean 'weight_by_size'" in texts[0]
+    assert "expected a mapping with the key 'metric'" in texts[1]
+    assert "by 'mean' only, found 'median'" in texts[2]
+
+
+def test_a_metric_no_member_has_gives_no_number(pair: Lab) -> None:
+    """The group stands there without it."""
+    pair.group("tasks/g.yaml", task=["two"], aggregate_metric_list=[{"metric": "acc"}])
+    found = run(pair)
+    assert found.results["g"] == {"alias": "g", "name": "g", "sample_len": 2}
+    assert found.run.results["g"]["metrics"] == []
+
+
+def test_what_is_no_number_is_left_out_of_a_group(pair: Lab) -> None:
+    """A task's own aggregation may give anything; the group's mean is of those that gave numbers."""
+    pair.write("tasks/utils.py", "def listed(values):\n    return list(values)\n")
+    metric = {"metric": "exact_match", "aggregation": Fn("utils.listed")}
+    pair.task("tasks/four.yaml", TWO, metric_list=[metric])
+    pair.group("tasks/g.yaml", task=["two", "four"], aggregate_metric_list=MEAN)
+    found = run(pair)
+    assert found.results["four"]["exact_match,none"] == [1.0, 0.0]
+    assert found.results["g"]["exact_match,none"] == 0.5
+    assert found.results["g"]["sample_count"] == {"exact_match,none": 2}
+
+
+def test_metadata_of_a_group_is_a_mapping(pair: Lab) -> None:
+    """Said with its line."""
+    pair.group("tasks/g.yaml", task=["two"], metadata="v1")
+    with pytest.raises(InputError, match=r"g.yaml:4 metadata: expected a mapping, found 'v1'"):
+        run(pair)
+
+
+def test_examples_and_directions_of_a_group_are_those_its_members_agree_on(pair: Lab) -> None:
+    """`n-shot` only where all agree; `higher_is_better` is null where they do not."""
+    lower = {"metric": "exact_match", "higher_is_better": False}
+    for name in ("shot1", "shot2"):
+        pair.task(f"tasks/{name}.yaml", TWO, metric_list=[lower], num_fewshot=1, fewshot_split="test")
+    pair.group("tasks/none.yaml", task=["two"])
+    pair.group("tasks/one.yaml", task=["shot1"])
+    pair.group("tasks/mixed.yaml", task=["three", "shot2"])
+    file = run(pair, "none", "one", "mixed").file
+    shots = {"none": 0, "one": 1, "shot1": 1, "shot2": 1, "three": 0, "two": 0}
+    assert file["n-shot"] == shots
+    higher = {name: file["higher_is_better"][name]["exact_match"] for name in ("none", "one", "mixed")}
+    assert higher == {"none": True, "one": False, "mixed": None}
+
+
+def test_a_task_in_two_of_the_named_groups_is_refused(pair: Lab) -> None:
+    """It would be asked twice and written to one file."""
+    pair.group("tasks/g.yaml", task=["two", "three"])
+    pair.group("tasks/h.yaml", task=["two"])
+    with pytest.raises(UsageError, match="two tasks are named 'two': in g and in h"):
+        run(pair, "g", "h")
+    with pytest.raises(UsageError, match="two tasks are named 'two': in g and in two"):
+        run(pair, "g", "two")
+
+
+def test_a_task_in_two_inner_groups_is_asked_once(pair: Lab) -> None:
+    """And counts once in the outer mean, and in each inner one."""
+    pair.group("tasks/left.yaml", task=["two"], aggregate_metric_list=MEAN)
+    pair.group("tasks/right.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
+    pair.group("tasks/g.yaml", task=["left", "right"], aggregate_metric_list=MEAN)
+    found = run(pair)
+    assert found.run.info.total == 5
+    assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 5)
+    assert found.results["left"]["exact_match,none"] == 0.5
+
+
+def test_a_group_of_chosen_documents_counts_those(pair: Lab) -> None:
+    """With --samples only the named tasks run; the group's number is of them."""
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
+    found = run(pair, samples={"three": [0, 2]})
+    assert found.results["three"]["sample_len"] == 2
+    assert found.results["g"]["exact_match,none"] == 0.5
+    assert found.results["g"]["sample_len"] == 2
+
+
+def test_the_summary_has_groups_with_denominator_and_interval(pair: Lab) -> None:
+    """What the screen shows of a group says how many documents it is made of."""
+    pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
+    metric = run(pair).metric("exact_match", "g")
+    assert (metric["n"], metric["aggregation"], metric["filter"]) == (5, "mean of tasks", "none")
+    low, high = metric["interval"]
+    assert low < 0.4 < high

@@ -1,0 +1,250 @@
+"""Options of `assay task`: which documents, how they are asked, and what is computed."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from assay.core.errors import UsageError
+
+from support.lab import Fn, Lab, docs_of
+
+FIVE = docs_of("0=0", "1=1", "2=0", "3=3", "4=0")
+
+
+# Which documents
+
+
+def test_chosen_documents_keep_their_numbers(lab: Lab) -> None:
+    """In data order, each once, however they are listed."""
+    lab.task(docs=FIVE)
+    found = lab.run(samples={"t": [3, 1, 3]})
+    assert (found.column("doc_id"), found.asked()) == ([1, 3], ["1", "3"])
+    assert found.file["n-samples"]["t"] == {"original": 5, "effective": 2}
+    assert found.results["t"]["exact_match,none"] == 1.0
+    assert (found.run.info.total, found.run.summary.state) == (2, "finished")
+
+
+def test_only_tasks_that_are_chosen_from_are_run(lab: Lab) -> None:
+    """A task that --samples does not name is left out."""
+    lab.task(docs=FIVE)
+    lab.task("u.yaml", FIVE)
+    found = lab.run("t.yaml", "u.yaml", samples={"u": [0]})
+    assert list(found.results) == ["u"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"samples": {"t": [5]}}, "--samples: t has no document 5; it has 5, from 0 on"),
+        ({"samples": {"t": [-1]}}, "--samples: t has no document -1"),
+        ({"samples": {"u": [0]}}, "--samples names 'u', which is not among the tasks"),
+        ({"samples": {"t": [0]}, "limit": 2}, "--samples and --limit both choose documents"),
+    ],
+)
+def test_documents_that_cannot_be_chosen_are_refused(lab: Lab, options: dict[str, Any], said: str) -> None:
+    """Before anything is asked."""
+    lab.task(docs=FIVE)
+    with pytest.raises(UsageError, match=said):
+        lab.run(**options)
+    assert not list((lab.folder / "out").glob("assay/*"))
+
+
+@pytest.mark.parametrize(
+    ("limit", "count"), [(2, 2), (0.3, 2), (0.2, 1), (0.01, 1), (1.0, 1), (9, 5), (0.99, 5)]
+)
+def test_a_limit_below_one_is_a_share_rounded_up(lab: Lab, limit: float, count: int) -> None:
+    """From one on it is a number of documents."""
+    lab.task(docs=FIVE)
+    found = lab.run(limit=limit)
+    assert len(found.rows()) == count
+    assert found.file["n-samples"]["t"] == {"original": 5, "effective": count}
+
+
+def test_a_limit_counts_documents_after_process_docs(lab: Lab) -> None:
+    """A share is one of those that are left."""
+    lab.write("utils.py", "def half(data):\n    return data.select(range(2))\n")
+    lab.task(docs=FIVE, process_docs=Fn("utils.half"))
+    assert len(lab.run(limit=0.5).rows()) == 1
+
+
+# How they are asked
+
+
+def test_generation_parameters_may_be_given(lab: Lab) -> None:
+    """Over the task's own, one by one; rows and configuration show what counted."""
+    lab.task(docs=FIVE, generation_kwargs={"until": ["x"], "temperature": 0})
+    found = lab.run(gen_kwargs={"temperature": 0.5, "top_p": 0.9}, limit=1)
+    expected = {"until": ["x"], "temperature": 0.5, "top_p": 0.9}
+    assert found.rows()[0]["arguments"]["gen_args_0"]["arg_1"] == expected
+    assert found.file["configs"]["t"]["generation_kwargs"] == expected
+    assert found.file["config"]["gen_kwargs"] == {"temperature": 0.5, "top_p": 0.9}
+
+
+def test_generation_parameters_mean_nothing_to_likelihoods(lab: Lab) -> None:
+    """Nothing is generated there."""
+    lab.task(docs=docs_of("x=0"), output_type="multiple_choice", doc_to_choice=["a"])
+    found = lab.run(gen_kwargs={"temperature": 0.5}, model=lab.likely({" a": (-1.0, True)}))
+    assert "generation_kwargs" not in found.file["configs"]["t"]
+
+
+def test_what_the_task_leaves_open_is_filled_in_as_by_the_harness(lab: Lab) -> None:
+    """Without generation_kwargs; with them only `until` is."""
+    lab.task(docs=FIVE, fewshot_delimiter="##")
+    filled = {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": ["##"]}
+    assert lab.run(limit=1).rows()[0]["arguments"]["gen_args_0"]["arg_1"] == filled
+    lab.task(docs=FIVE, generation_kwargs={"temperature": 1})
+    some = {"temperature": 1.0, "until": ["\n\n"]}
+    assert lab.run(limit=1).rows()[0]["arguments"]["gen_args_0"]["arg_1"] == some
+
+
+def test_seeds_reach_the_code_that_orders_documents(lab: Lab) -> None:
+    """The same seed, the same order; the first and second of the harness's four are random's and numpy's."""
+    lab.write(
+        "utils.py",
+        "import random\nimport numpy\n\n"
+        "def mixed(data):\n"
+        "    docs = list(data)\n    random.shuffle(docs)\n"
+        "    return [{**doc, 'n': int(numpy.random.randint(1000))} for doc in docs]\n",
+    )
+    lab.task(docs=FIVE, process_docs=Fn("utils.mixed"))
+
+    def order(**options: Any) -> tuple[list[Any], list[Any]]:
+        rows = lab.run(fresh=True, **options).rows()
+        return [row["doc"]["q"] for row in rows], [row["doc"]["n"] for row in rows]
+
+    first = order(seeds=[1, 2, 3, 4])
+    assert order(seeds=[1, 2, 9, 9]) == first
+    assert order(seeds=[5, 2, 3, 4])[0] != first[0]
+    assert order(seeds=[1, 6, 3, 4])[1] != first[1]
+
+
+def test_seeds_stand_in_results(lab: Lab) -> None:
+    """Of one seed all four are made; the default is the harness's 0, 1234, 1234, 1234."""
+    lab.task(docs=FIVE)
+    names = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
+
+    def seeds(**options: Any) -> list[Any]:
+        config = lab.run(limit=1, **options).file["config"]
+        return [config[name] for name in names]
+
+    assert seeds() == [0, 1234, 1234, 1234]
+    assert seeds(seed=7) == [7, 7, 7, 7]
+    assert seeds(seeds=[1, None, 3, 4]) == [1, None, 3, 4]
+    with pytest.raises(UsageError, match="--seed takes one number or four, not 3"):
+        seeds(seeds=[1, 2, 3])
+
+
+def test_metadata_stands_in_results(lab: Lab) -> None:
+    """Over the task's own, with the file it came from."""
+    lab.task(docs=FIVE, metadata={"version": 2.0, "kept": 1, "changed": 1})
+    found = lab.run(metadata={"changed": 2}, limit=1)
+    metadata = found.file["configs"]["t"]["metadata"]
+    assert (metadata["kept"], metadata["changed"], metadata["config_source"]) == (1, 2, "t.yaml")
+    assert found.file["versions"]["t"] == 2.0
+
+
+def test_a_task_marked_unsafe_wants_to_be_confirmed(lab: Lab) -> None:
+    """It is named; with the confirmation it runs."""
+    lab.task(docs=FIVE, unsafe_code=True)
+    with pytest.raises(
+        UsageError, match="the task t runs code that the model wrote; --confirm-run-unsafe-code"
+    ):
+        lab.run()
+    assert lab.run(confirm_run_unsafe_code=True).run.exit_code == 0
+
+
+# What is computed
+
+
+def test_predictions_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No metric is looked at: neither its extra nor the task's code need be there; rows say bypass."""
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    lab.task(docs=FIVE, metric_list=[{"metric": "bleu"}, {"metric": "nobody"}])
+    found = lab.run(predict_only=True, log_samples=False)
+    assert (found.column("bypass"), found.rows()[0]["metrics"]) == ([None] * 5, ["bypass"])
+    assert found.column("filtered_resps") == [["0"], ["1"], ["2"], ["3"], ["4"]]
+    assert found.results["t"]["bypass,none"] == 999
+    assert found.results["t"]["bypass_stderr,none"] == "N/A"
+
+
+def test_predictions_only_of_own_scoring(lab: Lab) -> None:
+    """process_results is neither imported nor called."""
+    lab.task(docs=FIVE, process_results=Fn("nowhere_at_all.grade"), metric_list=[{"metric": "m"}])
+    assert lab.run(predict_only=True).results["t"]["bypass,none"] == 999
+
+
+def test_predictions_only_of_choices(lab: Lab) -> None:
+    """The likelihoods are written."""
+    lab.task(docs=docs_of("x=0"), output_type="multiple_choice", doc_to_choice=["a", "b"])
+    found = lab.run(predict_only=True, model=lab.likely({" a": (-1.0, True), " b": (-2.0, False)}))
+    assert found.column("filtered_resps") == [[["-1.0", "True"], ["-2.0", "False"]]]
+    assert "acc,none" not in found.results["t"]
+
+
+def test_predictions_are_graded_later_without_asking(lab: Lab) -> None:
+    """Whether metrics are computed affects no reply."""
+    lab.task(docs=FIVE)
+    first = lab.run(predict_only=True)
+    graded = lab.run()
+    assert graded.run.folder == first.run.folder
+    assert graded.run.summary.this_start["paid"] == 0
+    assert graded.results["t"]["exact_match,none"] == 0.6
+
+
+def test_no_draws_no_standard_errors(lab: Lab) -> None:
+    """`bootstrap_iters: 0`, of means as well."""
+    lab.task(docs=FIVE, metric_list=[{"metric": "exact_match"}])
+    found = lab.run(bootstrap_iters=0)
+    assert found.results["t"]["exact_match_stderr,none"] == "N/A"
+    assert found.file["config"]["bootstrap_iters"] == 0
+    assert lab.run().results["t"]["exact_match_stderr,none"] == pytest.approx(0.244948974)
+
+
+def test_draws_are_as_many_as_asked_for(lab: Lab) -> None:
+    """A median's error comes from them; few draws give another number than many."""
+    lab.task(docs=FIVE, metric_list=[{"metric": "exact_match", "aggregation": "median"}])
+    few = lab.run(bootstrap_iters=100).results["t"]["exact_match_stderr,none"]
+    more = lab.run(bootstrap_iters=3000).results["t"]["exact_match_stderr,none"]
+    assert few != more
+    assert few == pytest.approx(more, abs=0.1)
+
+
+def test_without_samples_files(lab: Lab) -> None:
+    """The results file alone, without hashes of rows that nobody wrote."""
+    lab.task(docs=FIVE)
+    found = lab.run(log_samples=False)
+    assert len(found.run.files) == 1
+    assert "task_hashes" not in found.file
+    assert found.results["t"]["exact_match,none"] == 0.6
+
+
+def test_no_task_at_all(lab: Lab) -> None:
+    """It is said what to type."""
+    import assay
+
+    with pytest.raises(UsageError, match="no task is named: assay task FILE.yaml --model PROVIDER/NAME"):
+        assay.run(assay.spec("task", tasks=[], model="python/model.py:echo"))
+
+
+@pytest.mark.parametrize(
+    ("model", "args", "said"),
+    [
+        ("local-completions", {}, "--model local-completions needs the model's name"),
+        (
+            "python/model.py:echo",
+            {"api_key": "x"},
+            "--model-args api_key: keys are read from the environment",
+        ),
+        ("python/model.py:echo", {"num_concurrent": "many"}, "--model-args"),
+    ],
+)
+def test_model_arguments_that_make_no_sense_are_refused(
+    lab: Lab, model: str, args: dict[str, Any], said: str
+) -> None:
+    """A key is never written down."""
+    lab.task()
+    with pytest.raises(UsageError, match=said):
+        lab.run(model=model, model_args=args)

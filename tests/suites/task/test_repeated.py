@@ -1,0 +1,97 @@
+"""Repeats: pass@k and maj@k of the summary, against the harness's own filters for the same k."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from support.lab import Found, Lab
+
+N = 6
+KS = range(1, N + 1)
+DOCS = [
+    {"q": "a b a b b a", "a": "a"},
+    {"q": "b a a c c c", "a": "a"},
+    {"q": "a a a a a a", "a": "a"},
+    {"q": "b c b c a a", "a": "a"},
+    {"q": "b b a a a a", "a": "a"},
+    {"q": "b a a a a a", "a": "a"},
+    {"q": "x b c d e f", "a": "z"},
+]
+TAKE = {"function": "take_first"}
+VOTE = {"function": "majority_vote"}
+
+
+def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> Found:
+    """A run of six repeats with a chain maj@k for every k, and one that takes the first."""
+    chains = [{"name": "first", "filter": [*before, TAKE]}] + [
+        {"name": f"maj@{k}", "filter": [{"function": "take_first_k", "k": k}, *before, VOTE, TAKE]}
+        for k in KS
+    ]
+    lab.task(docs=DOCS, repeats=N, filter_list=chains)
+    return lab.run(model="python/model.py:repeats", **options)
+
+
+def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
+    """For every k, whichever chain it is read from: ties go to the answer that came first."""
+    found = voted(lab)
+    scores = [found.results["t"][f"exact_match,maj@{k}"] for k in KS]
+    votes = [[Counter(doc["q"].split()[:k]).most_common(1)[0][0] == doc["a"] for doc in DOCS] for k in KS]
+    assert scores == [sum(voted) / len(DOCS) for voted in votes]
+    for chain in ("first", "maj@2", f"maj@{N}"):
+        assert found.run.results["t"]["repeats"][chain]["maj@k"] == scores
+
+
+def test_votes_are_of_what_the_filter_reads(lab: Lab) -> None:
+    """The chain's own reading comes before the vote: what it cannot read votes too."""
+    read = {"function": "regex", "regex_pattern": "(a)", "fallback": "?"}
+    found = voted(lab, read)
+    scores = [found.results["t"][f"exact_match,maj@{k}"] for k in KS]
+    assert found.run.results["t"]["repeats"]["first"]["maj@k"] == scores
+    assert scores != [voted(lab, fresh=True).results["t"][f"exact_match,maj@{k}"] for k in KS]
+
+
+def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: Lab) -> None:
+    """Over all ways to draw k of the repeats, counted one by one."""
+    curve = voted(lab).run.results["t"]["repeats"]["first"]
+    for k in KS:
+        shares = []
+        for doc in DOCS:
+            draws = list(combinations(doc["q"].split(), k))
+            shares.append(sum(doc["a"] in draw for draw in draws) / len(draws))
+        assert curve["pass@k"][k - 1] == pytest.approx(sum(shares) / len(shares))
+    assert (curve["docs"], curve["metric"]) == (len(DOCS), "exact_match")
+
+
+def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:
+    """`resps` by request and repeat."""
+    found = voted(lab)
+    assert found.rows()[0]["resps"] == [["a", "b", "a", "b", "b", "a"]]
+
+
+def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
+    """The denominator says how many documents it is made of."""
+    lab.write(
+        "model.py",
+        "async def repeats(prompt, params):\n"
+        "    if prompt.startswith('x'):\n        raise ConnectionError('gone')\n"
+        "    return prompt.split()[params['seed'] - 1234]\n",
+    )
+    curve = voted(lab).run.results["t"]["repeats"]["first"]
+    assert curve["docs"] == len(DOCS) - 1
+    assert curve["maj@k"][0] == 2 / 6
+
+
+def test_without_repeats_there_is_no_curve(lab: Lab) -> None:
+    """One answer says nothing about k."""
+    lab.task(docs=DOCS)
+    assert "repeats" not in lab.run().run.results["t"]
+
+
+def test_a_metric_without_right_and_wrong_has_no_curve(lab: Lab) -> None:
+    """An overlap of words is no vote."""
+    lab.task(docs=DOCS, repeats=2, metric_list=[{"metric": "f1", "aggregation": "mean"}])
+    assert "repeats" not in lab.run(model="python/model.py:repeats").run.results["t"]

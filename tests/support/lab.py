@@ -1,0 +1,165 @@
+"""A folder of task files with their data and models: writes them, runs them, and reads what came out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import assay
+
+MODEL = '''
+def last(prompt):
+    """The last line of what is asked."""
+    text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
+    return text.rsplit("\\n", 1)[-1]
+
+
+async def echo(prompt, params):
+    return last(prompt)
+
+
+async def repeats(prompt, params):
+    """The n-th of the words of the last line, n from 0 on."""
+    return last(prompt).split()[params["seed"] - 1234]
+'''
+LIKELY = '''
+import json
+from pathlib import Path
+
+from assay.core.types import Response
+
+
+class Likely:
+    """Says of each text what a table says: by prompt and continuation, else by continuation."""
+
+    can = frozenset({"loglikelihood"})
+
+    def __init__(self):
+        self.endpoint = Path(__file__).with_name("likely.json").read_text()
+        self.table = json.loads(self.endpoint)
+
+    async def send(self, request, seed):
+        both = f"{request.prompt}|{request.continuation}"
+        logprob, greedy = self.table[both if both in self.table else request.continuation]
+        return Response("", data={"logprob": logprob, "greedy": greedy})
+
+    async def close(self):
+        pass
+
+
+class Provider:
+    connect = staticmethod(lambda connection: Likely())
+'''
+
+
+class Fn(str):
+    """`!function module.name` in a task file."""
+
+    __slots__ = ()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Knows `Fn`, and shows repeated values again instead of by alias."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_Dumper.add_representer(Fn, lambda dumper, value: dumper.represent_scalar("!function", str(value)))
+
+
+def as_yaml(values: Any) -> str:
+    """Settings as a task file has them, keys in the order given."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+def docs_of(*pairs: str) -> list[dict[str, Any]]:
+    """Documents from `q=a`: the echoing model is right where both are the same."""
+    return [dict(zip(("q", "a"), pair.split("=", 1), strict=True)) for pair in pairs]
+
+
+class Found:
+    """A run and its files."""
+
+    def __init__(self, run: assay.Run) -> None:
+        self.run = run
+        self.file: dict[str, Any] = json.loads(run.files[0].read_text())
+        self.results: dict[str, Any] = self.file["results"]
+
+    def rows(self, task: str = "t") -> list[dict[str, Any]]:
+        """The rows of one task's samples file."""
+        (path,) = [path for path in self.run.files[1:] if path.name.startswith(f"samples_{task}_2")]
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def column(self, name: str, task: str = "t") -> list[Any]:
+        """One key of all rows; null where a row lacks it."""
+        return [row.get(name) for row in self.rows(task)]
+
+    def asked(self, task: str = "t", request: int = 0) -> list[Any]:
+        """What was asked of each document: the prompt, or the messages."""
+        found = [row["arguments"][f"gen_args_{request}"]["arg_0"] for row in self.rows(task)]
+        return [json.loads(one[0]) if isinstance(one, list) else one for one in found]
+
+    def metric(self, name: str, task: str = "t") -> dict[str, Any]:
+        """A metric of the summary, with its denominator."""
+        (found,) = [one for one in self.run.results[task]["metrics"] if one["metric"] == name]
+        return dict(found)
+
+
+class Lab:
+    """The folder, which must be the working directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write("model.py", MODEL)
+
+    def write(self, name: str, text: str) -> Path:
+        """A file of any kind, with the folders above it."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return path
+
+    def data(self, name: str, docs: list[dict[str, Any]]) -> Path:
+        """Documents as JSON lines."""
+        return self.write(name, "".join(json.dumps(doc) + "\n" for doc in docs))
+
+    def task(self, file: str = "t.yaml", docs: list[dict[str, Any]] | None = None, **changes: Any) -> str:
+        """A task that asks `q` and wants `a`, with changes; a change to None leaves a key out."""
+        name = changes.get("task", Path(file).stem)
+        data = Path(file).with_suffix(".jsonl")
+        settings: dict[str, Any] = {
+            "task": name,
+            "dataset_path": "json",
+            "dataset_kwargs": {"data_files": {"test": data.name}},
+            "test_split": "test",
+            "doc_to_text": "{{q}}",
+            "doc_to_target": "{{a}}",
+        }
+        kept = {key: value for key, value in (settings | changes).items() if value is not None}
+        self.write(file, as_yaml(kept))
+        self.data(str(data), docs if docs is not None else docs_of("x=x", "y=z"))
+        return file
+
+    def group(self, file: str, **settings: Any) -> str:
+        """A group's file."""
+        self.write(file, as_yaml({"group": Path(file).stem} | settings))
+        return file
+
+    def likely(self, table: dict[str, tuple[float, bool]]) -> str:
+        """A model that knows how likely texts are."""
+        self.write("likely.json", json.dumps(table))
+        self.write("likely.py", LIKELY)
+        return "likely.py:Provider/table"
+
+    def spec(self, *tasks: str, **options: Any) -> assay.RunSpec:
+        """What `run` runs."""
+        values = {"model": "python/model.py:echo", "output_dir": "out", **options}
+        return assay.spec("task", tasks=list(tasks) or ["t.yaml"], **values)
+
+    def run(self, *tasks: str, **options: Any) -> Found:
+        """Run tasks, `t.yaml` if none is named."""
+        return Found(assay.run(self.spec(*tasks, **options)))
