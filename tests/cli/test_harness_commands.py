@@ -2,64 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import shlex
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from servers.echoing import EchoServer
 from servers.loopback import LoopbackServer, chat
-from servers.replay import ReplayServer
-from support.commands import environment
+from support.stored import GOLDEN, replaying, run_stored, typed
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "lm_eval"
 STORED = sorted(path.parent.name for path in GOLDEN.glob("out/*/cmd.txt"))
-QUIRKY = {"c_fewshot_fallback": ["--lm-eval-quirks"]}
-"""What was stored with an error of the harness in it."""
 EVERY = 12
-
-
-def command(name: str, url: str, out: Path) -> list[str]:
-    """The stored command, word by word, with our name, another port and another place for the files."""
-    words = shlex.split((GOLDEN / "out" / name / "cmd.txt").read_text())
-    assert words[:2] == ["lm_eval", "run"]
-    told = [re.sub(r"http://127\.0\.0\.1:\d+/v1", url, word) for word in words[2:]]
-    told[told.index("--output_path") + 1] = str(out)
-    return ["task", *told, *QUIRKY.get(name, [])]
-
-
-def typed(words: list[str], cwd: Path = GOLDEN) -> subprocess.CompletedProcess[str]:
-    """`assay ...` as a process of its own, where the data of the stored tasks is."""
-    return subprocess.run(
-        [sys.executable, "-m", "assay", *words],
-        cwd=cwd,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
-async def echoed(name: str, out: Path) -> subprocess.CompletedProcess[str]:
-    async with EchoServer() as server:
-        return await asyncio.to_thread(typed, command(name, server.url, out))
-
-
-def run_stored(name: str, out: Path) -> subprocess.CompletedProcess[str]:
-    """Likelihoods come from the function that gave the stored ones, texts from the stored replies."""
-    if name == "d_mc":
-        return asyncio.run(echoed(name, out))
-    with ReplayServer(GOLDEN / "out" / name / "requests.jsonl") as server:
-        return typed(command(name, server.url, out))
 
 
 def samples(folder: Path) -> dict[str, bytes]:
@@ -86,12 +40,6 @@ def endpoint(server: Any, kind: str = "local-completions") -> list[str]:
     """The harness's way of naming an endpoint, with spaces between the arguments."""
     path = "chat/completions" if kind == "local-chat-completions" else "completions"
     return ["--model", kind, "--model_args", "model=org/Fake-1.0", f"base_url={server.url}/{path}"]
-
-
-@contextmanager
-def replaying(name: str) -> Iterator[ReplayServer]:
-    with ReplayServer(GOLDEN / "out" / name / "requests.jsonl") as server:
-        yield server
 
 
 def results(folder: Path) -> dict[str, Any]:

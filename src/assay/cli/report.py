@@ -77,8 +77,7 @@ def _below_the_table(run: Run) -> None:
     """What a table has no room for: repeats, and numbers that could not be made."""
     invalid = 0
     for name, found in run.summary.results.items():
-        for line in _repeats(found.get("repeats", {})):
-            click.echo(f"{found.get('alias', name)}  {line}")
+        _show_repeats(found.get("alias", name), found.get("repeats", {}))
         for metric in found["metrics"]:
             invalid += metric.get("left_out", {}).get("invalid", 0)
             if "reason" in metric:
@@ -87,13 +86,14 @@ def _below_the_table(run: Run) -> None:
         click.echo(f"{invalid:,} scores are invalid; why: assay show {run.folder} --failed")
 
 
-def _repeats(curves: dict[str, Any]) -> list[str]:
-    """`first: pass@1 0.41 @2 0.55 · maj@1 0.41 @2 0.41`; filters that read the same share a line."""
+def _show_repeats(name: str, curves: dict[str, Any]) -> None:
+    """`pass@1 0.41 @2 0.55` and `maj@1 0.41 @2 0.41`; filters that read the same answers share them."""
     named: dict[str, list[str]] = {}
     for part, curve in curves.items():
-        shown = " · ".join(_curve(kind, curve[f"{kind}@k"]) for kind in ("pass", "maj"))
-        named.setdefault(f"{shown}  ({curve['metric']}, {curve['docs']:,} cases)", []).append(part)
-    return [f"{', '.join(parts)}: {text}" for text, parts in named.items()]
+        shown = "\n".join(f"  {_curve(kind, curve[f'{kind}@k'])}" for kind in ("pass", "maj"))
+        named.setdefault(f"{curve['metric']} of {curve['docs']:,} cases\n{shown}", []).append(part)
+    for shown, parts in named.items():
+        click.echo(f"{name}, {' and '.join(parts)}: {shown}")
 
 
 def _curve(kind: str, values: list[float]) -> str:

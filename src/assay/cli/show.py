@@ -116,19 +116,19 @@ def _show_reply(call: Call) -> None:
         heading(f"reply {call.n} failed ({call.seconds:.2f} s{tries})")
         block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")
         return
-    if (likely := _likelihood(call.response)) is not None:
+    if likely := _likelihood(call.response):
         heading(f"{likely} ({call.seconds:.2f} s{tries})")
         return
     heading(f"reply {call.n} ({call.seconds:.2f} s{tries}, {call.response.finish or 'no finish reason'})")
     block(call.response.text, most=_MOST_CHARACTERS)
 
 
-def _likelihood(response: Response) -> str | None:
+def _likelihood(response: Response) -> str:
+    """`logprob -1.2345, greedy`: greedy where the model would have said the same."""
     data = response.data
     if not isinstance(data, dict) or "logprob" not in data:
-        return None
-    greedy = "what the model would have said itself" if data.get("greedy") else "not what it would have said"
-    return f"logprob {data['logprob']:.4f}, greedy {data.get('greedy', False)}: {greedy}"
+        return ""
+    return f"logprob {data['logprob']:.4f}, {'greedy' if data.get('greedy') else 'not greedy'}"
 
 
 def _show_scores(view: CaseView) -> None:

@@ -17,6 +17,7 @@ from assay.core.errors import UsageError
 from assay.core.spec import RunSpec
 from assay.core.types import Case
 
+_MOST_NAMES = 60
 _OPTIONS = api.options_of("task")
 _EXAMPLES = """\b
 Examples:
@@ -61,8 +62,22 @@ def command(tasks: tuple[str, ...], named: str | None, write_out: bool, listing:
 def _list(include: list[str]) -> int:
     if not include:
         raise UsageError("--list needs --include-path DIR: the folder whose tasks are listed")
-    table(["kind", "name", "where"], [list(row) for row in api.listed_tasks(include)])
+    rows = [
+        [kind, name, _members(where) if kind == "tag" else where]
+        for kind, name, where in api.listed_tasks(include)
+    ]
+    table(["kind", "name", "where"], rows)
     return 0
+
+
+def _members(names: str) -> str:
+    """The tasks of a tag, which may be hundreds."""
+    count = names.count(",") + 1
+    return (
+        names
+        if len(names) <= _MOST_NAMES
+        else f"{count:,} tasks: {names[:_MOST_NAMES].rpartition(',')[0]}, …"
+    )
 
 
 def _show_first(spec: RunSpec) -> None:
@@ -72,9 +87,12 @@ def _show_first(spec: RunSpec) -> None:
 
 
 def _show_case(case: Case) -> None:
+    before = None
     for request in case.inputs.requests:
         asked = request.prompt if request.messages is None else json.dumps(request.messages, indent=2)
-        block(asked or "")
+        if asked is not None and asked != before:
+            block(asked)
+        before = asked
         if request.continuation is not None:
             block(f"how likely is: {request.continuation!r}")
     block(f"target: {case.gold.target!r}")
