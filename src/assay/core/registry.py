@@ -6,16 +6,13 @@ Built-ins are found by file name, through the same door as everybody else's.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import pkgutil
-import sys
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from assay.core.errors import InputError, Problem, UsageError
-from assay.core.hashing import file_sha256
+from assay.core.errors import UsageError
+from assay.core.usercode import code_sha256, load_module
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -68,7 +65,7 @@ def short(name: str) -> str:
 def identity(name: str) -> str:
     """What a fingerprint says of a plugin: one named by path is known by its content."""
     path, by_path, attribute = name.partition(".py:")
-    return f"{file_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
+    return f"{code_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:
@@ -88,31 +85,6 @@ def load_from_file(reference: str) -> Any:
         return getattr(module, attribute)
     except AttributeError:
         raise UsageError(f"{path} has no {attribute!r}") from None
-
-
-def load_module(path: Path) -> ModuleType:
-    """A Python file as a module; its folder is importable, as if it had been run as a script."""
-    if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r}")
-    name = f"assay_user_{path.stem}_{abs(hash(path.resolve())):x}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
-        raise InputError(
-            Problem(str(path), f"importing it raised {type(error).__name__}: {error}")
-        ) from error
-    return module
 
 
 def _entry_points(kind: str) -> EntryPoints:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.hashing import file_sha256
+from assay.core.usercode import code_sha256, installed, load_module
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task.data.stand_in import dataset_stand_in
 
@@ -33,15 +31,14 @@ def _module(ref: FunctionRef, module: str, where: str) -> Any:
     if path.is_file():
         try:
             with dataset_stand_in():
-                return registry.load_module(path)
+                return load_module(path)
         except InputError as error:
             raise InputError(Problem(where, f"!function {ref.name}: {error}")) from error
-    try:
-        return importlib.import_module(module)
-    except ImportError:
+    if (other := installed(module)) is None:
         raise InputError(
             Problem(where, f"!function {ref.name}: there is no file {path} and no module {module!r}")
-        ) from None
+        )
+    return other
 
 
 def source(ref: FunctionRef) -> Path:
@@ -50,10 +47,10 @@ def source(ref: FunctionRef) -> Path:
 
 
 def identity(value: Any) -> Any:
-    """A setting as a fingerprint takes it: functions by their file's content."""
+    """A setting as a fingerprint takes it: functions by the content of their file and what it imports."""
     if isinstance(value, FunctionRef):
         path = source(value)
-        return f"{value.name}@{file_sha256(path) if path.is_file() else 'installed'}"
+        return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"
     if isinstance(value, dict):
         return {key: identity(item) for key, item in value.items()}
     return [identity(item) for item in value] if isinstance(value, list) else value
