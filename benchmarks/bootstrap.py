@@ -1,7 +1,7 @@
 """Standard errors by bootstrap: CPU and memory of ours, and the harness's own beside them.
 
-`ASSAY_LM_EVAL_PYTHON` names an interpreter that has `lm_eval[api]`; without it only ours are measured. The harness
-is drawn from less often and scaled up: all its draws cost the same, and 100,000 take it minutes.
+`ASSAY_LM_EVAL_PYTHON` names an interpreter that has `lm_eval[api]`; without it only ours are measured. The
+harness is drawn from less often and scaled up: all its draws cost the same, and 100,000 take it minutes.
 """
 
 from __future__ import annotations
