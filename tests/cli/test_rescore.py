@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shutil
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 
 from conftest import DOCS, Assay, write_docs
+from servers.echoing import EchoServer
 from servers.fake_openai import FakeOpenAI
 from servers.loopback import LoopbackServer, chat
 from support.commands import task_job
+from support.stored import typed
 from support.tasks import FILTERS, write_task
 
 Change = Callable[[str], str]
@@ -242,6 +245,46 @@ def test_a_run_of_a_function_needs_no_function(sums: Path, assay_in: Assay) -> N
     done = assay_in("rescore", "out")
     assert done.returncode == 0, done.stderr
     assert re.search(r"exact_match +0.1667 ", done.stdout)
+
+
+CHOICES = """\
+task: choices
+dataset_path: json
+dataset_kwargs: {data_files: {test: choices.jsonl}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "{{question}}"
+doc_to_target: label
+doc_to_choice: [three, seventeen]
+metric_list: [{metric: acc}]
+"""
+
+
+async def measured(folder: Path, out: str) -> None:
+    """The task of choices, by an endpoint that is gone afterwards."""
+    async with EchoServer() as server:
+        told = ["--model", "openai-completions/m", "--base-url", server.url, "--output-path", out]
+        done = await asyncio.to_thread(typed, ["task", "choices.yaml", *told], folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_likelihoods_are_regraded_by_another_metric(tmp_path: Path) -> None:
+    """What was measured is enough for acc_norm; acc_mutual_info measures more, and is refused."""
+    (tmp_path / "choices.yaml").write_text(CHOICES)
+    write_docs(tmp_path / "choices.jsonl", [{"question": f"{n}?", "label": n % 2} for n in range(6)])
+    asyncio.run(measured(tmp_path, "out"))
+    edit(tmp_path / "choices.yaml", "{metric: acc}", "{metric: acc}, {metric: acc_norm}, {metric: mcc}")
+    done = typed(["rescore", "out"], tmp_path)
+    assert done.returncode == 0, done.stderr
+    asyncio.run(measured(tmp_path, "fresh"))
+    ours, fresh = files(tmp_path / "out"), files(tmp_path / "fresh")
+    assert ours["samples_choices.jsonl"] == fresh["samples_choices.jsonl"]
+    assert b'"mcc": [' in ours["samples_choices.jsonl"]
+    assert ours["results_choices.json"]["results"] == fresh["results_choices.json"]["results"]
+    edit(tmp_path / "choices.yaml", "{metric: mcc}", "{metric: acc_mutual_info}")
+    done = typed(["rescore", "out"], tmp_path)
+    assert done.returncode == 2
+    assert "scored: choices.unconditional;" in done.stderr
 
 
 def test_a_killed_and_continued_run_is_regraded_as_a_whole_one(tmp_path: Path) -> None:
