@@ -56,6 +56,17 @@ def test_process_docs_may_return_a_list(lab: Lab) -> None:
     assert (found.asked(), found.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
 
 
+def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
+    """What rows show is what was asked, a new start asks the same; documents differ, and so do seeds."""
+    lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
+    lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
+    found = lab.run()
+    assert [[[prompt]] for prompt in found.asked()] == found.column("resps")
+    assert len({prompt.split()[1] for prompt in found.asked()}) == len(FOUR)
+    assert lab.run(output_dir="again").asked() == found.asked()
+    assert lab.run(output_dir="other", seed=7).asked() != found.asked()
+
+
 def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
     """Each is called with the document; what it returns is taken as it is, never read as a list."""
     lab.write(

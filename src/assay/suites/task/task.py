@@ -16,6 +16,7 @@ from assay.suites.task import functions
 from assay.suites.task.chains import Chain, chains
 from assay.suites.task.config import GENERATE, TaskConfig, generation_problems
 from assay.suites.task.data.docs import Doc, Facts
+from assay.suites.task.data.processing import seed_code
 from assay.suites.task.fields import BadDoc, Fields
 from assay.suites.task.metrics import BYPASS, OF_NUMBERS, Metric, metrics
 from assay.suites.task.options import TaskOptions, seeds_of
@@ -39,6 +40,7 @@ _ASK_KEYS = (
     "repeats",
     "num_fewshot",
 )
+_RENDERED = ("doc_to_text", "doc_to_target", "doc_to_choice", "fewshot_config")
 
 
 class Task:
@@ -55,6 +57,7 @@ class Task:
         self.output = self._output()
         self._fields: Fields | None = None
         self._picked = self._choose()
+        self._by_code = any(functions.found([self.values.get(key) for key in _RENDERED]))
         self.quirks: Counter[str] = Counter()
         self.base = 0
 
@@ -217,6 +220,8 @@ class Task:
         examples: list[Any] | BadDoc,
     ) -> Case:
         subject, label, repeats = self._spec.model, str(doc.number), self.values["repeats"]
+        if self._by_code:
+            self._seed(doc.number)
         try:
             if isinstance(examples, BadDoc):
                 raise examples
@@ -229,6 +234,11 @@ class Task:
             return Case(index, key, self.name, subject, label, PromptInputs([]), Gold(value, ""), failure)
         inputs = PromptInputs(requests, repeats, cut=not self._options.lm_eval_quirks)
         return Case(index, key, self.name, subject, label, inputs, gold)
+
+    def _seed(self, number: int) -> None:
+        """A document is built when it is asked, when it is graded anew and for files: each time the same."""
+        seeds = seeds_of(self._spec)
+        seed_code(f"{seeds.random} {number}", (seeds.numpy or 0) + number)
 
 
 def _drawn(builder: PromptBuilder, value: dict[str, Any]) -> list[Any] | BadDoc:

@@ -20,7 +20,7 @@ def processed(
 ) -> Docs:
     """What `process_docs` makes of documents. Random orders in it repeat; `where` is its key's place."""
     data = Dataset.of(docs)
-    _seed(seed, numpy_seed)
+    seed_code(seed, numpy_seed)
     path = docs.files[0]
     try:
         with dataset_stand_in():
@@ -41,8 +41,9 @@ def _rows(result: Any) -> Iterable[Any]:
     return result
 
 
-def _seed(seed: int, numpy_seed: int) -> None:
+def seed_code(seed: int | str, numpy_seed: int) -> None:
+    """Begin anew what the task's own code draws from."""
     import numpy as np
 
     random.seed(seed)
-    np.random.seed(numpy_seed)  # noqa: NPY002 - the state that task code draws from
+    np.random.seed(numpy_seed % 2**32)  # noqa: NPY002 - the state that task code draws from
