@@ -120,12 +120,12 @@ def ask_ids(ask: Asker, context: Ids, scored: Ids, place: int) -> float:
 
 
 def test_what_was_asked_before_changes_nothing(ask: Asker) -> None:
-    """Choices in another order, after another question, in another process's model: the same bits."""
+    """Choices in another order, after another question, in another server: the same bits."""
     questions = [(SHOTS + FRANCE, f" {city}") for city in ("Paris", "Berlin", "Rome, Italy")]
     questions += [(SHOTS + "The capital of Japan is", " Tokyo"), ("Once", " upon a time")]
     first = [ask(*question) for question in questions]
     again = [ask(*question) for question in reversed(questions)][::-1]
-    fresh = Asker()
+    fresh = Asker(n_ctx=4096)  # the same settings would be the same server
     try:
         alone = [fresh(*question) for question in questions[1:]]
     finally:
