@@ -449,6 +449,52 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
     assert len(found.rows()) == 4
 
 
+@pytest.mark.parametrize("aggregation", ["f1", "weighted_perplexity", "brier_score"])
+def test_an_aggregation_of_ours_may_meet_values_it_cannot_take(lab: Lab, aggregation: str) -> None:
+    """What `process_results` gives is known when everything was asked; the other numbers are written."""
+    lab.write("grade.py", "def grade(doc, results):\n    return {'acc': 1.0, 'v': 1.0}\n")
+    metrics = [{"metric": "acc"}, {"metric": "v", "aggregation": aggregation}]
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert (found.results["t"]["acc,none"], found.results["t"]["v,none"]) == (1.0, None)
+    assert found.metric("v")["reason"].startswith(f"{aggregation} raised TypeError: ")
+
+
+def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
+    """Rows show NaN as the harness writes it; a mean refuses it."""
+    lab.write(
+        "grade.py",
+        "def grade(doc, results):\n"
+        "    value = float('nan') if doc['q'] == '2' else float(doc['q'])\n"
+        "    return {'v': value, 'w': value}\n",
+    )
+    metrics = [{"metric": "v", "aggregation": "nanmean"}, {"metric": "w"}]
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert found.results["t"]["v,none"] == pytest.approx(8 / 3)
+    assert '"v": NaN' in found.run.files[1].read_text().splitlines()[1]
+    assert found.metric("w")["left_out"] == {"invalid": 1}
+
+
+def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
+    """Python's whole numbers have no end; floats and JSON have."""
+    lab.write(
+        "utils.py",
+        "def m(references, predictions):\n    return 10 ** (400 if predictions == ['2'] else 30)\n",
+    )
+    lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
+    found = lab.run()
+    assert found.metric("m")["left_out"] == {"invalid": 1}
+    assert found.results["t"]["m,none"] == pytest.approx(1e30)
+
+
+def test_a_metric_that_raises_a_type_error_is_named_with_its_own(lab: Lab) -> None:
+    """The harness calls again in an older way; what that raises says nothing."""
+    lab.write("utils.py", "def m(references, predictions):\n    return len(5)\n")
+    lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
+    assert "object of type 'int' has no len()" in lab.run().rows()[0]["error"]
+
+
 # What changed code means
 
 
