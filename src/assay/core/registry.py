@@ -14,8 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.hashing import file_sha256
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -68,7 +68,7 @@ def short(name: str) -> str:
 def identity(name: str) -> str:
     """What a fingerprint says of a plugin: one named by path is known by its content."""
     path, by_path, attribute = name.partition(".py:")
-    return f"{file_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
+    return f"{code_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:

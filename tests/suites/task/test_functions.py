@@ -534,3 +534,30 @@ def test_changed_scoring_code_regrades_and_changed_asking_code_asks(lab: Lab) ->
     assert second["last"]["this_start"]["paid"] == 0
     lab.write("ask.py", "def text(doc):\n    return doc['q'] + '?'\n")
     assert again(lab)["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("imported", "helper"),
+    [
+        ("from helper import said", "helper.py"),
+        ("import helper as h\nsaid = h.said", "helper.py"),
+        ("from pack.deep import said", "pack/deep.py"),
+        ("from pack import said", "pack/deep.py"),
+        (
+            "try:\n    from ...pack import nothing\nexcept ImportError:\n    from pack import said",
+            "pack/deep.py",
+        ),
+    ],
+)
+def test_a_changed_helper_is_changed_code(lab: Lab, imported: str, helper: str) -> None:
+    """A file that imports another one does something else when that one changes."""
+    lab.write("pack/__init__.py", "from .deep import said\n")
+    lab.write("pack/deep.py", "said = '?'\n")
+    lab.write("helper.py", "said = '?'\n")
+    lab.write("ask.py", f"import json\n{imported}\n\ndef text(doc):\n    return doc['q'] + said\n")
+    lab.task(docs=FOUR, doc_to_text=Fn("ask.text"))
+    again(lab)
+    lab.write("unrelated.py", "said = '!'\n")
+    assert again(lab)["runs"] == 1
+    lab.write(helper, "said = '!'\n")
+    assert again(lab)["runs"] == 2

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import registry
+from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.hashing import file_sha256
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task.data.stand_in import dataset_stand_in
 
@@ -50,10 +50,10 @@ def source(ref: FunctionRef) -> Path:
 
 
 def identity(value: Any) -> Any:
-    """A setting as a fingerprint takes it: functions by their file's content."""
+    """A setting as a fingerprint takes it: functions by their file's content, and its helpers'."""
     if isinstance(value, FunctionRef):
         path = source(value)
-        return f"{value.name}@{file_sha256(path) if path.is_file() else 'installed'}"
+        return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"
     if isinstance(value, dict):
         return {key: identity(item) for key, item in value.items()}
     return [identity(item) for item in value] if isinstance(value, list) else value
