@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import InputError
+import assay
+from assay.core.errors import InputError, UsageError
 
 from support.commands import environment
 from support.lab import Fn, Lab, docs_of
@@ -32,6 +33,40 @@ def refused(lab: Lab, match: str, **changes: Any) -> None:
 
 
 # What is asked
+
+
+@pytest.mark.parametrize("place", ["evaluated", "examples"])
+def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) -> None:
+    """A run that was interrupted asks nothing more when process_docs gives something else."""
+    lab.write(
+        "utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n"
+    )
+    own = {"process_docs": Fn("utils.any")}
+    shown = {"num_fewshot": 1, "fewshot_config": {"split": "test", **own}}
+    lab.task(docs=FOUR, **(own if place == "evaluated" else shown))
+    spec = lab.spec(max_calls=2, concurrency=1)
+    assert assay.run(spec).exit_code == 3
+    (calls,) = Path("out").glob("assay/*/calls.jsonl")
+    before = calls.read_bytes()
+    with pytest.raises(UsageError, match=r"process_docs: it gives other documents than when this run began"):
+        lab.run()
+    assert calls.read_bytes() == before
+
+
+@pytest.mark.parametrize("key", ["custom_dataset", "samples"])
+def test_data_made_by_chance_is_the_same_in_every_start(lab: Lab, key: str) -> None:
+    """As the harness seeds `random` before it loads tasks; so the same command finds its run."""
+    lab.write(
+        "utils.py",
+        "import random\n\n"
+        "def rows():\n    return [{'q': str(random.random()), 'a': 'x'} for _ in range(3)]\n\n"
+        "def sets(**_):\n    return {'test': rows()}\n",
+    )
+    shown = {"num_fewshot": 1, "fewshot_config": {"samples": Fn("utils.rows")}}
+    made = {"custom_dataset": Fn("utils.sets"), "dataset_path": None, "dataset_kwargs": None}
+    lab.task(docs=FOUR, **(made if key == "custom_dataset" else shown))
+    first = lab.run()
+    assert lab.run().run.folder == first.run.folder
 
 
 def test_process_docs_makes_the_documents(lab: Lab) -> None:
