@@ -105,6 +105,26 @@ def test_show_prints_a_case_as_it_was_sent(assay_in: Assay) -> None:
     assert assay_in("show", "out", key[1][:10]).stdout == shown
 
 
+def test_show_has_replies_below_their_prompt_in_order(assay_in: Assay, sums: Path) -> None:
+    """However they arrived; and a score that is a pair, as the pair."""
+    task = sums / "sums.yaml"
+    task.write_text(task.read_text().replace("exact_match, aggregation: mean", "mcc") + "repeats: 3\n")
+    (sums / "late.py").write_text(
+        "import asyncio\nfrom collections import defaultdict\n\nlast = defaultdict(asyncio.Event)\n\n"
+        "async def late(prompt, params):\n"
+        "    if params['seed'] == 1236:\n"
+        "        last[prompt].set()\n"
+        "    await last[prompt].wait()\n"
+        "    return 'x'\n"
+    )
+    done = assay_in("task", "sums.yaml", "--model", "python/late.py:late", "--output-dir", "late")
+    assert done.returncode == 0, done.stderr
+    shown = assay_in("show", "late", "0").stdout
+    places = [shown.index(part) for part in ("prompt 1", "reply 0", "reply 1", "reply 2")]
+    assert places == sorted(places)
+    assert re.search(r'mcc by none: \["\d+", "x"\]', shown)
+
+
 def test_show_failed_lists_failures_only(assay_in: Assay) -> None:
     """--failed and --limit choose cases."""
     assay_in(*RUN)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from assay.core.code import code_sha256
 from assay.core.errors import InputError
-from assay.core.usercode import code_sha256, installed, load_module
+from assay.core.usercode import installed, load_module
 
 
 def folder(root: Path, name: str, **files: str) -> Path:

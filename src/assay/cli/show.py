@@ -134,7 +134,7 @@ def _likelihood(response: Response) -> str:
 def _show_scores(view: CaseView) -> None:
     for score in view.scores:
         data = score.data or {}
-        value = "none" if score.value is None else f"{score.value:g}"
+        value = f"{score.value:g}" if score.value is not None else json.dumps(data.get("value"))
         heading(
             f"{score.metric} by {score.part}: {value}"
             + (f" ({score.status})" if score.status != "scored" else "")

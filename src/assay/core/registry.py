@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assay.core.code import code_sha256
 from assay.core.errors import UsageError
-from assay.core.usercode import code_sha256, load_module
+from assay.core.usercode import load_module
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

@@ -1,8 +1,7 @@
-"""Python files of the user's own: known by content, imported from where they stand."""
+"""Python files of the user's own, imported from where they stand and kept apart from each other."""
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib
 import importlib.util
@@ -12,41 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 
 _folders: set[str] = set()
 """Folders that were made importable, for imports that a function makes when it is called."""
-
-
-def code_sha256(path: Path) -> str:
-    """A Python file by content, with the files beside it that it imports."""
-    digest = hashlib.sha256()
-    for file in sorted(_with_imports(path.resolve(), {})):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _with_imports(path: Path, known: dict[Path, None]) -> dict[Path, None]:
-    known[path] = None
-    for name in _imported(path):
-        beside = path.parent / (name.replace(".", "/") + ".py")
-        if beside not in known and beside.is_file():
-            _with_imports(beside, known)
-    return known
-
-
-def _imported(path: Path) -> Iterator[str]:
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError):
-        return  # importing it will say so
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            if node.module:
-                yield node.module
-            yield from (f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names)
 
 
 def load_module(path: Path) -> ModuleType:
@@ -54,7 +23,7 @@ def load_module(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}")
     name = f"assay_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
-    name += f"_{code_sha256(path)[:16]}"
+    name += f"_{code_sha256(path.resolve())[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

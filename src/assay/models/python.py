@@ -16,9 +16,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from assay.core.code import code_sha256
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
-from assay.core.hashing import file_sha256
 from assay.core.registry import load_from_file
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
@@ -39,7 +39,7 @@ class PythonModel:
             raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
         self._function = load_from_file(connection.name)
         # What the file says is what is evaluated: another content is another model.
-        self.endpoint = f"file:{file_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
+        self.endpoint = f"file:{code_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
         self._likelihood = getattr(self._function, "loglikelihood", None)
         self.can = ABOUT.can if self._likelihood else ABOUT.can - {LIKELIHOOD}
         self._pool = DaemonPool(connection.concurrency, "assay-model")

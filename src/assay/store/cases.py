@@ -84,7 +84,7 @@ class RunCases:
         )
 
     def calls(self, index: int) -> list[Call]:
-        """Everything that was asked for a case, in order of arrival."""
+        """Everything that was asked for a case: each question with its replies, the first repeat first."""
         reader = CallReader(self.folder)
         path = self.folder / "calls.jsonl"
         found = (
@@ -92,7 +92,9 @@ class RunCases:
             for offset, line in decoded(path, set())
             if type(line) is CallLine and line.index == index
         )
-        return [call for call in found if call is not None]
+        calls = [call for call in found if call is not None]
+        places = {key: place for place, key in enumerate(dict.fromkeys((c.stage, c.hash) for c in calls))}
+        return sorted(calls, key=lambda call: (places[call.stage, call.hash], call.n))
 
 
 def _latest_scorer(folder: Path) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import InputError
+import assay
+from assay.core.errors import InputError, UsageError
 
 from support.commands import environment
 from support.lab import Fn, Lab, docs_of
@@ -32,6 +33,40 @@ def refused(lab: Lab, match: str, **changes: Any) -> None:
 
 
 # What is asked
+
+
+@pytest.mark.parametrize("place", ["evaluated", "examples"])
+def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) -> None:
+    """A run that was interrupted asks nothing more when process_docs gives something else."""
+    lab.write(
+        "utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n"
+    )
+    own = {"process_docs": Fn("utils.any")}
+    shown = {"num_fewshot": 1, "fewshot_config": {"split": "test", **own}}
+    lab.task(docs=FOUR, **(own if place == "evaluated" else shown))
+    spec = lab.spec(max_calls=2, concurrency=1)
+    assert assay.run(spec).exit_code == 3
+    (calls,) = Path("out").glob("assay/*/calls.jsonl")
+    before = calls.read_bytes()
+    with pytest.raises(UsageError, match=r"process_docs: it gives other documents than when this run began"):
+        lab.run()
+    assert calls.read_bytes() == before
+
+
+@pytest.mark.parametrize("key", ["custom_dataset", "samples"])
+def test_data_made_by_chance_is_the_same_in_every_start(lab: Lab, key: str) -> None:
+    """As the harness seeds `random` before it loads tasks; so the same command finds its run."""
+    lab.write(
+        "utils.py",
+        "import random\n\n"
+        "def rows():\n    return [{'q': str(random.random()), 'a': 'x'} for _ in range(3)]\n\n"
+        "def sets(**_):\n    return {'test': rows()}\n",
+    )
+    shown = {"num_fewshot": 1, "fewshot_config": {"samples": Fn("utils.rows")}}
+    made = {"custom_dataset": Fn("utils.sets"), "dataset_path": None, "dataset_kwargs": None}
+    lab.task(docs=FOUR, **(made if key == "custom_dataset" else shown))
+    first = lab.run()
+    assert lab.run().run.folder == first.run.folder
 
 
 def test_process_docs_makes_the_documents(lab: Lab) -> None:
@@ -449,6 +484,52 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
     assert len(found.rows()) == 4
 
 
+@pytest.mark.parametrize("aggregation", ["f1", "weighted_perplexity", "brier_score"])
+def test_an_aggregation_of_ours_may_meet_values_it_cannot_take(lab: Lab, aggregation: str) -> None:
+    """What `process_results` gives is known when everything was asked; the other numbers are written."""
+    lab.write("grade.py", "def grade(doc, results):\n    return {'acc': 1.0, 'v': 1.0}\n")
+    metrics = [{"metric": "acc"}, {"metric": "v", "aggregation": aggregation}]
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert (found.results["t"]["acc,none"], found.results["t"]["v,none"]) == (1.0, None)
+    assert found.metric("v")["reason"].startswith(f"{aggregation} raised TypeError: ")
+
+
+def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
+    """Rows show NaN as the harness writes it; a mean refuses it."""
+    lab.write(
+        "grade.py",
+        "def grade(doc, results):\n"
+        "    value = float('nan') if doc['q'] == '2' else float(doc['q'])\n"
+        "    return {'v': value, 'w': value}\n",
+    )
+    metrics = [{"metric": "v", "aggregation": "nanmean"}, {"metric": "w"}]
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert found.results["t"]["v,none"] == pytest.approx(8 / 3)
+    assert '"v": NaN' in found.run.files[1].read_text().splitlines()[1]
+    assert found.metric("w")["left_out"] == {"invalid": 1}
+
+
+def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
+    """Python's whole numbers have no end; floats and JSON have."""
+    lab.write(
+        "utils.py",
+        "def m(references, predictions):\n    return 10 ** (400 if predictions == ['2'] else 30)\n",
+    )
+    lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
+    found = lab.run()
+    assert found.metric("m")["left_out"] == {"invalid": 1}
+    assert found.results["t"]["m,none"] == pytest.approx(1e30)
+
+
+def test_a_metric_that_raises_a_type_error_is_named_with_its_own(lab: Lab) -> None:
+    """The harness calls again in an older way; what that raises says nothing."""
+    lab.write("utils.py", "def m(references, predictions):\n    return len(5)\n")
+    lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
+    assert "object of type 'int' has no len()" in lab.run().rows()[0]["error"]
+
+
 # What changed code means
 
 
@@ -487,4 +568,31 @@ def test_changed_scoring_code_regrades_and_changed_asking_code_asks(lab: Lab) ->
     assert second["last"]["results"]["t"]["metrics"][0]["value"] == 0.5
     assert second["last"]["this_start"]["paid"] == 0
     lab.write("ask.py", "def text(doc):\n    return doc['q'] + '?'\n")
+    assert again(lab)["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("imported", "helper"),
+    [
+        ("from helper import said", "helper.py"),
+        ("import helper as h\nsaid = h.said", "helper.py"),
+        ("from pack.deep import said", "pack/deep.py"),
+        ("from pack import said", "pack/deep.py"),
+        (
+            "try:\n    from ...pack import nothing\nexcept ImportError:\n    from pack import said",
+            "pack/deep.py",
+        ),
+    ],
+)
+def test_a_changed_helper_is_changed_code(lab: Lab, imported: str, helper: str) -> None:
+    """A file that imports another one does something else when that one changes."""
+    lab.write("pack/__init__.py", "from .deep import said\n")
+    lab.write("pack/deep.py", "said = '?'\n")
+    lab.write("helper.py", "said = '?'\n")
+    lab.write("ask.py", f"import json\n{imported}\n\ndef text(doc):\n    return doc['q'] + said\n")
+    lab.task(docs=FOUR, doc_to_text=Fn("ask.text"))
+    again(lab)
+    lab.write("unrelated.py", "said = '!'\n")
+    assert again(lab)["runs"] == 1
+    lab.write(helper, "said = '!'\n")
     assert again(lab)["runs"] == 2

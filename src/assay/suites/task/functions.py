@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.usercode import code_sha256, installed, load_module
+from assay.core.usercode import installed, load_module
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task.data.stand_in import dataset_stand_in
 
@@ -47,7 +48,7 @@ def source(ref: FunctionRef) -> Path:
 
 
 def identity(value: Any) -> Any:
-    """A setting as a fingerprint takes it: functions by the content of their file and what it imports."""
+    """A setting as a fingerprint takes it: functions by their file's content, and its helpers'."""
     if isinstance(value, FunctionRef):
         path = source(value)
         return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"

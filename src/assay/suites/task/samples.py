@@ -12,7 +12,7 @@ import shutil
 from contextlib import ExitStack
 from json import JSONEncoder
 from json.encoder import encode_basestring as quoted
-from math import isfinite
+from math import isfinite, nan
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -129,7 +129,7 @@ def sample_value(score: Score) -> Any:
     """A score as rows show it: what the metric gave, which may be a whole number, a pair or anything."""
     if score.data and "value" in score.data:
         return score.data["value"]
-    return score.value
+    return nan if score.value is None else score.value
 
 
 def leaves(value: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import isfinite
+from sys import float_info
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from assay.suites.task.metrics import OF_NUMBERS, Metric
 from assay.suites.task.outputs import Gold
 
 NO_ANSWER = "no answer"
+_LARGEST = float_info.max
 
 
 class Scoring(NamedTuple):
@@ -179,15 +180,23 @@ def _call(metric: Metric, target: Any, answer: Any) -> Any:
     assert metric.own is not None
     try:
         return metric.own(references=[target], predictions=[answer], **metric.options)
-    except TypeError:
-        return metric.own([target, answer])
+    except TypeError as first:
+        try:
+            return metric.own([target, answer])
+        except TypeError:
+            raise first from None  # it is called the usual way, and failed inside
 
 
 def _verdict(metric: Metric, value: Any, data: dict[str, Any]) -> Verdict:
-    """A number is the score's value, with its own type beside it; anything else waits for the aggregation."""
-    if isinstance(value, (int, float)) and isfinite(value):
+    """A number is the score's value, with its own type beside it; anything else waits for the aggregation.
+
+    A scored case that has neither is NaN, which JSON has no word for.
+    """
+    if isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST:
         kept = data if type(value) is float else {**data, "value": value}
         return Verdict("scored", float(value), kept)
+    if metric.aggregation == "nanmean" and value != value:  # noqa: PLR0124 - not a number, which it leaves out
+        return Verdict("scored", None, data)
     if metric.aggregation in OF_NUMBERS and metric.aggregate is not None:
         return Verdict("invalid", None, data, f"the metric gave {value!r}, which is no number")
     return Verdict("scored", None, {**data, "value": value})

@@ -8,7 +8,7 @@ from typing import Any
 from assay.core.errors import InputError, Problem
 from assay.suites.task.config import TaskConfig
 from assay.suites.task.data.docs import Docs
-from assay.suites.task.data.processing import processed
+from assay.suites.task.data.processing import processed, seed_code
 from assay.suites.task.data.source import Source
 from assay.suites.task.data.spool import spool_rows
 from assay.suites.task.options import Seeds
@@ -31,6 +31,8 @@ class Sources:
         self._ready: Docs | None = None
         self._shown = self._examples() if config.values["num_fewshot"] else None
         self._shown_ready: list[dict[str, Any]] | None = None
+        self.made: list[str] = []
+        """What `process_docs` made, by content, as far as it was read."""
 
     def _evaluated(self) -> str:
         for key in _EVALUATED:
@@ -56,6 +58,7 @@ class Sources:
         where = config.where("custom_dataset")
         if self._made is None:
             told = (values.get("metadata") or {}) | self._arguments | (values.get("dataset_kwargs") or {})
+            seed_code(**self._seeding())
             self._made = _called(config.function("custom_dataset"), where, **told)
         if split not in self._made:
             raise InputError(Problem(where, f"it made no split {split!r}; it made {', '.join(self._made)}"))
@@ -82,7 +85,9 @@ class Sources:
         function = self._config.function(*place)
         if function is None:
             return docs
-        return processed(docs, function, where=self._config.where(*place), **self._seeding())
+        found = processed(docs, function, where=self._config.where(*place), **self._seeding())
+        self.made += found.identity()
+        return found
 
     def _seeding(self) -> dict[str, int]:
         return {"seed": self._seeds.random or 0, "numpy_seed": self._seeds.numpy or 0}
@@ -101,6 +106,7 @@ class Sources:
     def _samples(self) -> list[dict[str, Any]]:
         where = self._config.where("fewshot_config", "samples")
         samples = self._config.function("fewshot_config", "samples")
+        seed_code(**self._seeding())
         found = _called(samples, where) if callable(samples) else samples
         if not isinstance(found, list) or not all(isinstance(sample, dict) for sample in found):
             raise InputError(Problem(where, "expected a list of documents"))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from assay.core.errors import AssayError
 from assay.core.types import End, Record, Score
 from assay.scoring.statistics import normal_interval, stderr, wilson
 from assay.suites.task.metrics import Metric
@@ -50,18 +51,16 @@ class Tally:
             return {**found, "value": None, "stderr": None, "interval": None}
         found["higher_is_better"] = metric.higher_is_better
         try:
-            value = metric.aggregate(self.values)
-        except Exception as error:
-            if not metric.aggregation.startswith("!function"):
-                raise
-            # The user's own, after everything was asked: it costs this number, not the run's files.
+            value, spread = metric.aggregate(self.values), stderr(metric.aggregation, self.values, draws)
+        except AssayError:
+            raise
+        except Exception as error:  # noqa: BLE001 - on values it cannot take, after everything was asked
             reason = f"{metric.aggregation} raised {type(error).__name__}: {error}"
             return {**found, "value": None, "stderr": None, "interval": None, "reason": reason}
-        spread = stderr(metric.aggregation, self.values, draws)
         return {**found, "value": value, "stderr": spread, **self._interval(value, spread)}
 
     def _interval(self, value: Any, error: float | None) -> dict[str, Any]:
-        if self.metric.aggregation == "mean" and set(self.values) <= {0.0, 1.0}:
+        if self.metric.aggregation == "mean" and all(one in (0.0, 1.0) for one in self.values):
             right, count = self.values.count(1.0), len(self.values)
             return {
                 "numerator": right,

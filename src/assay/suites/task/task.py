@@ -144,7 +144,7 @@ class Task:
 
     def prepare(self, facts: Facts | None) -> Facts:
         """Look at the data, or recall it; then build the first case, which shows most mistakes."""
-        docs = self.sources.docs
+        docs, made = self.sources.docs, facts.made if facts else []
         if facts is None or self.values.get("process_docs") is not None:
             facts = docs.look()
             if not facts.total:
@@ -156,7 +156,17 @@ class Task:
         first = next(self.load(lambda _: False), None)
         if first and first.failure:
             raise InputError(problem_of(first.failure))
+        self._refuse_other_docs(made)
+        facts.made = self.sources.made
         return facts
+
+    def _refuse_other_docs(self, before: list[str]) -> None:
+        """Code that draws as it likes gives other documents in every start; nothing may be asked of those."""
+        if before and before != self.sources.made:
+            raise UsageError(
+                f"{self.config.where('process_docs')}: it gives other documents than when this run began; "
+                "let it give the same ones each time, or begin anew with --fresh"
+            )
 
     def _check_picked(self, total: int) -> None:
         for number in self._picked or ():

@@ -64,6 +64,8 @@ class Facts(msgspec.Struct):
     """What data set libraries make of the values of some columns; mostly nothing (see `shape`)."""
     kinds: dict[str, str] = {}
     """The type of each column in one word."""
+    made: list[str] = []
+    """What the task's own code made of the documents and of the pool of examples, by content."""
 
 
 class Docs:
