@@ -18,7 +18,18 @@ from assay.rescore import Rescore
 from assay.start import Run, Start, Unasked
 from assay.store.runs import find_run, state_of
 
-__all__ = ["Run", "arun", "check", "load", "options_of", "providers", "pull_model", "run", "spec"]
+__all__ = [
+    "Run",
+    "arun",
+    "check",
+    "load",
+    "options_of",
+    "providers",
+    "pull_model",
+    "rescore",
+    "run",
+    "spec",
+]
 
 
 def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:

@@ -495,6 +495,14 @@ def test_an_aggregation_of_ours_may_meet_values_it_cannot_take(lab: Lab, aggrega
     assert found.metric("v")["reason"].startswith(f"{aggregation} raised TypeError: ")
 
 
+def test_a_document_that_process_results_says_nothing_of_is_not_scored(lab: Lab) -> None:
+    """It was answered well; it is left out all the same, and that is what stands beside the number."""
+    lab.write("grade.py", "def grade(doc, results):\n    return {'v': 1.0} if doc['q'] < '2' else {}\n")
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=[{"metric": "v"}])
+    found = lab.run().metric("v")
+    assert (found["n"], found["left_out"]) == (1, {"not scored": 3})
+
+
 def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
     """Rows show NaN as the harness writes it; a mean refuses it."""
     lab.write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +37,12 @@ class PromptBuilder:
         self._shot_delimiter = fewshot["target_delimiter"]
         self._shot_between = fewshot["fewshot_delimiter"]
         self._fixed: list[Turn] | None = None
+
+    def settle(self) -> None:
+        """Render fixed examples now. What is wrong with them is said of the documents that show them."""
+        if self._shots and self.sampler.fixed:
+            with suppress(BadDoc):
+                self._example_turns(self.sampler.draw(None))
 
     def draw(self, doc: Document | None) -> list[Document]:
         """The examples for the next document. Called for skipped documents too: it is one stream."""

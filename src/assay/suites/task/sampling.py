@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from assay.core.errors import InputError, Problem
@@ -48,16 +50,18 @@ class Sampler:
         """The examples for one document. Called for skipped documents too: it is one stream."""
         shots = self._shots
         if self._first:
-            return self._enough(self._others(doc) if self._exclude else self._pool)[:shots]
+            return self._enough(
+                list(islice(self._others(doc), shots)) if self._exclude else self._pool[:shots]
+            )
         if not self._exclude:
             return self._random.sample(self._pool, shots)
         drawn = [other for other in self._random.sample(self._pool, shots + 1) if other != doc][:shots]
         if len(drawn) < shots:
-            drawn = self._random.sample(self._enough(self._others(doc)), shots)
+            drawn = self._random.sample(self._enough(list(self._others(doc))), shots)
         return drawn
 
-    def _others(self, doc: Document | None) -> list[Document]:
-        return [other for other in self._pool if other != doc]
+    def _others(self, doc: Document | None) -> Iterator[Document]:
+        return (other for other in self._pool if other != doc)
 
     def _enough(self, pool: list[Document]) -> list[Document]:
         """The pool of one document, which lacks that document and all that are equal to it."""

@@ -97,7 +97,7 @@ class TaskTally:
         status = found[0].status if found else "unfinished"
         self._counts[status] += 1
         if found is None or not found[2]:
-            self._without[status] += 1
+            self._without["not scored" if status == "ok" else status] += 1
             return
         for score in self._named(found[2]) if self._learns else found[2]:
             self._tally(score).add(score)

@@ -188,7 +188,11 @@ class Task:
             if quirks and fewshot["fewshot_indices"]:
                 self.quirks["fewshot_indices"] = self.count
         assert self._fields is not None
-        return PromptBuilder(self.config, self._fields, sampler, self._options.system_instruction)
+        builder = PromptBuilder(self.config, self._fields, sampler, self._options.system_instruction)
+        if self._by_code:
+            self._seed(-1)  # not by whichever document this start asks first
+            builder.settle()
+        return builder
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """The cases in data order. Keys and random draws are taken for skipped documents too."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import resource
 import tempfile
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,14 @@ from assay.suites.task.data.plain import Unreadable, encode_row
 from assay.suites.task.data.shape import Shape
 
 _PIECE = 1 << 18
+_MANY_FILES = 65_536
 
 
 class Spool:
     """Lines in an unnamed temporary file, eight bytes of memory each; gone when nobody holds it."""
 
     def __init__(self) -> None:
+        _allow_many_files()
         with tempfile.TemporaryFile() as file:
             self._file = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._file)
@@ -65,6 +70,15 @@ class Spool:
         if self._pending:
             self._flush()
         return self._digest.hexdigest()
+
+
+@cache
+def _allow_many_files() -> None:
+    """A run may have thousands of tasks, each with a file of its own; some systems allow 256 at first."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MANY_FILES if most == resource.RLIM_INFINITY else min(most, _MANY_FILES)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 class SpooledDocs(Docs):
