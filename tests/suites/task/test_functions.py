@@ -102,6 +102,18 @@ def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
     assert lab.run(output_dir="other", seed=7).asked() != found.asked()
 
 
+def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab) -> None:
+    """A run that was stopped goes on with the examples it began with."""
+    lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
+    shots = {"sampler": "first_n", "samples": [{"q": "example", "a": "x"}]}
+    lab.task(docs=FOUR, doc_to_text=Fn("utils.text"), num_fewshot=1, fewshot_config=shots)
+    assert assay.run(lab.spec(max_calls=2, concurrency=1)).exit_code == 3
+    calls = (lab.run(concurrency=1).run.folder / "calls.jsonl").read_text().splitlines()
+    sent = [json.loads(line)["request"]["prompt"] for line in calls if '"request"' in line]
+    assert len(sent) == len(FOUR)
+    assert len({prompt.partition("\n\n")[0] for prompt in sent}) == 1
+
+
 def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
     """Each is called with the document; what it returns is taken as it is, never read as a list."""
     lab.write(
