@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ from assay.store.runs import find_run
 GRACE_SECONDS = 10.0
 """How long Ctrl-C lets running calls finish: they are paid."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_NO_SIGNALS = (NotImplementedError, RuntimeError, ValueError)
+"""What says that this is not the main thread, or a platform without signals: then nobody is to be heard."""
 
 
 class Run(NamedTuple):
@@ -291,18 +294,14 @@ class interruptible:  # noqa: N801 - used as a with statement reads
         self._count = 0
 
     def __enter__(self) -> None:
-        try:
+        with suppress(*_NO_SIGNALS):
             for number in _SIGNALS:
                 asyncio.get_running_loop().add_signal_handler(number, self._interrupted)
-        except (NotImplementedError, RuntimeError, ValueError):
-            return  # not the main thread, or a platform without signals
 
     def __exit__(self, *_: object) -> None:
-        try:
+        with suppress(*_NO_SIGNALS):
             for number in _SIGNALS:
                 asyncio.get_running_loop().remove_signal_handler(number)
-        except (NotImplementedError, RuntimeError, ValueError):
-            return
 
     def _interrupted(self) -> None:
         self._count += 1

@@ -12,10 +12,11 @@ import json
 import re
 import zlib
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from aiohttp import web
+
+from servers.running import RunningServer
 
 BOS, EOS = "<|bos|>", "<|eos|>"
 SPECIAL = {EOS: 256, BOS: 257}
@@ -74,7 +75,7 @@ def scores(ids: list[int]) -> tuple[list[float | None], list[dict[str, float] | 
     return logprobs, tops
 
 
-class EchoServer:
+class EchoServer(RunningServer):
     """Keeps every path and body. `without` names what it does not offer: a path, `echo` or `offsets`.
 
     Without `characters` its offsets count bytes.
@@ -85,23 +86,8 @@ class EchoServer:
     ) -> None:
         self.asked: list[tuple[str, Any]] = []
         self.without = set(without)
-        self.url = ""
         self._pieces = pieces
         self._info = {"bos_token": BOS, "eos_token": EOS} if info is None else info
-        self._runner: web.ServerRunner | None = None
-
-    async def __aenter__(self) -> Self:
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        assert self._runner
-        await self._runner.cleanup()
 
     def bodies(self, path: str) -> list[Any]:
         """Everything that was posted there."""

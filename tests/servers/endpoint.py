@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from aiohttp import web
+
+from servers.running import RunningServer
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
 VECTOR = [0.10000000149011612, -0.25, 1.0, 3.4028234663852886e38]
@@ -21,7 +22,7 @@ class Asked(NamedTuple):
     body: dict[str, Any]
 
 
-class Endpoint:
+class Endpoint(RunningServer):
     """Every reply carries its number, so no two are alike. `faults` are the statuses given first."""
 
     def __init__(self, faults: list[int] | None = None, cuts: int = 0) -> None:
@@ -31,19 +32,6 @@ class Endpoint:
         self.open = asyncio.Event()
         self.open.set()
         self.busy = asyncio.Event()
-        self.url = ""
-        self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
-
-    async def __aenter__(self) -> Self:
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        await self._runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         body = json.loads(await request.read())

@@ -1,0 +1,299 @@
+"""`!function`: what is said when code is missing or fails, and what happens when it changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.errors import InputError
+
+from support.commands import environment
+from support.lab import Fn, Lab, docs_of
+
+FOUR = docs_of("1=1", "2=0", "3=3", "4=4")
+
+
+def asked(lab: Lab) -> bool:
+    """Whether anything was asked, or any run begun."""
+    return any((lab.folder / "out").glob("assay/*/calls.jsonl"))
+
+
+def refused(lab: Lab, match: str, **changes: Any) -> None:
+    """The task is refused with this message before anything is asked."""
+    lab.task(docs=FOUR, **changes)
+    with pytest.raises(InputError, match=match):
+        lab.run()
+    assert not asked(lab)
+
+
+# What is asked
+PLACES: dict[str, dict[str, Any]] = {
+    "doc_to_text": {"doc_to_text": Fn("utils.broken")},
+    "doc_to_target": {"doc_to_target": Fn("utils.broken")},
+    "process_docs": {"process_docs": Fn("utils.broken")},
+    "process_results": {"process_results": Fn("utils.broken")},
+    "metric_list": {"metric_list": [{"metric": Fn("utils.broken")}]},
+    "aggregation": {"metric_list": [{"metric": "exact_match", "aggregation": Fn("utils.broken")}]},
+    "filter_list": {
+        "filter_list": [
+            {"name": "f", "filter": [{"function": "custom", "filter_fn": Fn("utils.broken")}]},
+        ]
+    },
+    "samples": {"num_fewshot": 1, "fewshot_config": {"samples": Fn("utils.broken")}},
+    "custom_dataset": {"custom_dataset": Fn("utils.broken")},
+}
+
+
+def renamed(value: Any) -> Any:
+    """The same settings with a module that nobody has."""
+    if isinstance(value, dict):
+        return {key: renamed(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [renamed(item) for item in value]
+    return Fn("nowhere_at_all.broken") if isinstance(value, Fn) else value
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_module_that_is_missing_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
+    """With the file that was looked for."""
+    match = (
+        r"t.yaml:\d+ [^ ]*: !function nowhere_at_all.broken: there is no file nowhere_at_all.py and no module"
+    )
+    refused(lab, match, **renamed(PLACES[place]))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_function_that_is_missing_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
+    """With the file that should have it."""
+    lab.write("utils.py", "broken = 5\n")
+    match = r"^t.yaml:\d+ [^ ]*: !function utils.broken: utils.py has no function 'broken'"
+    refused(lab, match, **PLACES[place])
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_module_that_raises_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
+    """With what it raised."""
+    lab.write("utils.py", "raise KeyError('no luck')\n")
+    refused(
+        lab,
+        r"^t.yaml:\d+ [^ ]*: !function utils.broken: .*importing it raised KeyError: 'no luck'",
+        **PLACES[place],
+    )
+
+
+@pytest.mark.parametrize(
+    "place", ["doc_to_text", "doc_to_target", "process_docs", "samples", "custom_dataset"]
+)
+def test_a_function_that_raises_at_once_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
+    """What the first document shows is refused, with the key and what was raised."""
+    lab.write("utils.py", "def broken(*given, **named):\n    raise KeyError('no luck')\n")
+    refused(lab, rf"t.yaml:\d+ .*{place}.*KeyError: 'no luck'", **PLACES[place])
+
+
+def test_a_function_needs_a_module(lab: Lab) -> None:
+    """`!function name` alone says nothing about where."""
+    refused(lab, r"t.yaml:\d doc_to_text: !function broken: expected module.name", doc_to_text=Fn("broken"))
+
+
+def test_a_function_where_none_belongs_is_refused(lab: Lab) -> None:
+    """Not called, not written as text."""
+    refused(lab, r"t.yaml:\d+ repeats: !function utils.n cannot stand here", repeats=Fn("utils.n"))
+    where = {"until": [Fn("utils.n")]}
+    refused(lab, r"generation_kwargs.until.0: !function utils.n cannot stand", generation_kwargs=where)
+
+
+def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
+    """Before anything is asked."""
+    lab.write("utils.py", "class Bad:\n    pass\n")
+    chain = [{"function": Fn("utils.Bad")}]
+    refused(
+        lab,
+        r"filter_list.0.filter.0: !function utils.Bad: a filter has a method apply",
+        filter_list=[{"name": "f", "filter": chain}],
+    )
+
+
+@pytest.mark.parametrize("place", ["doc_to_text", "doc_to_target"])
+def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> None:
+    """The others are asked and scored; the row says why, and where the document stands."""
+    lab.write("utils.py", "def broken(doc):\n    return {'1': '1', '3': '3', '4': '4'}[doc['q']]\n")
+    lab.task(docs=FOUR, **PLACES[place])
+    found = lab.run()
+    assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
+    assert found.metric("exact_match")["n"] == 3
+    assert found.metric("exact_match")["left_out"] == {"infra_error": 1}
+    error = found.rows()[1]["error"]
+    assert "!function utils.broken raised KeyError: '2'" in error
+    assert "t.jsonl:2" in error
+    assert found.results["t"]["exact_match,none"] == 1.0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        {"process_results": Fn("utils.grade"), "metric_list": [{"metric": "m"}]},
+        {"metric_list": [{"metric": Fn("utils.m")}]},
+        {
+            "filter_list": [{"name": "none", "filter": [{"function": "custom", "filter_fn": Fn("utils.f")}]}],
+            "metric_list": [{"metric": Fn("utils.fine")}],
+        },
+    ],
+)
+def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code: dict[str, Any]) -> None:
+    """It was asked and is not asked again; its row names the error, and the mean is of the others."""
+    lab.write(
+        "utils.py",
+        "def m(references, predictions):\n    return 1 / (int(predictions[0]) - 2)\n"
+        "def grade(doc, results):\n    return {'m': m(None, results)}\n"
+        "def fine(references, predictions):\n    return predictions[0]\n"
+        "def f(resps, docs):\n    return [m(None, each) for each in resps]\n",
+    )
+    lab.task(docs=FOUR, **code)
+    found = lab.run()
+    name = "fine" if "filter_list" in code else "m"
+    assert found.run.summary.ok == 4
+    assert found.metric(name)["n"] == 3
+    assert found.metric(name)["left_out"] == {"invalid": 1}
+    assert "ZeroDivisionError: division by zero" in found.rows()[1]["error"]
+    assert found.rows()[1]["resps"] == [["2"]]
+    assert found.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
+
+
+def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
+    """Everything was asked: the other numbers and the rows are written, and the error is named."""
+    lab.write("utils.py", "def bad(values):\n    raise ValueError('no luck')\n")
+    metrics = [{"metric": "exact_match"}, {"metric": "acc", "aggregation": Fn("utils.bad")}]
+    lab.write("grade.py", "def grade(doc, results):\n    return {'exact_match': 1.0, 'acc': 1.0}\n")
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert found.results["t"]["exact_match,none"] == 1.0
+    assert found.results["t"]["acc,none"] is None
+    assert found.metric("acc")["reason"] == "!function utils.bad raised ValueError: no luck"
+    assert len(found.rows()) == 4
+
+
+@pytest.mark.parametrize("aggregation", ["f1", "weighted_perplexity", "brier_score"])
+def test_an_aggregation_of_ours_may_meet_values_it_cannot_take(lab: Lab, aggregation: str) -> None:
+    """What `process_results` gives is known when everything was asked; the other numbers are written."""
+    lab.write("grade.py", "def grade(doc, results):\n    return {'acc': 1.0, 'v': 1.0}\n")
+    metrics = [{"metric": "acc"}, {"metric": "v", "aggregation": aggregation}]
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert (found.results["t"]["acc,none"], found.results["t"]["v,none"]) == (1.0, None)
+    assert found.metric("v")["reason"].startswith(f"{aggregation} raised TypeError: ")
+
+
+def test_a_document_that_process_results_says_nothing_of_is_not_scored(lab: Lab) -> None:
+    """It was answered well; it is left out all the same, and that is what stands beside the number."""
+    lab.write("grade.py", "def grade(doc, results):\n    return {'v': 1.0} if doc['q'] < '2' else {}\n")
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=[{"metric": "v"}])
+    found = lab.run().metric("v")
+    assert (found["n"], found["left_out"]) == (1, {"not scored": 3})
+
+
+def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
+    """Rows show NaN as the harness writes it; a mean refuses it."""
+    lab.write(
+        "grade.py",
+        "def grade(doc, results):\n"
+        "    value = float('nan') if doc['q'] == '2' else float(doc['q'])\n"
+        "    return {'v': value, 'w': value}\n",
+    )
+    metrics = [{"metric": "v", "aggregation": "nanmean"}, {"metric": "w"}]
+    lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
+    found = lab.run()
+    assert found.results["t"]["v,none"] == pytest.approx(8 / 3)
+    assert '"v": NaN' in found.run.files[1].read_text().splitlines()[1]
+    assert found.metric("w")["left_out"] == {"invalid": 1}
+
+
+def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
+    """Python's whole numbers have no end; floats and JSON have."""
+    lab.write(
+        "utils.py",
+        "def m(references, predictions):\n    return 10 ** (400 if predictions == ['2'] else 30)\n",
+    )
+    lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
+    found = lab.run()
+    assert found.metric("m")["left_out"] == {"invalid": 1}
+    assert found.results["t"]["m,none"] == pytest.approx(1e30)
+
+
+def test_a_metric_that_raises_a_type_error_is_named_with_its_own(lab: Lab) -> None:
+    """The harness calls again in an older way; what that raises says nothing."""
+    lab.write("utils.py", "def m(references, predictions):\n    return len(5)\n")
+    lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
+    assert "object of type 'int' has no len()" in lab.run().rows()[0]["error"]
+
+
+# What changed code means
+
+
+def again(lab: Lab) -> dict[str, Any]:
+    """`assay task` as a process of its own, so that changed Python is read anew: what the run says of itself."""
+    command = [sys.executable, "-m", "assay", "task", "t.yaml", "--model", "python/model.py:echo"]
+    done = subprocess.run(
+        [*command, "--output-dir", "out", "--quiet"],
+        cwd=lab.folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    folders = sorted(Path("out/assay").iterdir())
+    summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+    return {"runs": len(folders), "last": summaries[-1]}
+
+
+def test_changed_scoring_code_regrades_and_changed_asking_code_asks(lab: Lab) -> None:
+    """What affects scores only is graded anew without a request; what affects prompts is another run."""
+    lab.write("score.py", "def grade(doc, results):\n    return {'m': 1.0}\n")
+    lab.write("ask.py", "def text(doc):\n    return doc['q']\n")
+    lab.task(
+        docs=FOUR,
+        doc_to_text=Fn("ask.text"),
+        process_results=Fn("score.grade"),
+        metric_list=[{"metric": "m"}],
+    )
+    first = again(lab)
+    assert first["last"]["results"]["t"]["metrics"][0]["value"] == 1.0
+    lab.write("score.py", "def grade(doc, results):\n    return {'m': 0.5}\n")
+    second = again(lab)
+    assert second["runs"] == 1
+    assert second["last"]["results"]["t"]["metrics"][0]["value"] == 0.5
+    assert second["last"]["this_start"]["paid"] == 0
+    lab.write("ask.py", "def text(doc):\n    return doc['q'] + '?'\n")
+    assert again(lab)["runs"] == 2
+
+
+@pytest.mark.parametrize(
+    ("imported", "helper"),
+    [
+        ("from helper import said", "helper.py"),
+        ("import helper as h\nsaid = h.said", "helper.py"),
+        ("from pack.deep import said", "pack/deep.py"),
+        ("from pack import said", "pack/deep.py"),
+        (
+            "try:\n    from ...pack import nothing\nexcept ImportError:\n    from pack import said",
+            "pack/deep.py",
+        ),
+    ],
+)
+def test_a_changed_helper_is_changed_code(lab: Lab, imported: str, helper: str) -> None:
+    """A file that imports another one does something else when that one changes."""
+    lab.write("pack/__init__.py", "from .deep import said\n")
+    lab.write("pack/deep.py", "said = '?'\n")
+    lab.write("helper.py", "said = '?'\n")
+    lab.write("ask.py", f"import json\n{imported}\n\ndef text(doc):\n    return doc['q'] + said\n")
+    lab.task(docs=FOUR, doc_to_text=Fn("ask.text"))
+    again(lab)
+    lab.write("unrelated.py", "said = '!'\n")
+    assert again(lab)["runs"] == 1
+    lab.write(helper, "said = '!'\n")
+    assert again(lab)["runs"] == 2
