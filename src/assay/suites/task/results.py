@@ -43,10 +43,11 @@ def results_json(
     assert isinstance(options, TaskOptions)
     by_task = {task.name: _task_results(task, summary[task.name]) for task in tasks}
     by_group = {group.name: aggregate(group, by_task) for group in inner_first(nodes)}
-    aggregated = {group.name: by_group[group.name] for group in inner_first(nodes) if group.aggregates}
+    numbered = [group for group in all_groups(nodes) if group.aggregates]
     value: dict[str, Any] = {"results": by_task | by_group}
-    if aggregated:
-        value["groups"] = aggregated
+    if numbered:
+        names = {group.name for group in numbered}
+        value["groups"] = {name: found for name, found in by_group.items() if name in names}
     value["group_subtasks"] = {group.name: list(group.children) for group in all_groups(nodes)}
     value |= _about_tasks(spec, nodes, tasks, summary)
     value |= _about_run(spec, options, facts, hashes)
@@ -55,11 +56,7 @@ def results_json(
         value["lm_eval_quirks"] = dict(made)
     if not (options.log_samples or options.predict_only):
         del value["task_hashes"]
-    groups = {
-        group.name: group_summary(group, by_group[group.name])
-        for group in all_groups(nodes)
-        if group.aggregates
-    }
+    groups = {group.name: group_summary(group, by_group[group.name]) for group in numbered}
     return json.dumps(value, indent=2, ensure_ascii=False, default=str), groups
 
 
