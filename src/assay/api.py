@@ -52,7 +52,7 @@ async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
     try:
         return start.shown() or await start.run()
     finally:
-        await start.model.close()
+        await start.close()
 
 
 def rescore(

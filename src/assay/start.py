@@ -19,7 +19,7 @@ from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Model, Plan, RunFacts
+from assay.core.protocols import Model, Outcome, Plan, RunFacts, Upstream
 from assay.core.spec import RunSpec, marked
 from assay.core.types import Request, Response
 from assay.engine.loop import Loop, Setup
@@ -29,7 +29,6 @@ from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, Desk
-from assay.models.calling.doors import Upstream
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
@@ -62,11 +61,11 @@ class Run(NamedTuple):
         return [Path(name) for name in self.summary.files]
 
 
-def connect(spec: RunSpec) -> Model:
-    """The spec's model, checked by name; nothing is sent yet."""
-    provider, slash, name = spec.model.partition("/")
+def connect(spec: RunSpec, named: str) -> Model:
+    """One model of a run, checked by name; nothing is sent yet."""
+    provider, slash, name = named.partition("/")
     if not slash or not name:
-        given = f"{spec.model!r} is not a model" if spec.model else "no model is named"
+        given = f"{named!r} is not a model" if named else "no model is named"
         raise UsageError(
             f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers"
         )
@@ -105,15 +104,20 @@ class Start:
         suite = registry.find("suite", spec.suite)
         if hasattr(suite, "normalise"):
             spec = suite.normalise(spec)
-        self._asks = unasked is None
-        self.model = unasked or connect(spec)
-        spec = msgspec.structs.replace(spec, base_url=self.model.endpoint or None)
+        self._asks, given = unasked is None, spec
+        self.models: dict[str, Model] = {}
+        if unasked or spec.model:
+            self.models["main"] = unasked or connect(spec, spec.model)
+            spec = msgspec.structs.replace(spec, base_url=self.models["main"].endpoint or None)
         self.spec = spec
         self.plan: Plan = suite.plan(spec)
-        self._refuse_what_the_model_cannot()
+        for role, name in self.plan.roles.items():
+            if role not in self.models:
+                self.models[role] = unasked or connect(given, name)
+        self._refuse_what_the_models_cannot()
         named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
         self._refuse_secrets()
-        self.parts = {"ask": marked(spec, "ask") | named}
+        self.parts = {"ask": marked(spec, "ask") | named | self._other_models()}
         self.ask = fingerprint(self.parts["ask"])
         self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
         self.home = Path(spec.output_dir) / HOME
@@ -121,11 +125,19 @@ class Start:
         self._observers = list(observers)
         self._spent_now: dict[str, int] = {}
 
-    def _refuse_what_the_model_cannot(self) -> None:
-        if missing := self.plan.needs - self.model.can:
-            raise UsageError(
-                f"{self.spec.model} cannot do {', '.join(sorted(missing))}, which this run needs"
-            )
+    def _other_models(self) -> dict[str, Any]:
+        """What else is asked besides --model, each at its endpoint."""
+        others = {
+            role: [name, self.models[role].endpoint]
+            for role, name in self.plan.roles.items()
+            if role not in ("main", "judge")
+        }
+        return {"models": others} if others else {}
+
+    def _refuse_what_the_models_cannot(self) -> None:
+        for role, name in self.plan.roles.items():
+            if missing := self.plan.needs - self.models[role].can:
+                raise UsageError(f"{name} cannot do {', '.join(sorted(missing))}, which this run needs")
 
     def _refuse_secrets(self) -> None:
         told = msgspec.json.encode(self.spec)
@@ -147,6 +159,7 @@ class Start:
             return None
         if not all(Path(file).is_file() for file in summary.files):
             return None
+        folders.show_newest(path, summary)
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 
     async def run(self) -> Run:
@@ -160,6 +173,11 @@ class Start:
             raise
         finally:
             folder.close()
+
+    async def close(self) -> None:
+        """Let go of every model."""
+        for model in self.models.values():
+            await model.close()
 
     def _open(self) -> tuple[RunFolder, RunInfo]:
         """The run's folder, locked. Bad input is refused before a new one is made."""
@@ -207,15 +225,20 @@ class Start:
         spec = self.spec
         reuse = ReusableCalls(self._reused).find if self._reused else None
         desk = Desk(journal, self._notify, spec.max_calls, reuse)
-        permits = Permits(spec.concurrency)
-        caller = Caller(self.model, permits, desk, seed=spec.seed, max_retries=spec.max_retries)
-        gateway = Gateway({"main": Upstream(spec.model, self.model)})
+        upstreams = {role: Upstream(name, self.models[role]) for role, name in self.plan.roles.items()}
+        permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
+        gateway = Gateway(upstreams)
         loop = Loop(
             Setup(
                 plan=self.plan,
                 journal=journal,
-                models={"main": caller},
-                gate=permits,
+                models={
+                    role: Caller(
+                        up, permits[up.model.endpoint], desk, seed=spec.seed, max_retries=spec.max_retries
+                    )
+                    for role, up in upstreams.items()
+                },
+                gate=next(iter(permits.values()), Permits(spec.concurrency)),
                 halt=desk.halt,
                 notify=self._notify,
                 open_cases=min(spec.concurrency, max(1, self.plan.total)),
@@ -245,24 +268,22 @@ class Start:
     def _finish(
         self, journal: Journal, folder: RunFolder, info: RunInfo, seconds: float, stopped: Any
     ) -> Run:
-        results: dict[str, Any] = {}
-        files: list[Path] = []
+        outcome = Outcome({}, [])
         if not stopped:
             try:
-                facts = RunFacts(info.started, seconds, folder.path)
-                results, files = self.plan.finish(journal.reader, facts)
+                outcome = self.plan.finish(journal.reader, RunFacts(info.started, seconds, folder.path))
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
-        summary = self._summary(journal, seconds, stopped)
-        summary.results, summary.files = results, [str(path) for path in files]
+        summary = self._summary(journal, seconds, stopped, outcome)
         try:
             folders.write_json(folder.path / "summary.json", summary)
+            folders.show_newest(folder.path, summary)
         except StopRun:
             if not stopped:
                 raise
         return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
 
-    def _summary(self, journal: Journal, seconds: float, stopped: BaseException | None) -> Summary:
+    def _summary(self, journal: Journal, seconds: float, stopped: Any, outcome: Outcome) -> Summary:
         counts = journal.counts(self.plan.total)
         return Summary(
             state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
@@ -272,18 +293,24 @@ class Start:
             ok=counts["ok"],
             subject_error=counts["subject_error"],
             infra_error=counts["infra_error"],
-            exit_code=130
-            if isinstance(stopped, KeyboardInterrupt)
-            else 3
-            if stopped or counts["infra_error"]
-            else 0,
+            exit_code=_exit_code(stopped, outcome, counts["infra_error"]),
             seconds=seconds,
             spent=journal.spent(),
             this_start=self._spent_now,
-            files=[],
-            results={},
+            files=[str(path) for path in outcome.files],
+            results=outcome.results,
             failures=journal.failures(),
+            newest=str(outcome.newest or ""),
         )
+
+
+def _exit_code(stopped: BaseException | None, outcome: Outcome, without_answer: int) -> int:
+    """A failed check speaks louder than cases without an answer."""
+    if stopped:
+        return 130 if isinstance(stopped, KeyboardInterrupt) else 3
+    if not outcome.passed:
+        return 1
+    return 3 if without_answer else 0
 
 
 class interruptible:  # noqa: N801 - used as a with statement reads

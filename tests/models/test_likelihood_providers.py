@@ -12,7 +12,7 @@ import pytest
 
 from assay.core.connect import LIKELIHOOD, Connection
 from assay.core.errors import InputError, ModelError, ModelRefused
-from assay.core.protocols import Model
+from assay.core.protocols import Model, Upstream
 from assay.core.types import Call, Case, Request, Response, Usage
 from assay.models import openai, openai_completions, python, script
 from assay.models.calling.caller import Caller, Desk
@@ -91,7 +91,9 @@ def ask(model: Model, log: Log, *requests: Request) -> list[Response]:
 
     async def all_of_them() -> list[Response]:
         desk = Desk(log, lambda _: None, None, None)
-        asker = Caller(model, Permits(2), desk, seed=1234, max_retries=0).bind(CASE, "ask", 1, {})
+        asker = Caller(Upstream("m", model), Permits(2), desk, seed=1234, max_retries=0).bind(
+            CASE, "ask", 1, {}
+        )
         return [await asker.ask(request) for request in requests]
 
     return asyncio.run(all_of_them())
@@ -145,7 +147,9 @@ def test_an_endpoint_without_echo_stops_the_run() -> None:
         async with EchoServer("echo", "/tokenize") as server:
             model = openai_completions.connect(Connection(name="m", base_url=server.url))
             desk = Desk(Log(), lambda _: None, None, None)
-            asker = Caller(model, Permits(2), desk, seed=1, max_retries=3).bind(CASE, "ask", 1, {})
+            asker = Caller(Upstream("m", model), Permits(2), desk, seed=1, max_retries=3).bind(
+                CASE, "ask", 1, {}
+            )
             await asker.ask(Request(model="m", prompt="hello"))
             try:
                 with pytest.raises(ModelRefused, match="cannot give prompt logprobs"):

@@ -11,13 +11,12 @@ import aiohttp
 
 from assay.core.connect import Connection
 from assay.core.errors import AssayError
-from assay.core.protocols import Context, Model, Scorer
+from assay.core.protocols import Context, Model, Scorer, Upstream
 from assay.core.registry import find
 from assay.core.types import Case, End
 from assay.engine.loop import Loop, Setup
 from assay.journal.journal import Journal
 from assay.models.calling.caller import Caller, Desk
-from assay.models.calling.doors import Upstream
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 
@@ -83,7 +82,7 @@ class Lab:
         gateway = Gateway({"main": Upstream(self.name, model)})
         permits = Permits(8)
         desk = Desk(journal, lambda _: None, max_calls, None)
-        caller = Caller(model, permits, desk, seed=SEED, max_retries=self.max_retries)
+        caller = Caller(Upstream(self.name, model), permits, desk, seed=SEED, max_retries=self.max_retries)
         plan: Any = Plan(solve, total)
         setup = Setup(
             plan=plan,

@@ -100,6 +100,7 @@ class ChainPlan:
         self._spec = spec
         self._options = spec.options
         self.ask = None
+        self.roles = {"main": spec.model}
         self.solver = ChainSolver(spec, spec.options)
         self.scorers = [ChainScorer()]
         self.total = spec.options.cases

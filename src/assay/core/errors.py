@@ -7,7 +7,8 @@ AssayError                  exit code
 ├── RunBusy                 2   another process works on the same run
 ├── ModelRefused            2   the endpoint refused us before it gave one answer
 ├── StopRun                 3   the run stops here and can be continued
-└── ModelError              -   one call failed; becomes a Failure on the record, never a crash
+├── ModelError              -   one call failed; becomes a Failure on the record, never a crash
+└── CaseFailed              -   what is evaluated failed on one case; the same
 
 A message says what happened, where, and what to do. It has no prefix and no exclamation mark:
 the command line adds what is needed around it.
@@ -88,4 +89,12 @@ class ModelError(AssayError):
         self.retry = retry
         self.wait = wait
         self.attempts = 1
+        super().__init__(failure.message)
+
+
+class CaseFailed(AssayError):
+    """A solver's word that this case has no result, after everything it has to show was emitted."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
         super().__init__(failure.message)

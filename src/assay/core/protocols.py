@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from assay.core.errors import Problem, StopRun
 from assay.core.spec import Options, RunSpec
-from assay.core.types import Case, End, Record, Request, Response, Score
+from assay.core.types import Call, Case, End, Record, Request, Response, Score
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,8 +32,22 @@ class Model(Protocol):
         ...
 
 
+class Upstream(NamedTuple):
+    """A model of the run under the name the user gave it, such as openai/gpt-4o-mini."""
+
+    name: str
+    model: Model
+
+
 class Asker(Protocol):
-    """A model as one case sees it: logged, replayed, limited, retried."""
+    """A model as one case sees it: logged, replayed, limited, retried. Requests carry its name."""
+
+    name: str
+    endpoint: str
+
+    async def call(self, request: Request) -> Call:
+        """The call as it stands in the log, with its seconds; raises ModelError where it has no reply."""
+        ...
 
     async def ask(self, request: Request) -> Response:
         """The reply, from the log where it was asked before."""
@@ -57,6 +71,10 @@ class Context(Protocol):
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
         """`function` of all items side by side, results in order of items."""
+        ...
+
+    def passed(self, part: str) -> bool:
+        """Whether what was emitted under this part meets its expectations, which no solver sees."""
         ...
 
     def rng(self, name: str) -> random.Random:
@@ -131,10 +149,16 @@ class RunFacts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run: every number with its denominator, as JSON, and the files that were written."""
+    """What came of a run: every number with its denominator, as JSON, and the files that were written.
+
+    `passed` is the suite's verdict where it has one. Files in the run's own folder are copied to `newest`,
+    together with the run's summary: that folder shows the newest run.
+    """
 
     results: dict[str, Any]
     files: list[Path]
+    passed: bool = True
+    newest: Path | None = None
 
 
 class Plan(Protocol):
@@ -145,6 +169,8 @@ class Plan(Protocol):
     solver: Solver
     scorers: list[Scorer]
     needs: frozenset[str]
+    roles: dict[str, str]
+    """The models that are asked, PROVIDER/NAME by role: `main` for what --model names, `judge` for judges."""
     notices: tuple[str, ...]
     """What a person should know before it runs, and nothing stops."""
 

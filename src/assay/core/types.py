@@ -16,7 +16,7 @@ ScoreStatus = Literal["scored", "not_applicable", "invalid"]
 ASK = "ask"
 """The stage in which a case is solved; every other stage is a scorer's id."""
 
-SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow"})
+SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_step"})
 """Failures that count against what is evaluated. All others are the infrastructure's."""
 
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar, cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.errors import AssayError, UsageError
@@ -58,6 +59,10 @@ class Gateway(Protocol):
     def open(self, role: str, asker: Asker) -> Door:
         """An address at which this asker answers."""
         ...
+
+
+Verdict = Callable[[Case, list[Record], str], bool]
+"""Whether the records of a case meet what its gold says of a part, as far as no judge is needed."""
 
 
 class RecordLog(Protocol):
@@ -136,6 +141,12 @@ class TryContext:
                 raise result
         return cast("list[R]", results)
 
+    def passed(self, part: str) -> bool:
+        """Whether what this try emitted under a part meets its expectations."""
+        if self._run.verdict is None:
+            raise UsageError("this suite has no verdict before its scorers speak")
+        return self._run.verdict(self.case, self.records, part)
+
     def rng(self, name: str) -> random.Random:
         """A stream that depends on the case, the name and the run's seed only."""
         return random.Random(f"{self._run.seed}/{self.case.set}/{self.case.key}/{name}")  # noqa: S311
@@ -159,22 +170,13 @@ class TryContext:
         return Usage(asked, said) if asked or said else None
 
 
-class RunContext:
+class RunContext(Struct, frozen=True):
     """What all tries of a run share."""
 
-    def __init__(
-        self,
-        models: Mapping[str, Binder],
-        log: RecordLog,
-        replies: Callable[[int, str], Mapping[tuple[str, str, int], Call]],
-        *,
-        seed: int,
-        started: float,
-        gateway: Gateway | None = None,
-    ) -> None:
-        self.models = models
-        self.log = log
-        self.replies = replies
-        self.seed = seed
-        self.started = started
-        self.gateway = gateway
+    models: Mapping[str, Binder]
+    log: RecordLog
+    replies: Callable[[int, str], Mapping[tuple[str, str, int], Call]]
+    seed: int
+    started: float
+    gateway: Gateway | None = None
+    verdict: Verdict | None = None

@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from msgspec import Struct
 
-from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, UsageError
+from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View, check_same
 from assay.core.types import ASK, Case, End, Failure
@@ -70,6 +70,7 @@ class Loop:
             seed=setup.seed,
             started=setup.started,
             gateway=setup.gateway,
+            verdict=getattr(setup.plan, "passed", None),
         )
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
@@ -174,7 +175,7 @@ class Loop:
         """Solve; an exception becomes a Failure named after the boundary it crossed."""
         try:
             await self._setup.plan.solver.solve(case.inputs, ctx)
-        except ModelError as error:
+        except (ModelError, CaseFailed) as error:
             return error.failure
         except (StopRun, ModelRefused, UsageError):
             raise

@@ -52,6 +52,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     files: list[str]
     results: dict[str, Any]
     failures: dict[str, int] = {}
+    newest: str = ""
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -72,6 +73,21 @@ def replace_file(path: Path, data: bytes) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
+
+
+def show_newest(folder: Path, summary: Summary) -> None:
+    """Copy the run's own files and its summary to where the newest run is looked for."""
+    if not summary.newest:
+        return
+    target = Path(summary.newest)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for file in (*map(Path, summary.files), folder / "summary.json"):
+            temporary = target / f".{file.name}.tmp"
+            shutil.copyfile(file, temporary)
+            temporary.replace(target / file.name)
+    except OSError as error:
+        raise cannot_write(target, error) from error
 
 
 def read_info(folder: Path) -> RunInfo:

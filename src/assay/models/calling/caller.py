@@ -13,7 +13,7 @@ from assay.core.connect import LIKELIHOOD
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Notify, Retrying
 from assay.core.hashing import request_hash
-from assay.core.protocols import Model
+from assay.core.protocols import Upstream
 from assay.core.types import Call, Case, Failure, Request, Response
 from assay.models.calling.permits import Permits
 
@@ -106,8 +106,10 @@ class Desk:
 class Caller:
     """All calls of a run to one model."""
 
-    def __init__(self, model: Model, permits: Permits, desk: Desk, *, seed: int, max_retries: int) -> None:
-        self.model = model
+    def __init__(
+        self, upstream: Upstream, permits: Permits, desk: Desk, *, seed: int, max_retries: int
+    ) -> None:
+        self.name, self.model = upstream
         self.permits = permits
         self.desk = desk
         self._seed = seed
@@ -190,12 +192,16 @@ class CaseAsker:
         "_stage",
         "_try",
         "calls",
+        "endpoint",
         "input",
+        "name",
         "output",
         "stopped",
     )
 
     def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: Replies) -> None:
+        self.name = caller.name
+        self.endpoint = caller.model.endpoint
         self._caller = caller
         self._case = case
         self._stage = stage
@@ -209,6 +215,12 @@ class CaseAsker:
 
     async def ask(self, request: Request) -> Response:
         """The reply to this request; raises ModelError where there is none."""
+        response = (await self.call(request)).response
+        assert response is not None
+        return response
+
+    async def call(self, request: Request) -> Call:
+        """The call as it stands in the log; raises ModelError where it has no reply."""
         name = request_hash(request)
         n = self._counts.get(name, 0)
         self._counts[name] = n + 1
@@ -254,7 +266,7 @@ class CaseAsker:
         desk.write(call)
         return call, other is not None
 
-    def _told(self, call: Call, *, replayed: bool) -> Response:
+    def _told(self, call: Call, *, replayed: bool) -> Call:
         response = call.response
         if response is not None and response.usage:
             self.input += response.usage.input
@@ -263,4 +275,4 @@ class CaseAsker:
         if response is None:
             assert call.failure
             raise ModelError(call.failure)
-        return response
+        return call

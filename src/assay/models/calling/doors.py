@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from assay.core.connect import CHAT, FORWARD
 from assay.core.errors import AssayError, ModelError
-from assay.core.protocols import Asker, Model
+from assay.core.protocols import Asker, Upstream
 from assay.core.types import Failure, Request, Response
 from assay.models.calling.translate import Unsupported, translated, wrapped
 from assay.models.calling.wire import CHAT_PATH, Answer, answered, failed, foreign_request, problem
 
 GONE = problem(410, "this address belonged to a try of a case that has ended; ask the context for a new one")
-
-
-class Upstream(NamedTuple):
-    """A model of the run under the name the user gave it, such as openai/gpt-4o-mini."""
-
-    name: str
-    model: Model
 
 
 class Closed(Exception):

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from assay.core.protocols import Asker
-from assay.models.calling.doors import Door, Upstream
+from assay.core.protocols import Asker, Upstream
+from assay.models.calling.doors import Door
 
 if TYPE_CHECKING:
     from assay.models.calling.server import Server

@@ -43,7 +43,7 @@ class TaskPlan:
         self.nodes = Selection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
         self._refuse_one_file_for_two()
-        self.needs = self._needed()
+        self.needs, self.roles = self._needed(), {"main": spec.model}
         self.notices = tuple(notice for task in self.tasks for notice in _notices(task))
         # A list: the order of tasks gives every case its place.
         self.ask = [[task.name, task.ask_part()] for task in self.tasks] + [own_arguments(options)]
