@@ -175,9 +175,11 @@ class Start:
             folder.close()
 
     async def close(self) -> None:
-        """Let go of every model."""
+        """Let go of every model, and of what the suite started."""
         for model in self.models.values():
             await model.close()
+        if hasattr(self.plan, "close"):
+            await self.plan.close()
 
     def _open(self) -> tuple[RunFolder, RunInfo]:
         """The run's folder, locked. Bad input is refused before a new one is made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,14 +19,25 @@ def report(run: Run) -> None:
         score_table(run.summary.results)
         _below_the_table(run)
         click.echo()
+    closing(run)
+
+
+def closing(run: Run) -> None:
+    """What it cost, what failed, where the files are, and how to go on."""
     click.echo(_counts(run))
     for kind, count in run.summary.failures.items():
         click.echo(f"  {count:,} × {kind}")
-    for path in run.files:
+    for path in shown_files(run):
         click.echo(f"wrote {path}" if run.asked else f"found {path}")
     click.echo(f"run   {run.folder}")
     if run.exit_code in (3, 130):
         _how_to_continue(run)
+
+
+def shown_files(run: Run) -> list[Path]:
+    """Where people look for them: in the folder of the newest run, if there is one."""
+    newest = run.summary.newest
+    return [Path(newest) / file.name for file in (*run.files, Path("summary.json"))] if newest else run.files
 
 
 def score_table(results: dict[str, Any]) -> None:

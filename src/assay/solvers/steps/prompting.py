@@ -1,0 +1,49 @@
+"""A step that asks a model: a template becomes a message, the reply is parsed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from assay.core.templates import Template, TemplateProblem
+from assay.core.types import Request
+from assay.solvers.steps.failing import StepFailed
+from assay.solvers.steps.parsing import Parser
+from assay.solvers.steps.running import Runner, StepContext
+
+
+class PromptStep(Struct, frozen=True, kw_only=True):
+    """`role` says which model of the run answers. Missing variables take `defaults`."""
+
+    role: str
+    template: Template
+    parse: Parser
+    system: Template | None = None
+    params: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+
+    async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
+        """Ask once; what cannot be parsed fails the step."""
+        asker = ctx.case.model(self.role)
+        request = Request(
+            model=asker.name, endpoint=asker.endpoint, messages=self._messages(values), params=self.params
+        )
+        call = await asker.call(request)
+        ctx.meter.add(call)
+        assert call.response is not None
+        return self.parse(call.response.text)
+
+    def _messages(self, values: dict[str, Any]) -> list[dict[str, Any]]:
+        known = {**self.defaults, **values} if self.defaults else values
+        try:
+            user = {"role": "user", "content": self.template.render(known)}
+            if self.system is None:
+                return [user]
+            return [{"role": "system", "content": self.system.render(known)}, user]
+        except TemplateProblem as problem:
+            raise StepFailed(str(problem), "template") from None
+
+    def adapted(self, told: dict[str, Any]) -> Runner:
+        """What a test gives a prompt are values for its template."""
+        return self

@@ -1,0 +1,179 @@
+"""Reads a pipeline file: its keys, its variants, and each step as the variant has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from assay.core.errors import InputError, UsageError
+from assay.core.registry import unknown
+from assay.core.yamlfile import load_yaml
+from assay.suites.pipeline.file.findings import Findings, Key
+from assay.suites.pipeline.file.flows import find_flow
+
+BASELINE = "baseline"
+KEYS = (
+    "id",
+    "name",
+    "description",
+    "default_testset",
+    "inputs",
+    "steps",
+    "outputs",
+    "baseline",
+    "variants",
+    "evaluation_target",
+)
+OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file")
+_ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
+TYPES = ("prompt", "code", "aggregate")
+
+
+class InputField(Struct, frozen=True):
+    """One input of a pipeline."""
+
+    name: str
+    required: bool = True
+
+
+class PipelineFile:
+    """A pipeline file with its structure checked. Steps stay mappings: a variant changes them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.yaml = load_yaml(path)
+        self.found = Findings(self.yaml)
+        value = self.yaml.value
+        self.found.known(value, KEYS)
+        self.id = str(self.found.typed(value, "id", str) or path.stem)
+        self.name = self.found.typed(value, "name", str) or self.id
+        self.default_testset: str | None = self.found.typed(value, "default_testset", str)
+        self.inputs = self._inputs()
+        self.steps: list[dict[str, Any]] = self._steps()
+        self.outputs: list[Any] = self.found.typed(value, "outputs", list) or []
+        self.target: str | None = self.found.typed(value, "evaluation_target", str)
+        self.variants = self._variants()
+        self._check_target()
+
+    @property
+    def step_ids(self) -> list[str]:
+        """In file order."""
+        return [str(step.get("id")) for step in self.steps]
+
+    @property
+    def declared(self) -> frozenset[str]:
+        """The names of the pipeline's inputs."""
+        return frozenset(field.name for field in self.inputs)
+
+    def _inputs(self) -> list[InputField]:
+        fields = []
+        for at, given in enumerate(self.found.typed(self.yaml.value, "inputs", list) or []):
+            entry = {"name": given} if isinstance(given, str) else given
+            if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+                self.found.add(("inputs", at), "an input is a name, or {name, desc, required}")
+                continue
+            self.found.known(entry, ("name", "desc", "description", "required", "type"), ("inputs", at))
+            fields.append(InputField(entry["name"], entry.get("required", True) is not False))
+        return fields
+
+    def _steps(self) -> list[dict[str, Any]]:
+        given = self.found.typed(self.yaml.value, "steps", list)
+        if not given:
+            self.found.add(("steps",), "a pipeline needs at least one step")
+            return []
+        steps, seen = [], set()
+        for at, step in enumerate(given):
+            if not isinstance(step, dict) or not isinstance(step.get("id"), str) or not step["id"]:
+                self.found.add(("steps", at), "a step is a mapping with an id")
+                continue
+            if step["id"] in seen:
+                self.found.add(("steps", at, "id"), f"there are two steps named {step['id']!r}")
+                continue
+            seen.add(step["id"])
+            steps.append({**step, "type": self._type(step, at), "at": at})
+        return steps
+
+    def _type(self, step: dict[str, Any], at: int) -> str:
+        """A step that says nothing is what its keys make it."""
+        told = step.get("type")
+        if told is None:
+            keys = step.keys()
+            told = "aggregate" if keys & {"strategy", "aggregation_strategy"} else "prompt"
+            told = "code" if told == "prompt" and keys & {"code", "code_file", "code_config"} else told
+        told = _ALIASES.get(str(told), str(told))
+        if told not in TYPES:
+            self.found.add(("steps", at, "type"), unknown("type of step", told, [*TYPES, *_ALIASES]))
+        return told
+
+    def _variants(self) -> dict[str, dict[str, Any]]:
+        """Every variant's changes by step; `baseline` is always one."""
+        value = self.yaml.value
+        base = self.found.typed(value, "baseline", dict) or {}
+        found = {BASELINE: self._overrides(base.get("steps") or {}, ("baseline", "steps"))}
+        for name, variant in (self.found.typed(value, "variants", dict) or {}).items():
+            if not isinstance(variant, dict):
+                self.found.add(("variants", name), "a variant is a mapping with overrides")
+                continue
+            self.found.known(variant, ("description", "overrides", "name"), ("variants", name))
+            changes = variant.get("overrides") or {}
+            found[str(name)] = self._overrides(changes, ("variants", name, "overrides"))
+        return found
+
+    def _overrides(self, given: Any, at: Key) -> dict[str, Any]:
+        if not isinstance(given, dict):
+            self.found.add(at, "expected a mapping of steps to what changes in them")
+            return {}
+        for step, change in given.items():
+            if step not in self.step_ids:
+                self.found.add((*at, step), unknown("step", str(step), self.step_ids))
+            elif not isinstance(change, dict) or not change:
+                self.found.add((*at, step), f"expected one of {', '.join(OVERRIDES)}")
+            else:
+                self.found.known(change, OVERRIDES, (*at, step))
+        return given
+
+    def _check_target(self) -> None:
+        if self.target is not None and self.target not in self.step_ids:
+            self.found.add(("evaluation_target",), unknown("step", self.target, self.step_ids))
+
+    def variant(self, name: str) -> list[dict[str, Any]]:
+        """Every step as this variant has it, prompts and code read from where they stand."""
+        if name not in self.variants:
+            raise UsageError(f"{self.path}: {unknown('variant', name, list(self.variants))}")
+        changes = self.variants[name]
+        return [self._resolved(step, changes.get(step["id"]) or {}) for step in self.steps]
+
+    def _resolved(self, step: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+        own = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
+        own |= own.pop("code_config", None) or {}
+        if "flow" in change:  # another prompt: what the step said of the old one goes
+            own = {key: value for key, value in own.items() if key not in ("template", "system")}
+        merged = {**own, **change}
+        if "model_override" in merged:
+            merged.setdefault("model", merged.pop("model_override"))
+        return self._with_code(self._with_flow(merged))
+
+    def _with_flow(self, step: dict[str, Any]) -> dict[str, Any]:
+        if step["type"] != "prompt" or "flow" not in step:
+            return step
+        try:
+            flow = find_flow(self.path, str(step.get("agent")), str(step["flow"]))
+        except InputError as error:
+            self.found.add(("steps", step["at"], "flow"), error.problems[0].message)
+            return {**step, "template": ""}
+        return {**flow.values, **step}
+
+    def _with_code(self, step: dict[str, Any]) -> dict[str, Any]:
+        named = step.pop("code_file", None)
+        if "aggregation_code" in step:
+            step.setdefault("code", step.pop("aggregation_code"))
+        if named is None:
+            return step
+        for folder in (self.path.parent, Path()):
+            file = folder / str(named)
+            if file.is_file():
+                return {**step, "code": file.read_text(encoding="utf-8"), "code_name": str(named)}
+        self.found.add(("steps", step["at"], "code_file"), f"there is no file {named!r}")
+        return {**step, "code": ""}

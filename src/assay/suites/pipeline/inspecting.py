@@ -1,0 +1,76 @@
+"""Looks at each test before anything runs: expectations that cannot be read, code, and who must judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from assay.scoring.expectations import expectation_problems, rule_problems
+from assay.suites.pipeline.testset.case import TestCase
+from assay.suites.pipeline.testset.validation import Fault, carries_code
+
+_JUDGE = "judge:"
+
+
+class Inspector:
+    """Remembers what a run over these tests needs. Without permission code is an error, as is a missing judge."""
+
+    def __init__(self, *, allow_code: bool, judge: bool) -> None:
+        self._allow_code = allow_code
+        self._judge = judge
+        self.judged = False
+        self.coded = False
+        self.unjudged = 0
+
+    def faults(self, test: TestCase) -> list[Fault]:
+        """What is wrong with a test besides its types."""
+        found = list(_expectations(test))
+        if "step_inputs" in test.raw_data:
+            found += self._code(test)
+        if _any_judge([test.expected_outputs, test.expected_aggregation, test.intermediate_expectations]):
+            self.judged = True
+            if not self._judge:
+                found.append(
+                    Fault((), "it expects a judge's word (judge:…); name one with --judge PROVIDER/NAME")
+                )
+        if test.reference is not None:
+            self.judged |= self._judge
+            self.unjudged += not self._judge
+        return found
+
+    def _code(self, test: TestCase) -> Iterator[Fault]:
+        for path in carries_code(test):
+            self.coded = True
+            if not self._allow_code:
+                yield Fault((), f"{path} is code, and code of a testset runs only with --allow-code")
+
+    def notices(self) -> Iterator[str]:
+        """What a person should know before it runs."""
+        if self.unjudged:
+            yield (
+                f"{self.unjudged:,} tests say in words what they expect (`expected`); without --judge "
+                "that is not evaluated"
+            )
+
+
+def _expectations(test: TestCase) -> Iterator[Fault]:
+    parts: tuple[tuple[str, Any], ...] = (
+        ("expected_outputs", test.expected_outputs),
+        ("expected_aggregation", test.expected_aggregation),
+        ("intermediate_expectations", test.intermediate_expectations),
+    )
+    for name, expected in parts:
+        if expected:
+            for path, message in expectation_problems(expected):
+                yield Fault((name, path) if path else (name,), message)
+    if rules := test.evaluation_config.get("rules"):
+        for path, message in rule_problems(rules):
+            yield Fault(("evaluation_config", f"rules{path}"), message)
+
+
+def _any_judge(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.startswith(_JUDGE)
+    if isinstance(value, dict):
+        return any(map(_any_judge, value.values()))
+    return isinstance(value, list) and any(map(_any_judge, value))

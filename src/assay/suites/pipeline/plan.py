@@ -1,0 +1,157 @@
+"""A pipeline run, resolved: which tests run through which variants, how they are judged, what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from assay.core.connect import CHAT
+from assay.core.errors import UsageError
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Outcome, Reader, RunFacts
+from assay.core.spec import RunSpec
+from assay.core.types import Case
+from assay.scoring.judges.rubric import RubricJudge
+from assay.solvers.code import OwnCode, Sandbox
+from assay.solvers.steps.pipeline import StepsInputs, TestInputs
+from assay.solvers.steps.solver import StepsSolver
+from assay.suites.pipeline.evaluation import Evaluation
+from assay.suites.pipeline.file.building import Builder, Runners, folder_of
+from assay.suites.pipeline.file.models import Models
+from assay.suites.pipeline.file.reading import BASELINE, PipelineFile
+from assay.suites.pipeline.inspecting import Inspector
+from assay.suites.pipeline.options import PipelineOptions
+from assay.suites.pipeline.scorer import PipelineScorer
+from assay.suites.pipeline.testset.selection import Selection
+from assay.suites.pipeline.testset.testsets import Group, Testsets
+from assay.suites.pipeline.writing import Results
+
+_WORKERS = 4
+_ALL = "all"
+
+
+class PipelinePlan:
+    """Cases are tests, or tests that depend on each other; the variants of a test stand side by side."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        options = spec.options
+        assert isinstance(options, PipelineOptions)
+        if not options.pipeline:
+            raise UsageError("no pipeline is named: assay pipeline FILE.yaml --testset TESTS.jsonl")
+        self._spec = spec
+        self._options = options
+        self.file = PipelineFile(Path(options.pipeline))
+        self.variants = chosen(self.file, options.variant)
+        foreign = Sandbox() if options.allow_code else None
+        self._runners = Runners(OwnCode(_WORKERS, folder_of(self.file)), foreign)
+        self._build()
+        self._look()
+        self._score()
+
+    def _build(self) -> None:
+        """Every variant's pipeline; raises with all problems of the file."""
+        models = Models(self._spec.model)
+        builders = {name: Builder(self.file, name, models, self._runners) for name in self.variants}
+        self.pipelines = {name: builder.build() for name, builder in builders.items()}
+        self._rules = builders[self.variants[0]].rules()
+        self.file.found.refuse()
+        self.roles = dict(models.roles)
+        self.needs = frozenset({CHAT}) if models.roles else frozenset[str]()
+        self.notices = (*models.notices, *self.file.found.warnings())
+        self.solver = StepsSolver(self.pipelines)
+        steps = {name: builder.values for name, builder in builders.items()}
+        self.ask: dict[str, Any] = {"steps": steps, "outputs": self.file.outputs}
+
+    def _look(self) -> None:
+        """Read and check every test once; raises with all problems of all files."""
+        options = self._options
+        inspector = Inspector(allow_code=options.allow_code, judge=bool(self._spec.judge))
+        self.testsets = Testsets(
+            options.testset or [default_testset(self.file)],
+            Selection(*(frozenset(one) for one in (options.include_tags, options.exclude_tags, options.ids))),
+            self.file.declared,
+            frozenset(self.file.step_ids) | {step.output_key for step in self.pipelines[self.variants[0]].steps},
+            self._spec.limit,
+            inspector.faults,
+        )
+        look = self.testsets.look()
+        self.total = look.groups * len(self.variants)
+        warnings = [str(note) for note in look.notes if note.level == "warning"]
+        self.notices = (*self.notices, *inspector.notices(), *warnings)
+        self.ask["tests"] = look.asked
+        self.score: dict[str, Any] = {"tests": look.gold, "target": self.file.target}
+        self._judge = RubricJudge() if inspector.judged else None
+
+    def _score(self) -> None:
+        judge, named = self._judge, self._spec.judge
+        if judge is not None:
+            assert named is not None
+            self.roles["judge"] = named
+            self.score["judge"] = judge.fingerprint
+        self.score["outputs"] = self.file.outputs
+        evaluations = {
+            name: Evaluation(pipeline, self._rules) for name, pipeline in self.pipelines.items()
+        }
+        scorer = f"pipeline@{fingerprint([self.score, named if judge else None])}"
+        self.scorer = PipelineScorer(scorer, evaluations, judge)
+        self.scorers = [self.scorer]
+        self.passed = self.scorer.passed
+
+    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
+        """The tests were looked at to know which run this is."""
+        return {"sets": self.testsets.look().sets, "variants": self.variants}
+
+    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
+        """Test after test, each in every variant."""
+        count = len(self.variants)
+        for group in self.testsets.groups(lambda at: all(map(skip, range(at * count, at * count + count)))):
+            for place, variant in enumerate(self.variants):
+                if not skip(group.index * count + place):
+                    yield case_of(group, variant, group.index * count + place)
+
+    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+        """The numbers, and the four files in the run's own folder."""
+        return Results(self, reader, facts.folder).write(Path(self._spec.output_dir) / self.file.id)
+
+    async def close(self) -> None:
+        """End the processes in which code ran."""
+        await self._runners.own.close()
+        if self._runners.foreign is not None:
+            await self._runners.foreign.close()
+
+
+def chosen(file: PipelineFile, named: list[str]) -> list[str]:
+    """The variants to run, each once; `all` are those of the file, the baseline first."""
+    names = list(file.variants) if named == [_ALL] else named or [BASELINE]
+    return list(dict.fromkeys(names))
+
+
+def default_testset(file: PipelineFile) -> str:
+    """The testset that the pipeline names, beside it or in `testsets/`."""
+    name = file.default_testset
+    if name is None:
+        raise UsageError(f"{file.path} names no default_testset; give one with --testset")
+    beside = file.path.parent
+    for folder in (beside, beside / "testsets", beside.parent / "testsets", Path()):
+        if (folder / name).exists():
+            return str(folder / name)
+    raise UsageError(f"{file.yaml.where('default_testset')}: there is no testset {name!r} beside the pipeline")
+
+
+def case_of(group: Group, variant: str, index: int) -> Case:
+    """A group of tests as the engine schedules it: inputs for the steps, the tests themselves for scorers."""
+    tests = [
+        TestInputs(
+            id=test.key,
+            inputs=test.inputs,
+            step_inputs=test.step_inputs,
+            batch_items=test.batch_items,
+            tags=test.tags,
+            condition=test.conditions or "",
+            depends_on=group.waits_for(test),
+        )
+        for test in group.cases
+    ]
+    label = group.cases[-1].key
+    return Case(index, group.key, group.set, variant, label, StepsInputs(variant, tests), group.cases)

@@ -1,0 +1,79 @@
+"""Reads a run once more in data order, and writes its files and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.core.protocols import Outcome, Reader, check_same
+from assay.core.types import Score
+from assay.suites.pipeline.evaluation import given
+from assay.suites.pipeline.junit import JunitFile
+from assay.suites.pipeline.rows import Row, RowFiles
+from assay.suites.pipeline.tally import VariantTally
+from assay.suites.pipeline.testset.testsets import Group
+
+if TYPE_CHECKING:
+    from assay.suites.pipeline.plan import PipelinePlan
+
+
+class Results:
+    """The results of one run."""
+
+    def __init__(self, plan: PipelinePlan, reader: Reader, folder: Path) -> None:
+        self._plan = plan
+        self._reader = reader
+        self._folder = folder
+        self._tallies = {
+            name: VariantTally([step.id for step in pipeline.steps])
+            for name, pipeline in plan.pipelines.items()
+        }
+
+    def write(self, newest: Path) -> Outcome:
+        """Everything, and whether no evaluated check failed."""
+        outputs = {output.key: None for p in self._plan.pipelines.values() for output in p.outputs}
+        files = RowFiles(self._folder, list(outputs), self._plan.variants)
+        for group in self._plan.testsets.groups():
+            for rows in self._tests(group):
+                files.write(rows)
+                for row in rows:
+                    self._tallies[row.variant].add(row.set, row.test, row.found, row.score)
+        files.close()
+        junit = self._junit()
+        found = {name: tally.summary(name) for name, tally in self._tallies.items()}
+        passed = not any(tally.failed for tally in self._tallies.values())
+        return Outcome(found, [*files.paths, junit], passed, newest)
+
+    def _tests(self, group: Group) -> Iterator[list[Row]]:
+        """The tests of a group, each in all variants."""
+        cases = [self._rows(group, variant, place) for place, variant in enumerate(self._plan.variants)]
+        yield from map(list, zip(*cases, strict=True))
+
+    def _rows(self, group: Group, variant: str, place: int) -> list[Row]:
+        found = self._reader.case(
+            group.index * len(self._plan.variants) + place, self._plan.scorer.id
+        )
+        end, records, scores = found or (None, [], [])
+        if end is not None:
+            check_same(group, end)
+        said = {score.part: score for score in scores}
+        return [
+            Row(group.set, variant, test, given(records, test.key), end, said.get(test.key))
+            for test in group.cases
+        ]
+
+    def _junit(self) -> Path:
+        """Suite by suite, read from the scores alone."""
+        plan, file = self._plan, JunitFile(self._folder, self._plan.file.id)
+        for place, variant in enumerate(plan.variants):
+            for name, rate in self._tallies[variant].sets.items():
+                file.suite(f"{name} ({variant})", dict(rate.counts), self._cases(name, place))
+        file.close()
+        return file.path
+
+    def _cases(self, name: str, place: int) -> Iterator[tuple[str, float, Score | None]]:
+        for group in self._plan.testsets.groups():
+            if group.set == name:
+                for row in self._rows(group, self._plan.variants[place], place):
+                    yield row.test.key, row.found.seconds, row.score
