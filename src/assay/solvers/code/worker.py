@@ -230,8 +230,12 @@ def main() -> None:
     threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     replies.write(b'{"ready":true}\n')
     replies.flush()
+    own = os.getpid()
     for line in requests:
-        replies.write(_answer(json.loads(line)) + b"\n")
+        answer = _answer(json.loads(line))
+        if os.getpid() != own:
+            break  # a fork that the code made and left running: its parent answers
+        replies.write(answer + b"\n")
         replies.flush()
     os._exit(0)  # threads that the code left behind do not count
 
