@@ -25,6 +25,7 @@ LAZY = {
     "pyarrow",
     "datasets",
     "sacrebleu",
+    "pydantic_monty",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

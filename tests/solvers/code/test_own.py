@@ -1,0 +1,324 @@
+"""The user's own code runs in processes that come and go without a trace."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.solvers.code.own import OwnCode
+from assay.solvers.code.problem import Code, CodeProblem
+
+NAME = "pipeline.yaml:12 code"
+GOOD = "def main(x):\n    return x * 2\n"
+PID = "import os\ndef main():\n    return os.getpid()\n"
+
+
+def using(
+    use: Callable[[OwnCode], Awaitable[Any]],
+    workers: int = 1,
+    folder: Path | None = None,
+    timeout: float = 30,
+) -> Any:
+    """What `use` gives for a runner that is closed afterwards."""
+
+    async def whole() -> Any:
+        runner = OwnCode(workers, folder)
+        try:
+            return await asyncio.wait_for(use(runner), timeout)
+        finally:
+            await runner.close()
+
+    return asyncio.run(whole())
+
+
+def result(source: str, argument: Any, folder: Path | None = None) -> Any:
+    return using(lambda runner: runner.run(Code(source, NAME), argument, 20), folder=folder)
+
+
+def problem(source: str, argument: Any = None, timeout: float = 20) -> CodeProblem:
+    """How the code fails; the same runner must run good code afterwards."""
+
+    async def use(runner: OwnCode) -> CodeProblem:
+        with pytest.raises(CodeProblem) as caught:
+            await runner.run(Code(source, NAME), {} if argument is None else argument, timeout)
+        assert await runner.run(Code(GOOD, NAME), {"x": 21}, 20) == 42
+        return caught.value
+
+    found = using(use)
+    assert isinstance(found, CodeProblem)
+    return found
+
+
+def gone(pid: int, seconds: float = 10) -> bool:
+    """Whether the process ends; one that is only waited for by its parent has ended."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("source", "argument", "expected"),
+    [
+        ("def aggregate(items): return {'n': len(items)}", [1, 2], {"n": 2}),
+        ("def main(d): return 'main'\ndef transform(d): return 'transform'", {}, "transform"),
+        (
+            "def execute(d): return d",
+            {"a": [1, 2.5, "é\u2028", None, True]},
+            {"a": [1, 2.5, "é\u2028", None, True]},
+        ),
+        ("def process_data(inputs): return inputs['text']", {"text": "t"}, "t"),
+        ("def main(text, n): return [text, n]", {"text": "t", "n": 2, "more": 3}, ["t", 2]),
+        ("def main(text, n=7): return [text, n]", {"text": "t"}, ["t", 7]),
+        ("def main(data=None): return data", {"text": "t"}, {"text": "t"}),
+        ("def main(): return 1", {"text": "t"}, 1),
+        ("def main(**inputs): return inputs", {"text": "t", "a b": 1}, {"text": "t", "a b": 1}),
+        ("def main(*data): return data", {"text": "t"}, [{"text": "t"}]),
+        ("def main(text, /): return text", {"text": "t"}, {"text": "t"}),
+        ("def main(data): return data", [1], [1]),
+        ("def aggregate(items): return items", {"items": 1}, {"items": 1}),
+        ("main = lambda text: text", {"text": "t"}, "t"),
+        ("async def main(text): return text", {"text": "t"}, "t"),
+        ("def main(): return {1: (1, 2), None: (), 'a': 2.5}", {}, {"1": [1, 2], "null": [], "a": 2.5}),
+    ],
+)
+def test_the_entry_gets_items_inputs_or_parameters_by_name(source: str, argument: Any, expected: Any) -> None:
+    """The first entry that is defined; by name if all it needs are names of inputs, else one dictionary."""
+    assert result(source, argument) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "words"),
+    [
+        ("def main(:", "syntax", ["line 1", "not Python"]),
+        ("x = '\x00'\0", "syntax", ["not Python"]),
+        ("x = 1", "no_entry", ["aggregate, transform, process_data, main, execute"]),
+        ("main = 3", "no_entry", ["define one of"]),
+        ("def aggregate(items): return {'s': analyze(items)}", "raised", ["line 1", "NameError", "'analyze'"]),
+        ("def main(d):\n    a = 1\n    return f(a)\ndef f(a):\n    raise ValueError('no\\nway')",
+         "raised", ["line 5: ValueError: no way", "raise ValueError("]),
+        ("raise KeyError('top')", "raised", ["line 1: KeyError: 'top'"]),
+        ("import json\ndef main(d):\n    return json.loads('{')", "raised", ["line 3", "JSONDecodeError", "(in decoder.py:"]),
+        ("import sys\ndef main(d): sys.exit(4)", "raised", ["SystemExit: 4"]),
+        ("def main(a, b): return a", "raised", ["calling it raised TypeError", "'b'"]),
+        ("class E(Exception):\n    def __str__(self): return 1\ndef main(): raise E", "raised", ["line 3: E"]),
+        ("def main(): return main()", "raised", ["line 1: RecursionError"]),
+        ("def main(): return 'a' * 10**15", "memory", ["line 1: MemoryError"]),
+        ("def main(): return input()", "raised", ["EOFError"]),
+        ("def main(): return {'a': [0, {1, 2}]}", "bad_result", ["result['a'][1]", "set"]),
+        ("def main(): return [1, float('nan')]", "bad_result", ["result[1]"]),
+        ("def main(): return float('inf')", "bad_result", ["result is not JSON"]),
+        ("def main(): return {(1, 2): 3}", "bad_result", ["tuple"]),
+        ("def main(): return '\\ud800'", "bad_result", ["surrogate"]),
+        ("def main():\n    x = []\n    x.append(x)\n    return x", "bad_result", ["result"]),
+        ("def main():\n    x = []\n    for _ in range(500): x = [x]\n    return x", "bad_result", ["nested"]),
+        ("def main(): return object()", "bad_result", ["object"]),
+        ("def main(): return (x for x in [])", "bad_result", ["generator"]),
+        ("import os\ndef main(): os._exit(3)", "died", ["exit code 3"]),
+        ("import os\ndef main(): os.kill(os.getpid(), 11)", "died", ["signal 11"]),
+        ("import os\ndef main():\n    os.closerange(0, 100)\n    return 1", "died", ["before it gave a result"]),
+    ],
+)  # fmt: skip
+def test_every_way_to_fail_has_its_kind_and_says_where(source: str, kind: str, words: list[str]) -> None:
+    """And the runner goes on with good code."""
+    found = problem(source)
+    assert found.kind == kind
+    assert found.message.startswith(NAME)
+    assert [word for word in words if word not in found.message] == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import time\ndef main(): time.sleep(60)", "def main():\n    while True: pass", "while True: pass"],
+)
+def test_code_that_takes_too_long_is_stopped(source: str) -> None:
+    """Sleeping or busy, in the entry or above it."""
+    found = problem(source, timeout=0.5)
+    assert found.kind == "timeout"
+    assert "longer than 0.5 s" in found.message
+
+
+def test_what_the_code_started_is_stopped_with_it(tmp_path: Path) -> None:
+    """The whole process group goes, not only the process we know."""
+    note = tmp_path / "pid"
+    source = (
+        "import subprocess, sys, time, pathlib\n"
+        "def main(note):\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "    pathlib.Path(note).write_text(str(child.pid))\n"
+        "    time.sleep(60)\n"
+    )
+    assert problem(source, {"note": str(note)}, timeout=1).kind == "timeout"
+    assert gone(int(note.read_text()))
+
+
+def test_prints_are_kept_for_a_failure_and_never_reach_the_protocol(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """print, both streams, the descriptors below them and programs: a result is still a result."""
+    noise = (
+        "import os, sys\n"
+        "def main(fail):\n"
+        "    print('{\"result\": 1}')\n"
+        "    sys.stderr.write('to stderr\\n'); sys.stdout.buffer.write(b'bytes\\n')\n"
+        "    os.write(1, b'{}\\n'); os.write(2, b'{}\\n'); os.system('echo from a program')\n"
+        "    print('x' * 5_000_000); print('the end')\n"
+        "    return 1 / 0 if fail else 'fine'\n"
+    )
+    assert result(noise, {"fail": False}) == "fine"
+    message = problem(noise, {"fail": True}).message
+    assert "ZeroDivisionError" in message
+    assert message.endswith("the end")
+    assert 1_900 < len(message) < 2_400
+    assert capfd.readouterr() == ("", "")
+
+
+def test_no_state_goes_from_one_call_to_the_next() -> None:
+    """The code is executed afresh, in one and the same process."""
+    source = (
+        "seen = []\ndef main(x):\n    seen.append(x)\n    return [len(seen), __import__('os').getpid()]\n"
+    )
+
+    async def use(runner: OwnCode) -> None:
+        (first, pid), (second, same) = [await runner.run(Code(source, NAME), {"x": 1}, 20) for _ in range(2)]
+        assert (first, second) == (1, 1)
+        assert pid == same
+
+    using(use)
+
+
+def test_a_fork_of_the_code_does_not_answer_for_it() -> None:
+    """Code that forks and lets both run on gives one reply, and the next call gets its own."""
+    source = "import os\ndef main(x):\n    os.fork()\n    return x\n"
+
+    async def use(runner: OwnCode) -> list[int]:
+        return [await runner.run(Code(source, NAME), {"x": x}, 20) for x in range(20)]
+
+    assert using(use) == list(range(20))
+
+
+def test_it_imports_what_stands_beside_the_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the folder, in the caller's current folder and environment; dataclasses find their module."""
+    (tmp_path / "helper.py").write_text("def double(x):\n    return x * 2\n")
+    monkeypatch.setenv("ASSAY_TEST_WORD", "wörd")
+    source = (
+        "from __future__ import annotations\nimport os\nfrom dataclasses import asdict, dataclass\n"
+        "from helper import double\n\n@dataclass\nclass P:\n    a: int\n\n"
+        "def main(x): return [asdict(P(double(x))), os.getcwd(), os.environ['ASSAY_TEST_WORD']]\n"
+    )
+    assert result(source, {"x": 2}, tmp_path) == [{"a": 4}, str(Path.cwd()), "wörd"]
+    message = problem("def main(): import helper").message
+    assert "ModuleNotFoundError" in message
+
+
+def test_large_arguments_and_results_pass() -> None:
+    """Ten megabytes each way."""
+    text = "é" * 5_000_000
+    assert result("def main(text): return [text, len(text)]", {"text": text}) == [text, 5_000_000]
+
+
+def test_more_calls_than_workers_wait_their_turn() -> None:
+    """Eight calls on two workers: two at a time, every one answered, waiting is not counted as running."""
+    source = "import os, time\ndef main(n):\n    time.sleep(0.3)\n    return [n, os.getpid()]\n"
+
+    async def use(runner: OwnCode) -> Any:
+        calls = [runner.run(Code(source, NAME), {"n": n}, 1.1) for n in range(8)]
+        return await asyncio.gather(*calls)
+
+    found = using(use, workers=2)
+    assert [n for n, _ in found] == list(range(8))
+    assert len({pid for _, pid in found}) == 2
+
+
+def test_a_cancelled_call_leaves_no_process_and_no_turn_taken() -> None:
+    async def use(runner: OwnCode) -> None:
+        first = await runner.run(Code(PID, NAME), {}, 20)
+        call = asyncio.create_task(runner.run(Code("while True: pass", NAME), {}, 20))
+        await asyncio.sleep(0.2)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        assert gone(first)
+        assert await runner.run(Code(GOOD, NAME), {"x": 1}, 20) == 2
+
+    using(use)
+
+
+def test_a_process_that_was_killed_while_idle_is_replaced() -> None:
+    """Nobody's code is to blame, so nobody's call fails."""
+
+    async def use(runner: OwnCode) -> None:
+        first = await runner.run(Code(PID, NAME), {}, 20)
+        os.kill(first, signal.SIGKILL)
+        await next(iter(runner._children)).exited.wait()
+        assert await runner.run(Code(PID, NAME), {}, 20) != first
+
+    using(use)
+
+
+def test_closing_ends_every_process_also_those_at_work() -> None:
+    """Idle, busy, and after a failure; afterwards nothing starts."""
+
+    async def whole() -> list[int]:
+        runner = OwnCode(2)
+        pids = [await runner.run(Code(PID, NAME), {}, 20)]
+        busy = asyncio.create_task(runner.run(Code("while True: pass", NAME), {}, 20))
+        await asyncio.sleep(0.3)
+        pids += [child._transport.get_pid() for child in runner._children if child._transport]
+        await runner.close()
+        with pytest.raises(CodeProblem) as caught:
+            await busy
+        assert caught.value.kind == "died"
+        with pytest.raises(RuntimeError, match="closed"):
+            await runner.run(Code(PID, NAME), {}, 20)
+        return pids
+
+    pids = asyncio.run(whole())
+    assert pids
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+PARENT = """
+import asyncio, sys
+from assay.solvers.code.own import OwnCode
+from assay.solvers.code.problem import Code
+
+async def main():
+    runner = OwnCode(1)
+    print(await runner.run(Code("import os\\ndef main(): return os.getpid()", "n"), {}, 20), flush=True)
+    await runner.run(Code("while True: pass", "n"), {}, 60)
+
+asyncio.run(main())
+"""
+
+
+def test_a_busy_process_does_not_outlive_a_killed_parent() -> None:
+    source = Path(assay.__file__).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=environment)
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    time.sleep(0.2)
+    assert not gone(pid, 0.1)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert gone(pid)
