@@ -39,7 +39,7 @@ def prefixed(expected: str, actual: Any, path: str) -> Check | None:
         passed = isinstance(actual, str) and actual == rest
         return Check(path, "equal", passed, rest, actual, "" if passed else unequal(rest, actual))
     if why := _problem(word, rest):
-        return Check(path, word, False, rest, actual, why)  # noqa: FBT003
+        return Check(path, word, passed=False, expected=rest, actual=actual, why=why)
     if word == JUDGE:
         return Check(path, JUDGE, None, rest.strip(), actual)
     rule = _rule(word, rest)

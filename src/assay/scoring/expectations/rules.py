@@ -54,7 +54,7 @@ def _applied(rule: Rule, outputs: dict[str, Any]) -> Check:
     actual = lookup(outputs, target)
     if actual is MISSING:
         why = f"there is no output {target}; there are: {listed(outputs) or 'none'}"
-        return Check(target, "missing", False, rule_value(rule), why=why, rule=rule.id)  # noqa: FBT003
+        return Check(target, "missing", passed=False, expected=rule_value(rule), why=why, rule=rule.id)
     why = broken(rule, actual)
     return Check(target, rule.kind, not why, rule_value(rule), actual, why, rule.id)
 
