@@ -88,7 +88,6 @@ def test_a_check_says_where_what_and_why() -> None:
         (math.nan, math.nan, False, False),
         (math.inf, math.inf, True, True),
         ("a: b", "a: b", True, True),
-        ((1, 2), (1, 2), True, True),
         ([1, 2], (1, 2), True, True),
     ],
 )
@@ -205,6 +204,7 @@ def test_long_lists_of_keys_are_cut() -> None:
         (1731715200000.0, 1731715200500.0, 1.0, False),
         ("1", "2", 5.0, False),
     ],
+    ids=lambda value: str(value)[:20],
 )
 def test_tolerance_is_absolute_and_inclusive(
     matching: Matching, expected: Any, actual: Any, tolerance: float, passed: bool
@@ -290,6 +290,7 @@ def test_nesting_without_end_is_a_failed_check(matching: Matching) -> None:
         deep = [deep]
     [check] = compare(deep, deep, matching)
     assert (check.kind, check.passed, check.why) == ("type", False, "it is nested too deeply to be compared")
+    assert msgspec.json.decode(msgspec.json.encode(check), type=Check) == check
     assert passes({"a": 1}, "[" * 100_000, matching) is False
 
 

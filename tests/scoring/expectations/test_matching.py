@@ -30,6 +30,7 @@ def test_the_document_and_its_defaults() -> None:
         ({"tolerance": True}, ["tolerance"]),
         ({"tolerance": float("nan")}, ["tolerance"]),
         ({"tolerance": float("inf")}, ["tolerance"]),
+        ({"tolerance": 10**400}, ["tolerance"]),
         ({"strict_mode": "yes"}, ["strict_mode"]),
         ({"ignore_fields": "timestamp"}, ["ignore_fields"]),
         (

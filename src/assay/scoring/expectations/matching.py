@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from msgspec import Struct
@@ -42,7 +43,7 @@ def matching_problems(evaluation_config: dict[str, Any]) -> list[tuple[str, str]
     strict, tolerance = evaluation_config.get("strict_mode"), evaluation_config.get("tolerance")
     if strict is not None and not isinstance(strict, bool):
         problems.append(("strict_mode", f"true or false, not {strict!r}"))
-    if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance < math.inf):
+    if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance <= sys.float_info.max):
         problems.append(("tolerance", f"a number that is not negative, not {tolerance!r}"))
     return problems + _ignore_problems(evaluation_config.get("ignore_fields"))
 
