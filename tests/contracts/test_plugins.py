@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from typing import Any
 
@@ -11,6 +12,7 @@ from assay.core import registry
 from assay.core.connect import CHAT, TEXT, About
 from assay.core.errors import MissingExtra, UsageError
 from assay.core.spec import Options, fields
+from assay.core.types import Request, Response
 from assay.scoring.filters import takes_doc
 from assay.scoring.metrics import DEFAULT_METRICS
 from assay.scoring.statistics import AGGREGATIONS
@@ -70,7 +72,26 @@ def test_a_filter_takes_the_list_of_replies(name: str) -> None:
     assert filtered == "a" or (isinstance(filtered, list) and 1 <= len(filtered) <= 3)
 
 
-@pytest.mark.parametrize("kind", ["metric", "filter"])
+@pytest.mark.parametrize("name", registry.names("judge"))
+def test_a_judge_never_guesses(name: str) -> None:
+    """A judge is known by its prompt, and what is no verdict is neither a pass nor a failure."""
+    judge = registry.find("judge", name).build()
+    assert judge.fingerprint
+    said = asyncio.run(judge.judge(Evasive(), "It is kind.", "Hello"))
+    assert (said.passed, said.status) == (None, "invalid")
+    assert said.reason
+
+
+class Evasive:
+    """A model that judges nothing."""
+
+    name, endpoint = "script/evasive", ""
+
+    async def ask(self, request: Request) -> Response:
+        return Response("Hard to say.")
+
+
+@pytest.mark.parametrize("kind", ["metric", "filter", "judge"])
 def test_options_are_keywords(kind: str) -> None:
     """Options of a plugin are keyword parameters, so that a wrong one in a file is known by name."""
     for name in registry.names(kind):

@@ -22,6 +22,7 @@ KINDS = {
     "model": "assay.models",
     "metric": "assay.scoring.metrics",
     "filter": "assay.scoring.filters",
+    "judge": "assay.scoring.judges",
     "suite": "assay.suites",
 }
 

@@ -1,4 +1,4 @@
-"""Regular expressions from task files."""
+"""Regular expressions from task files and test sets."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from assay.core.errors import UsageError
 
 
-def compiled(pattern: str) -> re.Pattern[str]:
+def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """The pattern, or a sentence that names it."""
     try:
-        return re.compile(pattern)
-    except (re.error, TypeError) as error:
+        return re.compile(pattern, flags)
+    except (re.error, TypeError, OverflowError, RecursionError) as error:
         raise UsageError(f"{pattern!r} is no regular expression: {error}") from None

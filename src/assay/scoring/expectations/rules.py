@@ -1,0 +1,212 @@
+"""Rules about one output, as data: the prefixes of expectations and the rules of pipeline files are the same.
+
+Patterns search the first 100,000 characters. That bounds the text, not the pattern: one that backtracks
+without end, such as `(a+)+$`, is for its author to avoid.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from assay.core.errors import UsageError
+from assay.scoring.expectations.checks import MISSING, Check
+from assay.scoring.expectations.paths import lookup
+from assay.scoring.expectations.texts import as_text, listed, shown
+from assay.scoring.patterns import compiled
+
+SEARCHED = 100_000
+"""How many characters of a text a pattern sees."""
+
+OUTPUT = "output"
+"""The target of a rule that names none: the caller says which output that is."""
+
+_CJK = re.compile(
+    "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]",
+)
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class Rule(Struct, frozen=True):
+    """`value` is what its kind needs: a number, a text, a pattern, or a tuple of texts.
+
+    `trim` takes white space off both ends first where that matters: not for lengths, not for patterns.
+    """
+
+    kind: str
+    value: Any = None
+    target: str = ""
+    ignore_case: bool = False
+    trim: bool = True
+    id: str = ""
+
+
+def apply_rules(rules: Iterable[Rule], outputs: dict[str, Any]) -> list[Check]:
+    """One check for each rule. The target is a key of `outputs` or a path into them."""
+    return [_applied(rule, outputs) for rule in rules]
+
+
+def _applied(rule: Rule, outputs: dict[str, Any]) -> Check:
+    target = rule.target or OUTPUT
+    actual = lookup(outputs, target)
+    if actual is MISSING:
+        why = f"there is no output {target}; there are: {listed(outputs) or 'none'}"
+        return Check(target, "missing", passed=False, expected=rule_value(rule), why=why, rule=rule.id)
+    why = broken(rule, actual)
+    return Check(target, rule.kind, not why, rule_value(rule), actual, why, rule.id)
+
+
+def rule_value(rule: Rule) -> Any:
+    """The value as JSON has it."""
+    return list(rule.value) if isinstance(rule.value, tuple) else rule.value
+
+
+def broken(rule: Rule, actual: Any) -> str:
+    """Why this value breaks the rule; empty where it keeps it. An unusable rule is broken by every value."""
+    return rule_problem(rule) or _TESTS[rule.kind](rule, actual)
+
+
+def rule_problem(rule: Rule) -> str:
+    """What is wrong with the rule itself, for a sentence that begins with its place."""
+    if rule.kind not in _TESTS:
+        return f"there is no rule {rule.kind!r}; known: {', '.join(_TESTS)}"
+    return _VALUES[rule.kind](rule.value)
+
+
+def estimated_tokens(text: str) -> int:
+    """An estimate without a tokenizer: each CJK character, each word and every four other characters."""
+    rest, characters = _CJK.subn("", text)
+    words = _WORD.findall(rest)
+    others = len(rest) - sum(map(len, words))
+    return characters + len(words) + others // 4
+
+
+def _max_chars(rule: Rule, actual: Any) -> str:
+    length = len(as_text(actual))
+    return "" if length <= rule.value else f"{length} characters, at most {rule.value} are allowed"
+
+
+def _max_tokens(rule: Rule, actual: Any) -> str:
+    tokens = estimated_tokens(as_text(actual))
+    return "" if tokens <= rule.value else f"about {tokens} tokens, at most {rule.value} are allowed"
+
+
+def _non_empty(rule: Rule, actual: Any) -> str:
+    """Null, an empty list and an empty object are empty; 0 and false are not."""
+    if actual is None or (isinstance(actual, (list, tuple, dict)) and not actual):
+        return f"it is empty: {shown(actual)}"
+    return "" if not isinstance(actual, str) or _trimmed(rule, actual) else f"it is empty: {shown(actual)}"
+
+
+def _allowed_values(rule: Rule, actual: Any) -> str:
+    allowed = {_folded(rule, _trimmed(rule, as_text(value))) for value in rule.value}
+    text = _folded(rule, _trimmed(rule, as_text(actual)))
+    return "" if text in allowed else f"{shown(actual)} is none of {_alternatives(rule.value)}"
+
+
+def _contains_any(rule: Rule, actual: Any) -> str:
+    text = _folded(rule, as_text(actual))
+    if any(_folded(rule, word) in text for word in rule.value):
+        return ""
+    none = (
+        f"{shown(rule.value[0])} is not"
+        if len(rule.value) == 1
+        else f"none of {_alternatives(rule.value)} is"
+    )
+    return f"{none} in {shown(actual)}"
+
+
+def _regex_match(rule: Rule, actual: Any) -> str:
+    text = as_text(actual)
+    pattern = compiled(rule.value, re.IGNORECASE if rule.ignore_case else 0)
+    if pattern.search(text, 0, SEARCHED):
+        return ""
+    where = shown(actual) if len(text) <= SEARCHED else f"the first {SEARCHED:,} of {len(text):,} characters"
+    return f"nothing in {where} matches {shown(rule.value)}"
+
+
+def _starts_with(rule: Rule, actual: Any) -> str:
+    """The end of the beginning is kept: `Dear ` wants the space."""
+    start = rule.value.lstrip() if rule.trim else rule.value
+    text = _folded(rule, _trimmed(rule, as_text(actual)))
+    return "" if text.startswith(_folded(rule, start)) else f"{shown(actual)} does not start with {start!r}"
+
+
+def _ends_with(rule: Rule, actual: Any) -> str:
+    end = rule.value.rstrip() if rule.trim else rule.value
+    text = _folded(rule, _trimmed(rule, as_text(actual)))
+    return "" if text.endswith(_folded(rule, end)) else f"{shown(actual)} does not end with {end!r}"
+
+
+def _trimmed(rule: Rule, text: str) -> str:
+    return text.strip() if rule.trim else text
+
+
+def _folded(rule: Rule, text: str) -> str:
+    return text.casefold() if rule.ignore_case else text
+
+
+def _alternatives(values: Iterable[Any]) -> str:
+    return listed(shown(value) for value in values)
+
+
+def _limit_problem(value: Any) -> str:
+    right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return "" if right else f"a whole number that is not negative is needed, not {value!r}"
+
+
+def _nothing_problem(value: Any) -> str:
+    return "" if value is None else f"it takes no value, not {value!r}"
+
+
+def _list_problem(value: Any) -> str:
+    right = isinstance(value, (list, tuple)) and value and not any(_is_container(item) for item in value)
+    return "" if right else f"a list of values is needed, not {value!r}"
+
+
+def _words_problem(value: Any) -> str:
+    right = isinstance(value, (list, tuple)) and value and all(isinstance(w, str) and w for w in value)
+    return "" if right else f"a list of texts is needed, none of them empty, not {value!r}"
+
+
+def _text_problem(value: Any) -> str:
+    return "" if isinstance(value, str) and value.strip() else f"a text is needed, not {value!r}"
+
+
+def _pattern_problem(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        return f"a pattern is needed, not {value!r}"
+    try:
+        compiled(value)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def _is_container(value: Any) -> bool:
+    return value is None or isinstance(value, (list, tuple, dict))
+
+
+_TESTS: dict[str, Callable[[Rule, Any], str]] = {
+    "max_chars": _max_chars,
+    "max_tokens": _max_tokens,
+    "non_empty": _non_empty,
+    "allowed_values": _allowed_values,
+    "contains_any": _contains_any,
+    "regex_match": _regex_match,
+    "starts_with": _starts_with,
+    "ends_with": _ends_with,
+}
+_VALUES: dict[str, Callable[[Any], str]] = {
+    "max_chars": _limit_problem,
+    "max_tokens": _limit_problem,
+    "non_empty": _nothing_problem,
+    "allowed_values": _list_problem,
+    "contains_any": _words_problem,
+    "regex_match": _pattern_problem,
+    "starts_with": _text_problem,
+    "ends_with": _text_problem,
+}

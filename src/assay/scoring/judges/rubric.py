@@ -1,0 +1,99 @@
+"""Passes or fails a text by a rubric in plain words."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from assay.core.types import Request, Response
+from assay.scoring.json_text import read_json
+from assay.scoring.judges import JudgeModel, JudgeVerdict
+
+VERSION = "rubric.v1"
+"""The prompt stands beside this file. A new wording is a new version, and another judge."""
+
+# The prompt asks for the reason first: a model writes from left to right, so it weighs before it decides.
+_PARAMS = {"temperature": 0, "max_tokens": 1024}
+_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
+_PLACE = re.compile(r"\{(mark|rubric|reference|text)\}")
+_SHOWN = 200
+
+
+class RubricJudge:
+    """Asks once, at temperature 0, and reads the reply strictly."""
+
+    @property
+    def fingerprint(self) -> str:
+        """The version of the prompt and the sha256 of its file."""
+        return f"{VERSION}@{hashlib.sha256(_prompt().encode()).hexdigest()}"
+
+    def request(self, asker: JudgeModel, rubric: str, text: str, reference: str | None = None) -> Request:
+        """What is asked: the same for the same arguments, so that it is paid once."""
+        parts = _parts()
+        values = {
+            "mark": _mark(rubric, text, reference or ""),
+            "rubric": rubric,
+            "text": text,
+            "reference": "",
+        }
+        if reference is not None:
+            values["reference"] = _filled(parts["reference"], {**values, "reference": reference})
+        messages = [{"role": role, "content": _filled(parts[role], values)} for role in ("system", "user")]
+        return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
+
+    async def judge(
+        self, asker: JudgeModel, rubric: str, text: str, reference: str | None = None
+    ) -> JudgeVerdict:
+        """The verdict on one text. A failed call raises ModelError; a reply that is no verdict is invalid."""
+        return read_verdict(await asker.ask(self.request(asker, rubric, text, reference)))
+
+
+def build() -> RubricJudge:
+    """It has no options: what changes its verdicts is in the prompt's file."""
+    return RubricJudge()
+
+
+def read_verdict(response: Response) -> JudgeVerdict:
+    """One JSON object with `passed` true or false, perhaps in a code fence; anything else is invalid."""
+    try:
+        reply: Any = read_json(response.text)
+    except ValueError as error:
+        cut = ", which was cut at its limit of tokens," if response.finish == "length" else ""
+        return _invalid(response.text, f"the reply{cut} is not one JSON object ({error})")
+    if not isinstance(reply, dict):
+        return _invalid(response.text, "the reply is not a JSON object")
+    if not isinstance(reply.get("passed"), bool):
+        return _invalid(response.text, "`passed` is not true or false")
+    reason = reply.get("reason", "")
+    if not isinstance(reason, str):
+        return _invalid(response.text, "`reason` is not a text")
+    return JudgeVerdict(reply["passed"], reason)
+
+
+def _invalid(text: str, why: str) -> JudgeVerdict:
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return JudgeVerdict(None, f"no verdict: {why}: {shown!r}", "invalid")
+
+
+def _mark(*values: str) -> str:
+    """A marker that none of the texts can hold, since it is made of all of them."""
+    return hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _filled(part: str, values: dict[str, str]) -> str:
+    """In one pass: what is filled in is not looked at again, so a text may contain `{rubric}`."""
+    return _PLACE.sub(lambda place: values[place[1]], part)
+
+
+@cache
+def _prompt() -> str:
+    return Path(__file__).with_name(f"{VERSION}.txt").read_text(encoding="utf-8")
+
+
+@cache
+def _parts() -> dict[str, str]:
+    _, *pieces = _PART.split(_prompt())
+    return {name: text.rstrip("\n") for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
