@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -26,7 +27,7 @@ def command(testset: Path, to: str, output: Path | None) -> int:
     """
     lines = api.convert(testset, to, output)
     if output is None:
-        click.get_binary_stream("stdout").write(lines)
+        sys.stdout.buffer.write(lines)
     else:
         click.echo(f"wrote {output}")
     return 0

@@ -47,16 +47,14 @@ class TestsetLoader:
     def validate_testset(cases: Iterable[TestCase]) -> list[str]:
         """The errors of cases that are in memory, as sentences; empty if they can be used."""
         found: list[str] = []
-        ids, ties, names = Ids(), list[Tie](), list[str]()
+        ids, ties, names, first = Ids(), list[Tie](), list[str](), dict[str, int]()
         for at, case in enumerate(cases):
             record = case.to_dict()
             name = case.where or f"case {at + 1}"
             errors = (fault for fault in faults_of(record) if fault.level == "error")
             found += [f"{name} {json_path(fault.path)}: {fault.message}" for fault in errors]
-            if case.key in names:
-                found.append(
-                    f"{name} $.id: the id {case.key!r} stands in case {names.index(case.key) + 1} already"
-                )
+            if (before := first.setdefault(case.key, at)) != at:
+                found.append(f"{name} $.id: the id {case.key!r} stands in case {before + 1} already")
             names.append(case.key)
             ids.add(case.key)
             ties += [Tie(at, target) for target in id_list(record.get("depends_on"))]

@@ -21,6 +21,7 @@ from assay.suites.pipeline.testset.ties import Graph, Ids, Tie, Tied, digest
 from assay.suites.pipeline.testset.validation import Fault, faults_of, unknown_steps
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_TWICE = "this key stands twice in one object; the last one counts"
 _USUAL = {"id", "tags", "inputs", "expected_outputs"}
 
 
@@ -81,7 +82,9 @@ class FileLook:
         self._digests = digests
         self._ids, self._ties = Ids(), list[Tie]()
         self._offsets, self._lines, self._meant = array("Q"), array("Q"), bytearray()
+        self._usual = frame.selection.all and not frame.declared
         self._read()
+        self.groups = self.tests
         self._repeats()
         self._tie()
         self._found.done()
@@ -104,40 +107,38 @@ class FileLook:
         faults = faults_of(value, declared)
         if self.frame.steps is not None:
             faults += unknown_steps(value, self.frame.steps)
-        for path in repeated_keys(record):
-            faults.append(Fault(path, "this key stands twice in one object; the last one counts", "warning"))
+        if repeats := repeated_keys(record):
+            faults += [Fault(path, _TWICE, "warning") for path in repeats]
         for fault in faults:
             self._found.fault(record, fault)
         key = key_of(value)
-        if key is not None:
-            self._known(record, key)
-            if not any(fault.level == "error" for fault in faults):
-                self._case(TestCase.of(value, "", declared))
-
-    def _known(self, record: Record, key: str) -> None:
-        """Records with an id have an ordinal, right or wrong, so that ties to them are found."""
-        self._ids.add(key)
+        if key is None:
+            return
+        self._ids.digests.append(digest(key))  # right or wrong, so that ties to it are found
         self._offsets.append(record.offset)
         self._lines.append(record.line)
-        self._meant.append(0)
+        fine = not faults or all(fault.level != "error" for fault in faults)
+        self._meant.append(fine and self._case(TestCase.of(value, "", declared), key))
 
-    def _case(self, case: TestCase) -> None:
-        keys = [case.key]
-        if "parameters" in case.raw_data and case.parameters:
-            keys = expanded_keys(case)
-            self._ids.add_expanded(keys)
-        if "depends_on" in case.raw_data:
-            ordinal = len(self._meant) - 1
-            self._ties += [Tie(ordinal, target) for target in case.depends_on]
-        if not self.frame.selection.all:
-            ids = self.frame.selection.ids
-            self.ids_seen |= ids & {case.key, *keys}
-            keys = self.frame.selection.keys(case)
+    def _case(self, case: TestCase, key: str) -> bool:
+        """Whether any of it is meant."""
+        keys = [key]
+        if not self._usual or not case.raw_data.keys() <= _USUAL:
+            keys = self._keys(case)
         if keys:
-            self._meant[-1] = 1
-            self.groups += len(keys)
             self.tests += len(keys)
             self._digests.add(case, keys)
+        return bool(keys)
+
+    def _keys(self, case: TestCase) -> list[str]:
+        """The ids it stands for that are meant; notes its ties and all its ids."""
+        keys = expanded_keys(case)
+        if case.parameters:
+            self._ids.add_expanded(keys)
+        self._ties += [Tie(len(self._ids.digests) - 1, target) for target in case.depends_on]
+        selection = self.frame.selection
+        self.ids_seen |= selection.ids & {case.key, *keys}
+        return selection.keys(case)
 
     def _repeats(self) -> None:
         """Names the first line of an id that stands twice. Reads again only where there is one."""

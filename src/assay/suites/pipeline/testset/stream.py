@@ -74,10 +74,10 @@ class _Lines:
         raw = self._read()
         if not raw:
             return None
-        line = _Line(self._number, self._offset, raw)
-        self._number += 1
-        self._offset += len(raw)
-        return line
+        number, offset = self._number, self._offset
+        self._number = number + 1
+        self._offset = offset + len(raw)
+        return _Line(number, offset, raw)
 
     def back(self, lines: list[_Line]) -> None:
         self._again.extendleft(reversed(lines))

@@ -50,7 +50,11 @@ def faults_of(record: dict[str, Any], declared: frozenset[str] = frozenset()) ->
             found += faults
     if "id" not in record:
         found.append(Fault((), "the id is missing; every case needs one of its own"))
-    if record.get("batch_items") is not None and record.get("expected_aggregation") is None:
+    if (
+        "batch_items" in record
+        and record["batch_items"] is not None
+        and record.get("expected_aggregation") is None
+    ):
         message = "batch_items without expected_aggregation: nothing says what the batch should come to"
         found.append(Fault(("batch_items",), message, "advice"))
     if not record.keys() <= PLAIN:
