@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from assay.core import registry
 from assay.core.connect import About
-from assay.core.errors import Problem
+from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
 from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case
@@ -22,6 +22,8 @@ __all__ = [
     "Run",
     "arun",
     "check",
+    "convert",
+    "is_testset",
     "load",
     "options_of",
     "providers",
@@ -119,10 +121,27 @@ def pull_model(name: str, say: Callable[[str], None]) -> Path:
     return pull.pull(name, say)
 
 
-def check(path: Path) -> list[Problem]:
-    """Every problem of a file that some suite reads."""
-    problems: list[Problem] = registry.find("suite", "task").check(path)
+def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
+    """Every problem of a file that some suite reads; a testset may be checked against its pipeline."""
+    problems: list[Problem]
+    if pipeline is not None or is_testset(path) or registry.find("suite", "pipeline").is_pipeline(path):
+        problems = registry.find("suite", "pipeline").check(path, pipeline)
+    else:
+        problems = registry.find("suite", "task").check(path)
     return problems
+
+
+def is_testset(path: Path) -> bool:
+    """Whether a file is a testset of pipelines, by its first record or the folder it lies in."""
+    return path.suffix == ".jsonl" and bool(registry.find("suite", "pipeline").is_testset(path))
+
+
+def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
+    """A testset in another form: written to `output`, else returned."""
+    if to != "v2":
+        raise UsageError(f"a testset can be written as 'v2', not as {to!r}")
+    lines: bytes = registry.find("suite", "pipeline").convert(path, output)
+    return lines
 
 
 def providers() -> dict[str, About]:

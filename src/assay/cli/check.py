@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
 
 from assay import api
+from assay.core.errors import Problem
 
 
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def command(files: tuple[Path, ...]) -> int:
-    """Say of task YAML files and data files what is wrong, every problem with its line.
+@click.option("--pipeline", type=click.Path(path_type=Path), help="Pipeline file that the testsets are for.")
+def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
+    """Say of task YAML files, testsets and data files what is wrong, every problem with its line.
 
-    Equal documents are named too, as warnings. Exit code 1 if there is an error.
+    Equal documents are named too, as warnings; testsets also get advice. Exit code 1 if there is an error.
 
     \b
-    Example:
+    Examples:
       assay check examples/task/quickstart.yaml data.jsonl
+      assay check testsets/sentiment_basic.jsonl --pipeline pipeline.yaml
     """
     failed = False
     for path in files:
-        problems = api.check(path)
-        errors = [problem for problem in problems if problem.level == "error"]
-        failed = failed or bool(errors)
-        for problem in problems:
-            click.echo(
-                f"{problem.where}: {'warning: ' if problem.level == 'warning' else ''}{problem.message}"
-            )
-        warnings = sum(problem.level == "warning" for problem in problems)
-        click.echo(f"{path}: " + (_counted(len(errors), warnings) if errors or warnings else "fine"))
+        problems = api.check(path, pipeline)
+        failed = failed or any(problem.level == "error" for problem in problems)
+        if pipeline is not None or api.is_testset(path):
+            _apart(problems)
+        else:
+            _in_order(problems)
+        click.echo(f"{path}: {_counted(problems) or 'fine'}")
     return 1 if failed else 0
 
 
-def _counted(errors: int, warnings: int) -> str:
-    parts = [
-        f"{count} {word}{'s' if count != 1 else ''}"
-        for count, word in ((errors, "error"), (warnings, "warning"))
-    ]
-    return ", ".join(parts)
+_WORDS = {"error": "errors", "warning": "warnings", "advice": "advice"}
+
+
+def _in_order(problems: list[Problem]) -> None:
+    for problem in problems:
+        click.echo(f"{problem.where}: {'warning: ' if problem.level == 'warning' else ''}{problem.message}")
+
+
+def _apart(problems: list[Problem]) -> None:
+    """What must be mended first, then what should be, then what could be."""
+    for level, word in _WORDS.items():
+        if found := [problem for problem in problems if problem.level == level]:
+            click.echo(f"{word} ({len(found)})")
+            for problem in found:
+                click.echo(f"  {problem}")
+
+
+def _counted(problems: list[Problem]) -> str:
+    """`1 error, 0 warnings`, with advice where there is some; empty if there is nothing to count."""
+    counts = Counter(problem.level for problem in problems if problem.level in _WORDS)
+    if not counts:
+        return ""
+    parts = [f"{counts[level]} {level}{'s' if counts[level] != 1 else ''}" for level in ("error", "warning")]
+    return ", ".join(parts + ([f"{counts['advice']} advice"] if counts["advice"] else []))

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_FEW = 50_000
 
 
 def fingerprint(value: Any) -> str:
@@ -72,8 +73,6 @@ class Twins:
 class RepeatFinder:
     """Finds the keys that occur more than once: eight bytes a row while looking, nothing after."""
 
-    _FEW = 50_000
-
     def __init__(self) -> None:
         self._digests = array("Q")
 
@@ -83,14 +82,15 @@ class RepeatFinder:
 
     def repeated(self) -> list[str]:
         """The keys seen at least twice."""
-        return [f"{digest:016x}" for digest in self._repeated_digests()]
+        return [f"{digest:016x}" for digest in repeated(self._digests)]
 
-    def _repeated_digests(self) -> Iterable[int]:
-        if len(self._digests) < self._FEW:
-            ordered = sorted(self._digests)
-            return {a for a, b in pairwise(ordered) if a == b}
-        import numpy as np
 
-        digests = np.frombuffer(self._digests, dtype=np.uint64)  # a view: sorting needs no second copy
-        digests.sort()
-        return set(digests[1:][digests[1:] == digests[:-1]].tolist())
+def repeated(digests: array[int]) -> set[int]:
+    """The numbers that occur more than once. Many are sorted where they are, so their order is lost."""
+    if len(digests) < _FEW:
+        return {a for a, b in pairwise(sorted(digests)) if a == b}
+    import numpy as np
+
+    view = np.frombuffer(digests, dtype=digests.typecode)  # a view: sorting needs no second copy
+    view.sort()
+    return set(view[1:][view[1:] == view[:-1]].tolist())

@@ -63,9 +63,8 @@ class AggregateStep(Struct, frozen=True, kw_only=True):
     def _items(self, values: dict[str, Any]) -> list[Any]:
         found = values.get(self.items)
         if not isinstance(found, list):
-            raise StepFailed(
-                f"it aggregates the list {self.items!r}, and that is {type(found).__name__ if found is not None else 'missing'}"
-            )
+            kind = "missing" if found is None else type(found).__name__
+            raise StepFailed(f"it aggregates the list {self.items!r}, and that is {kind}")
         return found
 
     def _built_in(self, items: list[Any]) -> Any:

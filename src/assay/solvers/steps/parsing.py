@@ -55,7 +55,7 @@ def _number(text: str) -> float | int:
     if not found:
         raise StepFailed(f"the reply holds no number: {_cut(text)}", "bad_output")
     value = float(found[-1].replace(",", ""))
-    return int(value) if value.is_integer() and "." not in found[-1] and "e" not in found[-1].lower() else value
+    return int(value) if value.is_integer() and not set(".eE") & set(found[-1]) else value
 
 
 def _list(text: str) -> list[str]:

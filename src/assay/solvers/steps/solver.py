@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay.core.errors import CaseFailed
@@ -22,7 +23,7 @@ OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 
 
 class StepsSolver:
-    """Emits a `step` (or `aggregation`) for each step of a test, then its `answer`; or that it was `skipped`."""
+    """Emits for each test a `step` (or `aggregation`) a step, then its `answer`; or that it was `skipped`."""
 
     def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
         self._pipelines = pipelines
@@ -121,7 +122,7 @@ class TestRun:
             self._names[step.id] = result.output
             self._names[step.output_key] = result.output
         kind = "aggregation" if step.kind == AGGREGATE else "step"
-        self._ctx.emit(kind, result, f"{self._test.id}/{step.id}")
+        self._ctx.emit(kind, msgspec.to_builtins(result), f"{self._test.id}/{step.id}")
 
     async def _result(self, step: Step) -> Result:
         meter, started = Meter(), time.perf_counter()

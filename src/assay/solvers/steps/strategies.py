@@ -42,9 +42,9 @@ def _numbers(values: list[Any]) -> dict[str, Any]:
     truths = [value for value in values if isinstance(value, bool)]
     if truths and len(truths) == len(values):
         return {"count": len(truths), "true": sum(truths), "rate": sum(truths) / len(truths)}
-    numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    numbers = [value for value in values if _is_number(value)]
     if not numbers:
-        return {"count": 0 if not values else len(values)}
+        return {"count": len(values)}
     found = {
         "count": len(numbers),
         "sum": sum(numbers),
@@ -89,9 +89,11 @@ def group(items: list[Any], by: str) -> dict[str, list[Any]]:
 def summary(items: list[Any], fields: list[str], score_field: str) -> dict[str, Any]:
     """Counts of items that worked and that did not, and the mean of their scores."""
     if unknown := [name for name in fields if name not in SUMMARY_FIELDS]:
-        raise StepFailed(f"there is no summary field {unknown[0]!r}; known: {', '.join(SUMMARY_FIELDS)}", "bad_setting")
+        known = ", ".join(SUMMARY_FIELDS)
+        raise StepFailed(f"there is no summary field {unknown[0]!r}; known: {known}", "bad_setting")
     failures = sum(map(_failed, items))
-    scores = [item[score_field] for item in items if isinstance(item, dict) and _is_number(item.get(score_field))]
+    values = [item.get(score_field) for item in items if isinstance(item, dict)]
+    scores = [value for value in values if _is_number(value)]
     found = {
         "total_count": len(items),
         "success_count": len(items) - failures,
@@ -108,4 +110,6 @@ def _is_number(value: Any) -> bool:
 
 def _failed(item: Any) -> bool:
     """Whether an item of a batch has no result, by itself or by its own word."""
-    return item is None or (isinstance(item, dict) and (item.get("success") is False or bool(item.get("error"))))
+    if not isinstance(item, dict):
+        return item is None
+    return item.get("success") is False or bool(item.get("error"))

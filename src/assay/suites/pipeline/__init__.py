@@ -6,13 +6,26 @@ from pathlib import Path
 
 from assay.core.errors import Problem
 from assay.core.spec import RunSpec
+from assay.suites.pipeline.checking import check_file, is_pipeline
 from assay.suites.pipeline.options import PipelineOptions as Options
 from assay.suites.pipeline.options import normalise
 from assay.suites.pipeline.plan import PipelinePlan
 from assay.suites.pipeline.testset.case import TestCase
+from assay.suites.pipeline.testset.checking import is_testset
 from assay.suites.pipeline.testset.loader import TestsetLoader
+from assay.suites.pipeline.testset.writing import converted as convert
 
-__all__ = ["Options", "TestCase", "TestsetLoader", "check", "normalise", "plan"]
+__all__ = [
+    "Options",
+    "TestCase",
+    "TestsetLoader",
+    "check",
+    "convert",
+    "is_pipeline",
+    "is_testset",
+    "normalise",
+    "plan",
+]
 
 
 def plan(spec: RunSpec) -> PipelinePlan:
@@ -21,7 +34,5 @@ def plan(spec: RunSpec) -> PipelinePlan:
 
 
 def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
-    """Every problem of a testset, or of a pipeline file."""
-    from assay.suites.pipeline.checking import check_file
-
+    """Every problem of a testset, seen with its pipeline if one is named; or of a pipeline file."""
     return check_file(path, pipeline)

@@ -20,7 +20,9 @@ FINAL, AGGREGATION, INTERMEDIATE, PERFORMANCE, RULES = (
     "performance",
     "rules",
 )
-REFERENCE_RUBRIC = "The text says what the reference says, in whatever words; nothing of it is missing or wrong."
+REFERENCE_RUBRIC = (
+    "The text says what the reference says, in whatever words; nothing of it is missing or wrong."
+)
 
 
 class Finding(NamedTuple):
@@ -122,9 +124,7 @@ class Evaluation:
         step = self._steps[self._pipeline.target]
         actual, why = _output(found, step)
         check = Check(path="", kind="judge", expected=REFERENCE_RUBRIC, actual=actual, passed=None)
-        return Finding(
-            FINAL, step.id, _absent("", reference, why) if actual is MISSING else check, reference
-        )
+        return Finding(FINAL, step.id, _absent("", reference, why) if actual is MISSING else check, reference)
 
     def _with_the_output(self, expected: dict[str, Any], found: Given) -> dict[str, Any]:
         if "output" not in expected or "output" in self._of_output:

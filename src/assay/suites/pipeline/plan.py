@@ -71,7 +71,7 @@ class PipelinePlan:
             options.testset or [default_testset(self.file)],
             Selection(*(frozenset(one) for one in (options.include_tags, options.exclude_tags, options.ids))),
             self.file.declared,
-            frozenset(self.file.step_ids) | {step.output_key for step in self.pipelines[self.variants[0]].steps},
+            self.file.known_steps,
             self._spec.limit,
             inspector.faults,
         )
@@ -90,9 +90,7 @@ class PipelinePlan:
             self.roles["judge"] = named
             self.score["judge"] = judge.fingerprint
         self.score["outputs"] = self.file.outputs
-        evaluations = {
-            name: Evaluation(pipeline, self._rules) for name, pipeline in self.pipelines.items()
-        }
+        evaluations = {name: Evaluation(pipeline, self._rules) for name, pipeline in self.pipelines.items()}
         scorer = f"pipeline@{fingerprint([self.score, named if judge else None])}"
         self.scorer = PipelineScorer(scorer, evaluations, judge)
         self.scorers = [self.scorer]
@@ -136,7 +134,9 @@ def default_testset(file: PipelineFile) -> str:
     for folder in (beside, beside / "testsets", beside.parent / "testsets", Path()):
         if (folder / name).exists():
             return str(folder / name)
-    raise UsageError(f"{file.yaml.where('default_testset')}: there is no testset {name!r} beside the pipeline")
+    raise UsageError(
+        f"{file.yaml.where('default_testset')}: there is no testset {name!r} beside the pipeline"
+    )
 
 
 def case_of(group: Group, variant: str, index: int) -> Case:

@@ -60,16 +60,16 @@ class PipelineScorer:
             data["not_evaluated"] = "intermediate_expectations"
         return self._said(view.case, test, result, reason, data)
 
-    def _result(
-        self, evaluation: Evaluation, found: Given, findings: list[Finding]
-    ) -> tuple[str, str]:
+    def _result(self, evaluation: Evaluation, found: Given, findings: list[Finding]) -> tuple[str, str]:
         if error := evaluation.errored(found):
             return ERRORED, error
         said = verdict([finding.check for finding in findings])
         if said is None:
             undecided = next((f.check.why for f in findings if f.check.passed is None), None)
             return (NOT_EVALUATED, "nothing is expected") if undecided is None else (INVALID, undecided)
-        return (PASSED, "") if said else (FAILED, next(f.check.why for f in findings if f.check.passed is False))
+        return (
+            (PASSED, "") if said else (FAILED, next(f.check.why for f in findings if f.check.passed is False))
+        )
 
     async def _judged(self, finding: Finding, ctx: Context) -> Finding:
         """A judge's word where one is needed; one that cannot be read stays without a verdict."""

@@ -51,9 +51,7 @@ class Results:
         yield from map(list, zip(*cases, strict=True))
 
     def _rows(self, group: Group, variant: str, place: int) -> list[Row]:
-        found = self._reader.case(
-            group.index * len(self._plan.variants) + place, self._plan.scorer.id
-        )
+        found = self._reader.case(group.index * len(self._plan.variants) + place, self._plan.scorer.id)
         end, records, scores = found or (None, [], [])
         if end is not None:
             check_same(group, end)

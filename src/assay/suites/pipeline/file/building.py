@@ -27,7 +27,10 @@ _COMMON = ("id", "type", "at", "input_mapping", "output_key", "depends_on", "req
 _BATCH = ("batch_mode", "batch_size", "concurrent", "max_workers", "with_item")
 _CODE = ("code", "code_name", "language", "env_vars")
 _OWN = {
-    "prompt": ("template", "system", "model", "params", "output_parser", "parser", "agent", "flow", "defaults"),
+    "prompt": (
+        *("template", "system", "model", "params", "output_parser", "parser"),
+        *("agent", "flow", "defaults"),
+    ),
     "code": _CODE,
     "aggregate": (*_CODE, *aggregating.TOLD, "aggregation_strategy", "output"),
 }

@@ -63,6 +63,11 @@ class PipelineFile:
         return [str(step.get("id")) for step in self.steps]
 
     @property
+    def known_steps(self) -> frozenset[str]:
+        """What a testset may call a step: its id, or the key of its output."""
+        return frozenset(self.step_ids) | {str(step.get("output_key") or step["id"]) for step in self.steps}
+
+    @property
     def declared(self) -> frozenset[str]:
         """The names of the pipeline's inputs."""
         return frozenset(field.name for field in self.inputs)

@@ -1,0 +1,33 @@
+"""`assay convert`: a testset in the newest form of its format."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from assay import api
+
+
+@click.command("convert", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("testset", type=click.Path(path_type=Path))
+@click.option(
+    "--to", "to", type=click.Choice(["v2"]), default="v2", show_default=True, help="The form to write."
+)
+@click.option("--output", type=click.Path(path_type=Path), help="File to write; else standard output.")
+def command(testset: Path, to: str, output: Path | None) -> int:
+    """Write a testset, v1 or v2, as one compact v2 record a line that loads to the same cases.
+
+    Comments are not kept. Custom keys stay; in v1 records they are inputs and move there.
+
+    \b
+    Example:
+      assay convert reviews.jsonl --to v2 --output testsets/reviews_basic_v2.jsonl
+    """
+    lines = api.convert(testset, to, output)
+    if output is None:
+        sys.stdout.buffer.write(lines)
+    else:
+        click.echo(f"wrote {output}")
+    return 0

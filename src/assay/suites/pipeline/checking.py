@@ -1,0 +1,53 @@
+"""`assay check` for pipeline files and their testsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay.core.errors import InputError, Problem
+from assay.core.yamlfile import load_yaml
+from assay.solvers.code import OwnCode
+from assay.suites.pipeline.file.building import Builder, Runners
+from assay.suites.pipeline.file.models import Models
+from assay.suites.pipeline.file.reading import PipelineFile
+from assay.suites.pipeline.inspecting import Inspector
+from assay.suites.pipeline.testset.checking import check_testset
+
+_YAML = (".yaml", ".yml")
+
+
+def is_pipeline(path: Path) -> bool:
+    """Whether a YAML file holds a pipeline: it has steps."""
+    if path.suffix not in _YAML or not path.is_file():
+        return False
+    try:
+        return isinstance(load_yaml(path).value.get("steps"), list)
+    except InputError:
+        return False
+
+
+def check_file(path: Path, pipeline: Path | None = None) -> list[Problem]:
+    """Every problem: of a pipeline in all its variants, or of a testset for the pipeline that is named."""
+    if path.suffix in _YAML:
+        return check_pipeline(path)
+    inspector = Inspector(allow_code=True, judge=True)
+    if pipeline is None:
+        return check_testset(path, inspect=inspector.faults)
+    try:
+        file = PipelineFile(pipeline)
+    except InputError as error:
+        return error.problems
+    return check_testset(path, file.known_steps, file.declared, inspector.faults)
+
+
+def check_pipeline(path: Path) -> list[Problem]:
+    """What a run of any variant would refuse."""
+    try:
+        file = PipelineFile(path)
+        builders = [Builder(file, name, Models(""), Runners(OwnCode(1), None)) for name in file.variants]
+        for builder in builders:
+            builder.build()
+        builders[0].rules()
+    except InputError as error:
+        return error.problems
+    return list(dict.fromkeys(file.found.problems))
