@@ -52,14 +52,14 @@ class _Comparison:
             self.checks.append(_scalar(expected, actual, path, self.matching.tolerance))
 
     def _object(self, expected: dict[str, Any], actual: Any, path: str, trail: str) -> None:
-        if self._says_nothing(expected, trail):
+        wanted, before = self._heeded(expected, trail), len(self.checks)
+        if self._says_nothing(expected, wanted):
             self._nothing(actual, path)
             return
         actual = self._read(actual)
         if not isinstance(actual, dict):
             self._wrong_type(expected, actual, path)
             return
-        wanted, before = self._heeded(expected, trail), len(self.checks)
         self._keys(wanted, actual, path, trail)
         if self.matching.strict:
             self._extra(wanted, actual, path, trail)
@@ -74,14 +74,14 @@ class _Comparison:
             names = f"{trail}.{key}" if trail else key
             if key in actual:
                 self.value(value, actual[key], place, names)
-            elif isinstance(value, dict) and self._says_nothing(value, names):
+            elif isinstance(value, dict) and self._says_nothing(value, self._heeded(value, names)):
                 self._nothing(MISSING, place)
             else:
                 self._missing(value, actual, place)
 
-    def _says_nothing(self, expected: dict[str, Any], trail: str) -> bool:
+    def _says_nothing(self, expected: dict[str, Any], wanted: dict[str, Any]) -> bool:
         """Everything in it is ignored. In lenient mode such an object need not even be there."""
-        return bool(expected) and not self.matching.strict and not self._heeded(expected, trail)
+        return bool(expected) and not wanted and not self.matching.strict
 
     def _missing(self, value: Any, actual: dict[str, Any], path: str) -> None:
         why = (
