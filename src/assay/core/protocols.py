@@ -104,10 +104,13 @@ class View(Struct, frozen=True):
 
 def check_same(case: Case, end: End) -> None:
     """A place is only a hint: what stands there must be the case that was asked."""
-    if case.key != end.case:
-        raise StopRun(
-            f"the data changed while the run went on: {case.set} {case.label} is another document now"
-        )
+    check_key(case.key, end, case.label)
+
+
+def check_key(key: str, end: End, label: str) -> None:
+    """The same by the key alone, where no case is at hand."""
+    if key != end.case:
+        raise StopRun(f"the data changed while the run went on: {end.set} {label} is another document now")
 
 
 class Scorer(Protocol):

@@ -28,7 +28,7 @@ def parser(told: Any) -> Parser:
         raise ValueError(f"there is no parser {name!r}; known: {', '.join(NAMES)}")
     if name == "regex":
         return _regex(settings)
-    return {"text": str.strip, "json": parse_json, "number": _number, "list": _list}[name]
+    return _PARSERS[name]
 
 
 def parse_json(text: str) -> Any:
@@ -83,3 +83,6 @@ def _regex(settings: Mapping[str, Any]) -> Parser:
 
 def _cut(text: str) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
+
+
+_PARSERS: dict[str, Parser] = {"text": str.strip, "json": parse_json, "number": _number, "list": _list}

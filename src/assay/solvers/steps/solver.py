@@ -30,7 +30,9 @@ class StepsSolver:
 
     async def solve(self, inputs: StepsInputs, ctx: Context) -> None:
         """Test after test; one that depends on another waits for its verdict."""
-        pipeline, failures, skipped = self._pipelines[inputs.variant], [], set()
+        pipeline = self._pipelines[inputs.variant]
+        failures: list[Failure] = []
+        skipped: set[str] = set()
         for test in inputs.tests:
             if why := _reason_to_skip(test, inputs.variant, skipped, ctx):
                 skipped.add(test.id)

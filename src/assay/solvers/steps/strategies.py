@@ -93,7 +93,7 @@ def summary(items: list[Any], fields: list[str], score_field: str) -> dict[str, 
         raise StepFailed(f"there is no summary field {unknown[0]!r}; known: {known}", "bad_setting")
     failures = sum(map(_failed, items))
     values = [item.get(score_field) for item in items if isinstance(item, dict)]
-    scores = [value for value in values if _is_number(value)]
+    scores: list[Any] = [value for value in values if _is_number(value)]
     found = {
         "total_count": len(items),
         "success_count": len(items) - failures,

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.scoring.expectations import expectation_problems, rule_problems
-from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.validation import Fault, carries_code
+from assay.suites.pipeline.testset.case import TestCase, carries_code
+from assay.suites.pipeline.testset.validation import Fault
 
 _JUDGE = "judge:"
 
 
 class Inspector:
-    """Remembers what a run over these tests needs. Without permission code is an error, as is a missing judge."""
+    """Remembers what these tests need. Code without permission is an error; so is a missing judge."""
 
     def __init__(self, *, allow_code: bool, judge: bool) -> None:
         self._allow_code = allow_code

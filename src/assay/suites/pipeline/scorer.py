@@ -30,7 +30,7 @@ VERDICTS = (PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID)
 
 
 class PipelineScorer:
-    """One score a test: 1 if every check passed, 0 if one failed or a step did, null if nothing is expected."""
+    """One score a test: 1 if all checks pass, 0 if one or a step failed, null if nothing is expected."""
 
     def __init__(
         self, scorer_id: str, evaluations: Mapping[str, Evaluation], judge: RubricJudge | None

@@ -58,7 +58,7 @@ class StepTally:
         self.failed_items += len(said.get("failed_items", ()))
 
     def summary(self) -> dict[str, Any]:
-        """Counts, seconds at the median and the 95th percentile, tokens, and how often it went wrong first."""
+        """Counts, seconds at the median and the 95th percentile, tokens; how often it went wrong first."""
         ordered = sorted(self.seconds)
         found: dict[str, Any] = {
             "ok": self.counts["ok"],

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assay.core.protocols import Outcome, Reader, check_same
+from assay.core.protocols import Outcome, Reader, check_key
 from assay.core.types import Score
 from assay.suites.pipeline.evaluation import given
 from assay.suites.pipeline.junit import JunitFile
@@ -54,7 +54,7 @@ class Results:
         found = self._reader.case(group.index * len(self._plan.variants) + place, self._plan.scorer.id)
         end, records, scores = found or (None, [], [])
         if end is not None:
-            check_same(group, end)
+            check_key(group.key, end, group.cases[-1].key)
         said = {score.part: score for score in scores}
         return [
             Row(group.set, variant, test, given(records, test.key), end, said.get(test.key))
