@@ -124,6 +124,7 @@ class Start:
         self._reused = find_run(spec.reuse, other_than=f"-{self.ask}") if spec.reuse else None
         self._observers = list(observers)
         self._spent_now: dict[str, int] = {}
+        self._unscored = 0
 
     def _other_models(self) -> dict[str, Any]:
         """What else is asked besides --model, each at its endpoint."""
@@ -261,6 +262,7 @@ class Start:
             finally:
                 await gateway.close()
                 self._spent_now = desk.counts()
+                self._unscored = loop.unscored
         return None
 
     def _notify(self, event: Event) -> None:
@@ -287,15 +289,16 @@ class Start:
 
     def _summary(self, journal: Journal, seconds: float, stopped: Any, outcome: Outcome) -> Summary:
         counts = journal.counts(self.plan.total)
+        left = counts["infra_error"] + self._unscored
         return Summary(
-            state="stopped" if stopped else "incomplete" if counts["infra_error"] else "finished",
+            state="stopped" if stopped else "incomplete" if left else "finished",
             score=self.score,
             scorers=[scorer.id for scorer in self.plan.scorers],
             total=self.plan.total,
             ok=counts["ok"],
             subject_error=counts["subject_error"],
             infra_error=counts["infra_error"],
-            exit_code=_exit_code(stopped, outcome, counts["infra_error"]),
+            exit_code=_exit_code(stopped, outcome, left),
             seconds=seconds,
             spent=journal.spent(),
             this_start=self._spent_now,
@@ -303,6 +306,7 @@ class Start:
             results=outcome.results,
             failures=journal.failures(),
             newest=str(outcome.newest or ""),
+            unscored=self._unscored,
         )
 
 
@@ -310,9 +314,9 @@ def _exit_code(stopped: BaseException | None, outcome: Outcome, without_answer: 
     """A failed check speaks louder than cases without an answer."""
     if stopped:
         return 130 if isinstance(stopped, KeyboardInterrupt) else 3
-    if not outcome.passed:
+    if outcome.passed is False:
         return 1
-    return 3 if without_answer else 0
+    return 3 if without_answer else 4 if outcome.passed is None else 0
 
 
 class interruptible:  # noqa: N801 - used as a with statement reads

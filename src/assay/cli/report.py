@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -143,5 +144,10 @@ def _how_to_continue(run: Run) -> None:
         click.echo(
             f"{run.summary.infra_error - unfit:,} cases got no answer; they will be asked again.", err=True
         )
-    command = shlex.join(["assay", *[word for word in run.info.command[1:] if word != "--fresh"]])
+    if run.summary.unscored:
+        click.echo(
+            f"{run.summary.unscored:,} cases could not be judged; they will be judged again.", err=True
+        )
+    words = (sys.argv if run.asked else run.info.command)[1:]
+    command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])
     click.echo(f"Nothing is lost. To continue: {command}", err=True)

@@ -154,13 +154,13 @@ class RunFacts(NamedTuple):
 class Outcome(NamedTuple):
     """What came of a run: every number with its denominator, as JSON, and the files that were written.
 
-    `passed` is the suite's verdict where it has one. Files in the run's own folder are copied to `newest`,
-    together with the run's summary: that folder shows the newest run.
+    `passed` is the suite's verdict: None where a judge's word is missing to have one. Files in the run's own
+    folder are copied to `newest`, together with the run's summary: that folder shows the newest run.
     """
 
     results: dict[str, Any]
     files: list[Path]
-    passed: bool = True
+    passed: bool | None = True
     newest: Path | None = None
 
 

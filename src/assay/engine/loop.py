@@ -75,6 +75,8 @@ class Loop:
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
         self.stopped: BaseException | None = None
+        self.unscored = 0
+        """Cases whose judge could not be asked: they are scored in the next start."""
         self._breath = time.monotonic()
 
     async def run(self) -> None:
@@ -192,10 +194,18 @@ class Loop:
         started = time.perf_counter()
         try:
             scores = await scorer.score(view, ctx)
+        except ModelError as error:
+            self._not_scored(view.case, error)
+            return
         finally:
             ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
         self._journal.scored(end, scores)
+
+    def _not_scored(self, case: Case, error: ModelError) -> None:
+        self.unscored += 1
+        if self.unscored <= _MOST_NAMED:
+            self._setup.notify(Noted(f"{case.set} {case.label} could not be judged: {error}"))
 
 
 def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:

@@ -53,6 +53,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     results: dict[str, Any]
     failures: dict[str, int] = {}
     newest: str = ""
+    unscored: int = 0
 
 
 def write_json(path: Path, value: Any) -> None:

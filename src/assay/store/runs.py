@@ -34,7 +34,8 @@ class RunState(NamedTuple):
         for name, found in self.summary.results.items():
             best = found["metrics"][0] if found.get("metrics") else None
             if best and best["value"] is not None:
-                parts.append(f"{name} {best['metric']},{best['filter']} {best['value']:.4f}")
+                named = ",".join(filter(None, (best["metric"], best["filter"])))
+                parts.append(f"{name} {named} {best['value']:.4f}")
         return "; ".join(parts)
 
 

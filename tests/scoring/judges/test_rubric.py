@@ -7,6 +7,7 @@ import hashlib
 import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from assay.core.connect import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
 from assay.models.script import ScriptModel
-from assay.scoring.judges import JudgeModel, JudgeVerdict, rubric
+from assay.scoring.judges import JudgeVerdict, rubric
 from assay.scoring.judges.rubric import RubricJudge, read_verdict
 
 
@@ -47,7 +48,7 @@ class Scripted:
         return await self.model.send(request, 1234)
 
 
-def judged(asker: JudgeModel, text: str = "Hello", reference: str | None = None) -> JudgeVerdict:
+def judged(asker: Any, text: str = "Hello", reference: str | None = None) -> JudgeVerdict:
     return asyncio.run(RubricJudge().judge(asker, "It greets.", text, reference))
 
 

@@ -6,11 +6,9 @@ A judge's `build(**options)` returns an object with `fingerprint`, which changes
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
-
-from assay.core.types import Request, Response
 
 
 class JudgeVerdict(Struct, frozen=True):
@@ -19,21 +17,3 @@ class JudgeVerdict(Struct, frozen=True):
     passed: bool | None
     reason: str
     status: Literal["scored", "invalid"] = "scored"
-
-
-class JudgeModel(Protocol):
-    """The model that judges: an asker that knows its name, PROVIDER/NAME, and its endpoint."""
-
-    @property
-    def name(self) -> str:
-        """As the user wrote it."""
-        ...
-
-    @property
-    def endpoint(self) -> str:
-        """Where it is asked."""
-        ...
-
-    async def ask(self, request: Request) -> Response:
-        """The reply, from the log where it was asked before."""
-        ...

@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from assay.core.protocols import Asker
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_json
-from assay.scoring.judges import JudgeModel, JudgeVerdict
+from assay.scoring.judges import JudgeVerdict
 
 VERSION = "rubric.v1"
 """The prompt stands beside this file. A new wording is a new version, and another judge."""
@@ -30,7 +31,7 @@ class RubricJudge:
         """The version of the prompt and the sha256 of its file."""
         return f"{VERSION}@{hashlib.sha256(_prompt().encode()).hexdigest()}"
 
-    def request(self, asker: JudgeModel, rubric: str, text: str, reference: str | None = None) -> Request:
+    def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:
         """What is asked: the same for the same arguments, so that it is paid once."""
         parts = _parts()
         values = {
@@ -44,9 +45,7 @@ class RubricJudge:
         messages = [{"role": role, "content": _filled(parts[role], values)} for role in ("system", "user")]
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
-    async def judge(
-        self, asker: JudgeModel, rubric: str, text: str, reference: str | None = None
-    ) -> JudgeVerdict:
+    async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:
         """The verdict on one text. A failed call raises ModelError; a reply that is no verdict is invalid."""
         return read_verdict(await asker.ask(self.request(asker, rubric, text, reference)))
 

@@ -50,4 +50,4 @@ async def run_code(runner: CodeRunner, code: Code, argument: Any, timeout: float
     try:
         return await runner.run(code, argument, timeout)
     except CodeProblem as problem:
-        raise StepFailed(f"{code.name}: {problem}", problem.kind) from None
+        raise StepFailed(str(problem), problem.kind) from None

@@ -79,7 +79,7 @@ class PipelinePlan:
         self.total = look.groups * len(self.variants)
         warnings = [str(note) for note in look.notes if note.level == "warning"]
         self.notices = (*self.notices, *inspector.notices(), *warnings)
-        self.ask["tests"] = look.asked
+        self.ask["tests"] = [look.asked, list(look.sets)]
         self.score: dict[str, Any] = {"tests": look.gold, "target": self.file.target}
         self._judge = RubricJudge() if inspector.judged else None
 

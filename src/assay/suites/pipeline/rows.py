@@ -11,6 +11,7 @@ import msgspec
 
 from assay.core.types import End, Score
 from assay.suites.pipeline.evaluation import Given
+from assay.suites.pipeline.tally import NO_ANSWER
 from assay.suites.pipeline.testset.case import TestCase
 
 _encode = msgspec.json.Encoder().encode
@@ -29,8 +30,8 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def result(self) -> str:
-        """Its verdict; a test whose model gave no answer has none."""
-        return str(self.score.data["verdict"]) if self.score else "no_answer"
+        """Its verdict; a test whose model or judge gave no answer has none."""
+        return str(self.score.data["verdict"]) if self.score else NO_ANSWER
 
     def record(self) -> dict[str, Any]:
         """A line of results.jsonl."""
@@ -58,7 +59,7 @@ class Row(msgspec.Struct, frozen=True):
     def _reason(self) -> str:
         if self.score is None:
             failure = self.end.failure if self.end else None
-            return f"{failure.kind}: {failure.message}" if failure else "it did not run"
+            return f"{failure.kind}: {failure.message}" if failure else "it was not judged"
         return self.score.reason
 
 

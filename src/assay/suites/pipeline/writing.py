@@ -11,6 +11,7 @@ from assay.core.types import Score
 from assay.suites.pipeline.evaluation import given
 from assay.suites.pipeline.junit import JunitFile
 from assay.suites.pipeline.rows import Row, RowFiles
+from assay.suites.pipeline.scorer import INVALID
 from assay.suites.pipeline.tally import VariantTally
 from assay.suites.pipeline.testset.testsets import Group
 
@@ -42,8 +43,13 @@ class Results:
         files.close()
         junit = self._junit()
         found = {name: tally.summary(name) for name, tally in self._tallies.items()}
-        passed = not any(tally.failed for tally in self._tallies.values())
-        return Outcome(found, [*files.paths, junit], passed, newest)
+        return Outcome(found, [*files.paths, junit], self._verdict(), newest)
+
+    def _verdict(self) -> bool | None:
+        """Whether no evaluated check failed; open where a judge's word could not be read."""
+        if any(tally.failed for tally in self._tallies.values()):
+            return False
+        return None if any(tally.all.counts[INVALID] for tally in self._tallies.values()) else True
 
     def _tests(self, group: Group) -> Iterator[list[Row]]:
         """The tests of a group, each in all variants."""
