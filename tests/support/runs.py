@@ -32,14 +32,14 @@ class Made:
             parts={},
             facts={},
         )
-        self._counts: dict[Status, int] = {"ok": 0, "subject_error": 0, "infra_error": 0}
+        self._counts: dict[str, int] = {"ok": 0, "subject_error": 0, "infra_error": 0}
 
     def case(
         self,
         key: str,
         scores: Sequence[dict[str, Any]] = (),
         *,
-        set: str = "set",
+        within: str = "set",
         subject: str = "m",
         **end: Any,
     ) -> None:
@@ -48,11 +48,11 @@ class Made:
         status: Status = end.pop("status", "ok")
         self._counts[status] += 1
         failure = Failure("timeout", "slow") if status != "ok" else None
-        record = Record(index, key, set, subject, 1, "answer", data=f"text of {key}")
-        self._journal.end(End(index, key, set, subject, ASK, 1, status, [], failure, **end), [record])
+        record = Record(index, key, within, subject, 1, "answer", data=f"text of {key}")
+        self._journal.end(End(index, key, within, subject, ASK, 1, status, [], failure, **end), [record])
         if scores:
-            told = [Score(index, key, set, subject, self.scorer, **score) for score in scores]
-            self._journal.scored(End(index, key, set, subject, self.scorer, 1, "ok", []), told)
+            told = [Score(index, key, within, subject, self.scorer, **score) for score in scores]
+            self._journal.scored(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
 
     def finish(self, state: str = "finished", results: dict[str, Any] | None = None) -> Path:
         """Write what stands beside the journal; returns the run's folder."""
@@ -70,13 +70,17 @@ class Made:
             this_start={},
             files=[],
             results=results or {},
-            **self._counts,
+            ok=self._counts["ok"],
+            subject_error=self._counts["subject_error"],
+            infra_error=self._counts["infra_error"],
         )
         write_json(self.folder / "summary.json", summary)
         return self.folder
 
 
-def passed(value: bool | None, part: str = "", status: ScoreStatus = "scored", **data: Any) -> dict[str, Any]:
+def passed(
+    value: float | None, part: str = "", status: ScoreStatus = "scored", **data: Any
+) -> dict[str, Any]:
     """A right or wrong score, or one that has no value."""
     number = None if value is None else float(value)
     return {"metric": "passed", "part": part, "status": status, "value": number, "data": data or None}

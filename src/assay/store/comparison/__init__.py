@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import UsageError
-from assay.store.comparison.columns import Columns
+from assay.store.comparison.columns import Columns, view
 from assay.store.comparison.flips import Texts
 from assay.store.comparison.pairing import CasePairs, case_pairs
 from assay.store.comparison.result import (
@@ -116,22 +116,18 @@ def _one_sided(texts: Texts, which: int, positions: NDArray[Any], most: int) -> 
 
 
 def _cost(columns: Columns, positions: NDArray[Any]) -> Cost:
-    import numpy as np
-
     return Cost(
-        seconds_per_case=float(np.array(columns.seconds)[positions].mean()),
-        input_tokens=int(np.array(columns.input)[positions].sum()),
-        output_tokens=int(np.array(columns.output)[positions].sum()),
-        calls=int(np.array(columns.calls)[positions].sum()),
+        seconds_per_case=float(view(columns.seconds)[positions].mean()),
+        input_tokens=int(view(columns.input)[positions].sum()),
+        output_tokens=int(view(columns.output)[positions].sum()),
+        calls=int(view(columns.calls)[positions].sum()),
     )
 
 
 def _notes(base: Choice, new: Choice, cases: CasePairs) -> list[str]:
     """What a reader should know about the pairing."""
-    import numpy as np
-
-    ours = np.array(base.columns.sets)[cases.base]
-    theirs = np.array(new.columns.sets)[cases.new]
+    ours = view(base.columns.sets)[cases.base]
+    theirs = view(new.columns.sets)[cases.new]
     renamed = int((ours != theirs).sum())
     if not renamed:
         return []

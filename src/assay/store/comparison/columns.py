@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from functools import lru_cache
 from hashlib import blake2b
 from math import nan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.types import ASK, End, Score
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.reader import RunReader
 from assay.journal.scan import Index
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SCORED, NO_NUMBER, NOT_APPLICABLE, INVALID, NOT_SCORED, NO_ANSWER = range(6)
 STATES = ("scored", "no number", "not_applicable", "invalid", "not scored", "infra_error")
@@ -88,7 +92,7 @@ class Columns:
         self.marked |= gold != ""
         self.score_case.append(len(self.keys) - 1)
         self.score_slot.append(slot_number)
-        self.score_part.append(digest(f"{score.vote}/{score.part}"))
+        self.score_part.append(part_digest(score.vote, score.part))
         self.score_value.append(nan if score.value is None else score.value)
         self.score_state.append(_state(score))
         self.score_gold.append(digest(gold) if gold else 0)
@@ -111,6 +115,20 @@ def digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
+@lru_cache(maxsize=1024)
+def part_digest(vote: int, part: str) -> int:
+    """Eight bytes that name a score within its case, besides metric and scorer; filters come often."""
+    return digest(f"{vote}/{part}")
+
+
+def view(column: array[Any]) -> NDArray[Any]:
+    """The column's own memory, to be read only."""
+    import numpy as np
+
+    return np.frombuffer(column, dtype=column.typecode) if column else np.empty(0, dtype=column.typecode)
+
+
+@lru_cache(maxsize=64)
 def scorer_name(scorer: str) -> str:
     """`task` of `task@0123`."""
     return scorer.partition("@")[0]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from assay.core.types import Score
-from assay.store.comparison.columns import Columns, Reading, digest, scorer_name
+from assay.store.comparison.columns import Columns, Reading, part_digest, scorer_name
 from assay.store.comparison.result import Flip, FlipSide
 
 
@@ -40,7 +40,7 @@ class Texts:
         same = [
             score
             for score in scores
-            if scorer_name(score.scorer) == slot.scorer and digest(f"{score.vote}/{score.part}") == wanted
+            if scorer_name(score.scorer) == slot.scorer and part_digest(score.vote, score.part) == wanted
         ]
         (found,) = [score for score in same if score.metric == slot.metric]
         return found, same

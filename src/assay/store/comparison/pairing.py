@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.store.comparison.columns import NO_ANSWER, NOT_SCORED, Columns
+from assay.store.comparison.columns import NO_ANSWER, NOT_SCORED, Columns, view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,24 +39,18 @@ def case_pairs(base: Columns, new: Columns) -> CasePairs:
 
     first = _matched(_named(base), _named(new))
     left = _rest(len(base), first[0]), _rest(len(new), first[1])
-    second = _matched(_keys(base)[left[0]], _keys(new)[left[1]])
+    second = _matched(view(base.keys)[left[0]], view(new.keys)[left[1]])
     ours = np.concatenate([first[0], left[0][second[0]]])
     theirs = np.concatenate([first[1], left[1][second[1]]])
     order = np.argsort(ours, kind="stable")
     return CasePairs(ours[order], theirs[order], _rest(len(base), ours), _rest(len(new), theirs))
 
 
-def _keys(columns: Columns) -> NDArray[Any]:
-    import numpy as np
-
-    return np.array(columns.keys, dtype=np.uint64)
-
-
 def _named(columns: Columns) -> NDArray[Any]:
     import numpy as np
 
-    named: NDArray[Any] = np.array(columns.sets, dtype=np.uint64) * np.uint64(_SPREAD_SET)
-    named += _keys(columns)
+    named: NDArray[Any] = view(columns.sets) * np.uint64(_SPREAD_SET)
+    named += view(columns.keys)
     return named
 
 
@@ -91,7 +85,7 @@ def score_pairs(base: Columns, new: Columns, cases: CasePairs) -> ScorePairs:
     ours, theirs = _Scores(base, cases.base), _Scores(new, cases.new)
     at_ours, at_theirs = _matched(ours.keys, theirs.keys)
     alone, others = _rest(len(ours.keys), at_ours), _rest(len(theirs.keys), at_theirs)
-    nowhere = np.full(max(len(alone), len(others)), -1)
+    nowhere = np.full(max(len(alone), len(others)), -1, dtype=np.int32)
     return _in_order(
         ScorePairs(
             pair=np.concatenate([ours.pair[at_ours], ours.pair[alone], theirs.pair[others]]),
@@ -122,22 +116,20 @@ class _Scores:
     def __init__(self, columns: Columns, cases: NDArray[Any]) -> None:
         import numpy as np
 
-        pair_of = np.full(len(columns), -1)
-        pair_of[cases] = np.arange(len(cases))
-        pairs = pair_of[np.array(columns.score_case, dtype=np.int64)]
-        self.rows = np.flatnonzero(pairs >= 0)
+        pair_of = np.full(len(columns), -1, dtype=np.int32)
+        pair_of[cases] = np.arange(len(cases), dtype=np.int32)
+        pairs = pair_of[view(columns.score_case)]
+        self.rows = np.flatnonzero(pairs >= 0).astype(np.int32)
         self.pair = pairs[self.rows]
-        self.slot = np.array(columns.score_slot, dtype=np.uint64)[self.rows]
-        self.state = np.array(columns.score_state)[self.rows]
-        self.keys = (
-            np.array(columns.score_part, dtype=np.uint64)[self.rows]
-            + self.slot * np.uint64(_SPREAD_SLOT)
-            + self.pair.astype(np.uint64) * np.uint64(_SPREAD_PAIR)
-        )
-        self._failed = np.array(columns.failed)[cases]
+        self.slot = view(columns.score_slot)[self.rows]
+        self.state = view(columns.score_state)[self.rows]
+        self.keys = view(columns.score_part)[self.rows]
+        self.keys += self.slot * np.uint64(_SPREAD_SLOT)
+        self.keys += self.pair.astype(np.uint64) * np.uint64(_SPREAD_PAIR)
+        self._failed = view(columns.failed)[cases]
 
     def missing(self, pairs: NDArray[Any]) -> NDArray[Any]:
         """Why these pairs have no score on this side."""
         import numpy as np
 
-        return np.where(self._failed[pairs], NO_ANSWER, NOT_SCORED)
+        return np.where(self._failed[pairs], NO_ANSWER, NOT_SCORED).astype(np.uint8)

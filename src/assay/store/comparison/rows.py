@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.journal.folder import Summary
 from assay.scoring.paired import Paired, paired
-from assay.store.comparison.columns import SCORED, STATES, Columns, Names, Slot, metrics_of
+from assay.store.comparison.columns import SCORED, STATES, Columns, Names, Slot, metrics_of, view
 from assay.store.comparison.pairing import CasePairs, score_pairs
 from assay.store.comparison.result import Row
 
@@ -31,12 +31,12 @@ class Values:
         base, new = sides
         self.scores = found = score_pairs(base, new, cases)
         self.set_names, self.slot_names = list(names.sets), list(names.slots)
-        self.set = np.array(base.sets, dtype=np.int64)[cases.base][found.pair]
-        self.cluster = np.array(base.keys)[cases.base][found.pair]
-        self.base = _at(np.array(base.score_value), found.base)
-        self.new = _at(np.array(new.score_value), found.new)
+        self.set = view(base.sets)[cases.base][found.pair]
+        self.cluster = view(base.keys)[cases.base][found.pair]
+        self.base = _at(view(base.score_value), found.base)
+        self.new = _at(view(new.score_value), found.new)
         both = (found.base >= 0) & (found.new >= 0)
-        gold = _at(np.array(base.score_gold), found.base), _at(np.array(new.score_gold), found.new)
+        gold = _at(view(base.score_gold), found.base), _at(view(new.score_gold), found.new)
         strict = np.isin(found.slot, [i for i, s in enumerate(self.slot_names) if s.scorer in other_scorers])
         self.other_gold = both & ((gold[0] != gold[1]) | (strict & (gold[0] == 0)))
         scored = (found.base_state == SCORED) & (found.new_state == SCORED)
@@ -63,7 +63,7 @@ class Table:
         import numpy as np
 
         values = self._values
-        slot = values.scores.slot.astype(np.int64)
+        slot = values.scores.slot
         by_set = list(_grouped(values.set, slot))
         several = len({one for one, _, _ in by_set}) > 1
         for _, number, places in _grouped(np.zeros_like(slot), slot) if several else ():
@@ -95,7 +95,7 @@ class Table:
         left = places[~values.counts[places]]
         gold = values.other_gold[left]
         counts = {OTHER_GOLD: int(gold.sum())} if gold.any() else {}
-        codes = scores.base_state[left[~gold]] * len(STATES) + scores.new_state[left[~gold]]
+        codes = scores.base_state[left[~gold]] * np.uint8(len(STATES)) + scores.new_state[left[~gold]]
         for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
             base, new = divmod(int(code), len(STATES))
             counts[_reason(base, new)] = int(count)
@@ -117,7 +117,7 @@ def _grouped(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, i
 
     order = np.lexsort((second, first))
     ones, others = first[order], second[order]
-    starts = np.flatnonzero((np.diff(ones) != 0) | (np.diff(others) != 0)) + 1
+    starts = np.flatnonzero((ones[1:] != ones[:-1]) | (others[1:] != others[:-1])) + 1
     for places in np.split(order, starts) if len(order) else ():
         yield int(first[places[0]]), int(second[places[0]]), places
 
