@@ -51,6 +51,12 @@ def test_one_conversation_alone_has_no_interval() -> None:
     assert (found.stderr, found.interval) == (None, None)
 
 
+def test_numbers_too_large_to_be_added_have_no_interval() -> None:
+    """And raise no warning; the counts stand."""
+    found = paired(*arrays([-1.7e308] * 3, [1.7e308, 1.7e308, -1.7e308], [0, 1, 2]))
+    assert (found.interval, found.rose, found.ties) == (None, 2, 1)
+
+
 def test_right_and_wrong_has_an_exact_p_and_an_interval_with_width() -> None:
     """By hand: 6 cases, 5 that fell: p = 2 / 32; (1 - 6) / 8 with variance (7 / 8 - 25 / 64) / 8."""
     found = paired(*arrays([1.0] * 6, [0.0] * 5 + [1.0], list(range(6))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.types import Usage
+from assay.journal.folder import lock_folder
 from assay.store.comparison import Comparison, Row, compare
 
 from support.runs import Made, passed, run_of
@@ -265,6 +267,23 @@ def test_flips_are_shown_up_to_a_number(tmp_path: Path) -> None:
     assert (found.now_failing.count, len(found.now_failing.shown)) == (5, 2)
 
 
+def test_an_answer_that_no_score_carries_is_the_last_record(tmp_path: Path) -> None:
+    """A suite that keeps nothing beside its values still shows what came back."""
+    found = compared(run_of(tmp_path / "base", {"k": True}), run_of(tmp_path / "new", {"k": False}))
+    assert found.now_failing.shown[0].new.answer == "text of k"
+
+
+def test_runs_without_scores_have_no_rows(tmp_path: Path) -> None:
+    """Cases are paired all the same, and their cost is told."""
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        run.case("a", calls=3)
+        runs.append(run.finish())
+    found = compared(*runs)
+    assert (found.paired, found.rows, found.cost["new"].calls) == (1, [], 3)
+
+
 def refused(*runs: Path) -> str:
     with pytest.raises(UsageError) as error:
         compare([str(run) for run in runs])
@@ -290,6 +309,14 @@ def test_a_run_that_is_not_finished_is_refused(tmp_path: Path, state: str) -> No
     other = Made(tmp_path / "other")
     other.case("a", [passed(1)])
     assert f"other is not finished ({state})" in refused(base, other.finish(state))
+
+
+def test_a_run_that_is_running_is_refused(tmp_path: Path) -> None:
+    """Its numbers would change under the reader."""
+    base, other = run_of(tmp_path / "base", RIGHT), run_of(tmp_path / "other", RIGHT)
+    lock = lock_folder(other)
+    assert "other is not finished (running)" in refused(base, other)
+    os.close(lock)
 
 
 def test_scores_that_name_their_expectations_are_compared_case_by_case(tmp_path: Path) -> None:

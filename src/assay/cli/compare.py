@@ -57,7 +57,7 @@ def command(runs: tuple[str, ...], gate: str | None, flips: int, as_json: bool) 
     """
     found = api.compare(runs, flips)
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(found), ensure_ascii=False, indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
     else:
         for at, comparison in enumerate(found.comparisons):
             if at:
@@ -107,6 +107,9 @@ def _show_side(name: str, side: Side) -> None:
 
 def _show_rows(rows: list[Row]) -> None:
     header = ["set", "metric", "base", "new", "difference", "95% interval", "n", "won/lost", "p", ""]
+    if not rows:
+        click.echo("no case has a score on either side")
+        return
     several = {row.set for row in rows} > {""}
     table(header, [_row(row, all_sets="all sets" if several else "") for row in rows])
 

@@ -50,7 +50,17 @@ class Paired(NamedTuple):
 
 
 def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
-    """Of at least one pair. `clusters` says which pairs belong together, by any whole numbers."""
+    """Of at least one pair. `clusters` says which pairs belong together, by any whole numbers.
+
+    Numbers too large to be added have no interval.
+    """
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _paired(base, new, clusters)
+
+
+def _paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
     import numpy as np
 
     differences = new - base
@@ -99,7 +109,7 @@ def _stderr(sums: NDArray[Any], count: int) -> float | None:
 
 
 def _around(mean: float, error: float | None, freedom: int) -> Interval | None:
-    if error is None:
+    if error is None or not math.isfinite(error):
         return None
     reach = t_quantile(freedom) * error
     return Interval(mean - reach, mean + reach)

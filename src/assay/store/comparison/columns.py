@@ -169,16 +169,16 @@ class Reading:
         """What all scorers said of a case."""
         return [score for name in self.summary.scorers for score in self._reader.scores(index, name)]
 
+    def produced(self, index: int) -> Any:
+        """The last thing that a case produced."""
+        records = self._reader.records(index)
+        return records[-1].data if records else None
+
     def end(self, index: int) -> End:
         """How a case ended that did."""
         end = self._reader.end(index)
         assert end is not None
         return end
-
-    @property
-    def ended(self) -> int:
-        """Cases of all subjects that have ended, with an answer or without."""
-        return sum(map(len, self.subjects.values()))
 
     def close(self) -> None:
         """Let go of the files."""

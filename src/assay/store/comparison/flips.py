@@ -26,8 +26,8 @@ class Texts:
             case=base.case,
             metric=base.metric,
             part=base.part,
-            base=_side(base, base_scores),
-            new=_side(new, new_scores),
+            base=self._side(0, base, base_scores),
+            new=self._side(1, new, new_scores),
             target=_first(("target",), [*base_scores, *new_scores]),
             check=_differing(_checks(base), _checks(new)),
         )
@@ -45,16 +45,18 @@ class Texts:
         (found,) = [score for score in same if score.metric == slot.metric]
         return found, same
 
+    def _side(self, which: int, score: Score, same: list[Score]) -> FlipSide:
+        """With the answer as it was judged, or else as it was given."""
+        assert score.value is not None
+        answer = _first(("filtered", "answer", "actual"), same)
+        if answer is None:
+            answer = self._readings[which].produced(score.index)
+        return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
+
     def name(self, which: int, position: int) -> str:
         """`set/key` of a case."""
         end = self._readings[which].end(self._columns[which].places[position])
         return f"{end.set}/{end.case}"
-
-
-def _side(score: Score, same: list[Score]) -> FlipSide:
-    assert score.value is not None
-    answer = _first(("filtered", "answer", "actual"), same)
-    return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
 
 
 def _first(names: Iterable[str], scores: list[Score]) -> Any:
