@@ -153,24 +153,24 @@ def test_a_regraded_run_can_be_compared_again(typed: Typed) -> None:
 
 
 def test_texts_of_others_do_not_reach_the_terminal_raw(typed: Typed, sums: Path) -> None:
-    """Control characters in names, answers and checks are replaced."""
+    """Control characters in names, answers and checks are replaced: here the bell."""
     runs = []
     for name, value in (("base", 1), ("new", 0)):
         run = Made(sums / name)
         check = {
-            "path": "\x1b[2J",
+            "path": "\x07[2J",
             "kind": "equals",
-            "expected": "\x1b[31m",
+            "expected": "\x07[31m",
             "actual": value,
             "passed": bool(value),
         }
-        run.case("k\x1b[1m", [passed(value, checks=[check])], within="s\x1b[7m")
-        run.case("one\x1b[1m" if value else "other", [passed(1)], within="s\x1b[7m")
+        run.case("k\x07[1m", [passed(value, checks=[check])], within="s\x07[7m")
+        run.case("one\x07[1m" if value else "other", [passed(1)], within="s\x07[7m")
         runs.append(str(run.finish()))
     _, out, _ = typed("compare", *runs)
     assert "now failing: 1" in out
     assert "�[2J (equals) expected: �[31m" in out
-    assert "\x1b" not in out
+    assert "\x07" not in out
 
 
 def test_several_new_runs_are_each_compared_with_the_base(typed: Typed) -> None:

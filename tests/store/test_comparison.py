@@ -135,6 +135,35 @@ def test_filters_have_rows_of_their_own(tmp_path: Path) -> None:
     ]
 
 
+def test_metrics_of_one_part_are_told_apart(tmp_path: Path) -> None:
+    """Also which way each is better: of a rate of errors, from 0 to 1 is a loss."""
+    results = {"set": {"metrics": [{"metric": "wrong", "higher_is_better": False}]}}
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        for key in "ab":
+            failed = float(name == "new" and key == "a")
+            run.case(key, [passed(1, "x"), {"metric": "wrong", "part": "x", "value": failed}])
+        runs.append(run.finish(results=results))
+    found = compared(*runs)
+    assert [(row.metric, row.losses, row.higher_is_better) for row in found.rows] == [
+        ("passed", 0, True),
+        ("wrong", 1, False),
+    ]
+    assert [(flip.metric, flip.new.value) for flip in found.now_failing.shown] == [("wrong", 1.0)]
+    assert found.now_passing.count == 0
+
+
+def test_a_row_without_pairs_has_no_numbers(tmp_path: Path) -> None:
+    """What was left out is still told."""
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    base.case("a", [passed(1)])
+    new.case("a", [passed(None, status="invalid")])
+    row = only_row(compared(base.finish(), new.finish()))
+    assert (row.n, row.base, row.difference, row.verdict) == (0, None, None, "unclear")
+    assert row.left_out == {"invalid in new": 1}
+
+
 def numbers(folder: Path, values: list[float], **metric: Any) -> Path:
     run = Made(folder)
     for at, value in enumerate(values):
