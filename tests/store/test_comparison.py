@@ -68,6 +68,7 @@ def test_equal_set_and_key_come_before_equal_key(tmp_path: Path) -> None:
     found = compared(base.finish(), new.finish())
     assert {row.set: row.losses for row in found.rows} == {"": 1, "one": 1, "two": 0}
     assert [flip.set for flip in found.now_failing.shown] == ["one"]
+    assert found.regressions == ["one passed: 1 of 1 were right and are wrong now"]
 
 
 def test_what_has_no_value_on_one_side_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -358,9 +359,11 @@ def test_scores_that_name_their_expectations_are_compared_case_by_case(tmp_path:
     new.case("edited", [passed(0, gold="g3")])
     new.case("unmarked", [passed(0)])
     new.case("added", [passed(1, gold="g4")])
+    base.case("skipped", [passed(1, gold="g5")])
+    new.case("skipped", [passed(None, status="not_applicable")])
     row = only_row(compared(base.finish(), new.finish()))
     assert (row.n, row.losses) == (1, 1)
-    assert row.left_out == {"judged by other expectations": 2}
+    assert row.left_out == {"judged by other expectations": 2, "not_applicable in new": 1}
     assert "p@1" in refused(tmp_path / "base", run_of(tmp_path / "other", {"same": True}, scorer="q@1"))
 
 

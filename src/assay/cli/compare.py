@@ -87,7 +87,7 @@ def _show(found: Comparison) -> None:
         _show_side(name, side)
     click.echo()
     _show_rows(found.rows)
-    for row in found.rows:
+    for row in [row for row in found.rows if row.set] or found.rows:
         for reason, count in row.left_out.items():
             block(f"{row.name}: {count:,} left out, {reason}", indent="")
     _show_flips("now failing", found.now_failing)
@@ -115,7 +115,7 @@ def _show_rows(rows: list[Row]) -> None:
 
 
 def _row(row: Row, all_sets: str) -> list[str]:
-    interval = f"{row.interval[0]:+.4f} – {row.interval[1]:+.4f}" if row.interval else ""
+    interval = f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else ""
     return [
         row.set or all_sets,
         f"{row.metric}{',' if row.part else ''}{row.part}{'' if row.higher_is_better else ' ↓'}",

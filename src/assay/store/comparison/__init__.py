@@ -20,7 +20,7 @@ from assay.store.comparison.result import (
     Row,
     Side,
 )
-from assay.store.comparison.rows import Table, Values, regressions, significant
+from assay.store.comparison.rows import Table, Values, covered, regressions, significant
 from assay.store.comparison.sides import Choice, Sides, refuse
 
 if TYPE_CHECKING:
@@ -87,9 +87,9 @@ def _flips(
     values: Values, found: list[tuple[Row, NDArray[Any]]], texts: Texts, most: int, *, worse: bool
 ) -> Flips:
     """Of right and wrong only, each set once, in the table's order."""
-    flips = Flips()
+    flips, rows = Flips(), [row for row, _ in found]
     for row, places in found:
-        if not row.right_wrong or _covered(row, found):
+        if not row.right_wrong or covered(row, rows):
             continue
         counted = places[values.counts[places]]
         rise = values.new[counted] - values.base[counted]
@@ -101,13 +101,6 @@ def _flips(
                 texts.flip(int(values.scores.base[place]), int(values.scores.new[place]), slot)
             )
     return flips
-
-
-def _covered(row: Row, found: list[tuple[Row, NDArray[Any]]]) -> bool:
-    """Whether the sets have rows of their own below this one."""
-    return row.set == "" and any(
-        one.set and (one.metric, one.part) == (row.metric, row.part) for one, _ in found
-    )
 
 
 def _one_sided(texts: Texts, which: int, positions: NDArray[Any], most: int) -> OneSided:

@@ -38,9 +38,9 @@ class Values:
         both = (found.base >= 0) & (found.new >= 0)
         gold = _at(view(base.score_gold), found.base), _at(view(new.score_gold), found.new)
         strict = np.isin(found.slot, [i for i, s in enumerate(self.slot_names) if s.scorer in other_scorers])
-        self.other_gold = both & ((gold[0] != gold[1]) | (strict & (gold[0] == 0)))
-        scored = (found.base_state == SCORED) & (found.new_state == SCORED)
-        self.counts = both & scored & ~self.other_gold
+        scored = both & (found.base_state == SCORED) & (found.new_state == SCORED)
+        self.other_gold = scored & ((gold[0] != gold[1]) | (strict & (gold[0] == 0)))
+        self.counts = scored & ~self.other_gold
 
 
 def _at(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
@@ -155,10 +155,17 @@ def verdict(row: Row) -> str:
     return "better" if (row.interval[0] > 0) == row.higher_is_better else "worse"
 
 
+def covered(row: Row, rows: list[Row]) -> bool:
+    """Whether this is a row over all sets, and the sets have rows of their own."""
+    return row.set == "" and any(one.set and (one.metric, one.part) == (row.metric, row.part) for one in rows)
+
+
 def regressions(rows: list[Row]) -> list[str]:
     """Every set and metric in which a case that was right is wrong now, or the number is surely worse."""
     found = []
     for row in rows:
+        if row.right_wrong and covered(row, rows):
+            continue
         if row.right_wrong and row.losses:
             found.append(f"{row.name}: {row.losses:,} of {row.n:,} were right and are wrong now")
         elif row.verdict == "worse":
