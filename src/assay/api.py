@@ -16,12 +16,15 @@ from assay.core.types import Case
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
 from assay.start import Run, Start, Unasked
+from assay.store.comparison import Compared
+from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
 
 __all__ = [
     "Run",
     "arun",
     "check",
+    "compare",
     "convert",
     "is_testset",
     "load",
@@ -112,6 +115,11 @@ def load(name: str | Path) -> Run:
         results={},
     )
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
+
+
+def compare(names: Sequence[str | Path], flips: int = 10) -> Compared:
+    """The first of these runs, each RUN or RUN@SUBJECT, with every other one; nothing is asked."""
+    return compare_runs([str(name) for name in names], flips)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:

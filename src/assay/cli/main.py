@@ -17,7 +17,8 @@ COMMANDS = {
     "rescore": "Grade a finished run anew with other filters or metrics; nothing is asked.",
     "runs": "List runs with their state, progress and score.",
     "show": "Show a run's summary, or one of its cases with prompt, replies and scores.",
-    "check": "Say what is wrong in task files, testsets and data files.",
+    "compare": "Compare runs case by case: differences with intervals, what flipped, time and tokens.",
+    "check": "Say what is wrong in task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
     "models": "List model providers, or fetch the embedded model.",
 }

@@ -10,7 +10,8 @@ import click
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as needed; numbers to the right."""
+    """Columns as wide as needed; numbers to the right. Cells may hold names that others gave."""
+    rows = [[safe(cell) for cell in row] for row in rows]
     columns = list(zip(header, *rows, strict=True))
     widths = [max(map(len, column)) for column in columns]
     right = [all(_numeric(cell) for cell in column[1:]) for column in columns]
@@ -33,7 +34,7 @@ def _line(cells: Sequence[str], widths: list[int], right: list[bool]) -> str:
 
 
 def _numeric(cell: str) -> bool:
-    return not cell or cell[0].isdigit() or cell[0] in "-±–"
+    return not cell or cell[0].isdigit() or cell[0] in "+-±–"
 
 
 def heading(text: str) -> None:
@@ -43,11 +44,18 @@ def heading(text: str) -> None:
 
 def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
     """A text of somebody else's, set apart and without control characters; cut if it is too long."""
-    safe = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
-    if most is not None and len(safe) > most:
-        safe = f"{safe[:most]}… ({len(safe):,} characters)"
-    for line in safe.split("\n"):
+    shown = safe(text, keep="\n\t")
+    if most is not None and len(shown) > most:
+        shown = f"{shown[:most]}… ({len(shown):,} characters)"
+    for line in shown.split("\n"):
         click.echo(f"{indent}{line}")
+
+
+def safe(text: str, keep: str = "") -> str:
+    """A text of somebody else's without the control characters that a terminal would obey."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else "�" for char in text)
 
 
 def rule() -> None:

@@ -53,9 +53,11 @@ class RunReader:
         self._scores = LineFile(folder / "scores.jsonl")
 
     def end(self, index: int) -> End | None:
-        """How the case ended, if it did."""
-        found = self._found(self._records, _records, ASK, index)
-        return found[0] if found else None
+        """How the case ended, if it did. Only the line that says so is read."""
+        last = self._last(self._records, _records, ASK, index)
+        if last is None or type(last) is End:
+            return last
+        return _end_of(last, ASK, last.end)
 
     def records(self, index: int) -> list[Record]:
         """The records of the try that ended."""
@@ -76,15 +78,21 @@ class RunReader:
         self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int
     ) -> tuple[End, list[Any]] | None:
         """How a stage of a case ended, and its lines in order. The last of them carries the commit."""
-        place = self.index.stages.get(stage)
-        if place is None or not place.code(index):
+        last = self._last(file, decoder, stage, index)
+        if last is None:
             return None
-        last = _decoded(decoder, file.line(place.offsets[index]))
         if type(last) is End:
             return last, [_decoded(decoder, file.line(offset)) for offset in last.lines]
         commit = last.end
         lines = [_decoded(decoder, file.line(offset)) for offset in commit.lines] if commit.lines else []
         return _end_of(last, stage, commit), [*lines, last]
+
+    def _last(self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int) -> Any:
+        """The line that commits a stage of a case, if it ended."""
+        place = self.index.stages.get(stage)
+        if place is None or not place.code(index):
+            return None
+        return _decoded(decoder, file.line(place.offsets[index]))
 
     def close(self) -> None:
         """Let go of the files."""

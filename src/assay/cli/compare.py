@@ -1,0 +1,193 @@
+"""`assay compare`: what changed between two runs, and whether it got worse."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import click
+import msgspec
+
+from assay import api
+from assay.cli.screen import block, heading, number, rule, table
+from assay.store.comparison import Comparison, Flip, Flips, OneSided, Row, Side
+
+_MOST_CHARACTERS = 400
+_GATE = "--fail-on-regression"
+
+
+class _Command(click.Command):
+    """Takes the gate's flag without a value anywhere: click would take the next run for its value."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Only `--fail-on-regression=VALUE` has a value."""
+        return super().parse_args(ctx, [f"{word}=any" if word == _GATE else word for word in args])
+
+
+@click.command("compare", cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("runs", nargs=-1, required=True, metavar="BASE [NEW]...")
+@click.option(
+    _GATE,
+    "gate",
+    type=click.Choice(["any", "significant"]),
+    metavar="[=significant]",
+    help="Exit 1 if a case that was right is wrong now, or another number is surely worse; "
+    "with =significant, only if a number is surely worse.",
+)
+@click.option(
+    "--flips",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    help="Show at most this many flipped cases each way.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
+def command(runs: tuple[str, ...], gate: str | None, flips: int, as_json: bool) -> int:
+    """Compare each NEW with BASE on the cases that both have.
+
+    BASE and NEW are runs, or RUN@SUBJECT for one subject of a run. RUN is a run folder, an output folder with
+    one run, or the beginning of a run's name. One run alone: its first subject with its others.
+
+    \b
+    Examples:
+      assay compare results-before results-now
+      assay compare results-before results-now --fail-on-regression
+      assay compare results@baseline results@concise --json
+    """
+    found = api.compare(runs, flips)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
+    else:
+        for at, comparison in enumerate(found.comparisons):
+            if at:
+                click.echo()
+                rule()
+            _show(comparison)
+        for note in found.notes:
+            block(f"note: {note}", indent="")
+    return _gate(found.comparisons, gate)
+
+
+def _gate(comparisons: list[Comparison], gate: str | None) -> int:
+    reasons = [
+        f"{one.new.run} ({one.new.subject}): {reason}"
+        for one in comparisons
+        for reason in (one.regressions if gate == "any" else one.significant_regressions)
+    ]
+    if gate is None or not reasons:
+        return 0
+    for reason in reasons:
+        click.echo(f"regression: {reason}", err=True)
+    return 1
+
+
+def _show(found: Comparison) -> None:
+    for name, side in (("base", found.base), ("new", found.new)):
+        _show_side(name, side)
+    click.echo()
+    _show_rows(found.rows)
+    for row in [row for row in found.rows if row.set] or found.rows:
+        for reason, count in row.left_out.items():
+            block(f"{row.name}: {count:,} left out, {reason}", indent="")
+    _show_flips("now failing", found.now_failing)
+    _show_flips("now passing", found.now_passing)
+    _show_one_sided("base", found.only_base)
+    _show_one_sided("new", found.only_new)
+    _show_cost(found)
+    for note in found.notes:
+        block(f"note: {note}", indent="")
+
+
+def _show_side(name: str, side: Side) -> None:
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(side.started))
+    model = f" · {side.model}" if side.model != side.subject else ""
+    block(f"{name:<4}  {side.run} · {side.subject}{model} · {started} · {side.cases:,} cases", indent="")
+
+
+def _show_rows(rows: list[Row]) -> None:
+    header = ["set", "metric", "base", "new", "difference", "95% interval", "n", "won/lost", "p", ""]
+    if not rows:
+        click.echo("no case has a score on either side")
+        return
+    several = {row.set for row in rows} > {""}
+    table(header, [_row(row, all_sets="all sets" if several else "") for row in rows])
+
+
+def _row(row: Row, all_sets: str) -> list[str]:
+    interval = f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else ""
+    return [
+        row.set or all_sets,
+        f"{row.metric}{',' if row.part else ''}{row.part}{'' if row.higher_is_better else ' ↓'}",
+        number(row.base),
+        number(row.new),
+        "n/a" if row.difference is None else f"{row.difference:+.4f}",
+        interval,
+        f"{row.n:,}",
+        f"{row.wins:,}/{row.losses:,}",
+        "" if row.p is None else f"{row.p:.4f}" if row.p >= 0.0001 else f"{row.p:.1e}",
+        row.verdict,
+    ]
+
+
+def _show_flips(name: str, flips: Flips) -> None:
+    if not flips.count:
+        return
+    click.echo()
+    heading(f"{name}: {flips.count:,}")
+    for flip in flips.shown:
+        _show_flip(flip)
+    if more := flips.count - len(flips.shown):
+        click.echo(f"  … {more:,} more (--flips N shows more)")
+
+
+def _show_flip(flip: Flip) -> None:
+    part = f",{flip.part}" if flip.part else ""
+    values = f"{flip.base.value:g} → {flip.new.value:g}"
+    block(f"case {flip.new.index} · {flip.set}/{flip.case} · {flip.metric}{part} · {values}")
+    check = flip.check
+    if check is not None:
+        _line(f"{check['path']} ({check['kind']}) expected", check["expected"])
+        _line("base", check["base"])
+        _line("new", check["new"])
+        _line("why", check["why"])
+        return
+    _line("target", flip.target)
+    for name, side in (("base", flip.base), ("new", flip.new)):
+        answer = side.answer
+        _line(name, answer[0] if isinstance(answer, list) and len(answer) == 1 else answer)
+        _line(f"{name}, why", side.reason or None)
+
+
+def _line(name: str, value: Any) -> None:
+    """A value of somebody else's below its name; nothing where there is none."""
+    if value is None:
+        return
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    block(f"{name}: {text}", indent="      ", most=_MOST_CHARACTERS)
+
+
+def _show_one_sided(name: str, found: OneSided) -> None:
+    if not found.count:
+        return
+    click.echo()
+    heading(f"only in {name}: {found.count:,}")
+    for case in found.shown:
+        block(case)
+    if more := found.count - len(found.shown):
+        click.echo(f"  … {more:,} more")
+
+
+def _show_cost(found: Comparison) -> None:
+    click.echo()
+    rows = [
+        [
+            name,
+            f"{cost.seconds_per_case:.3f}",
+            f"{cost.calls:,}",
+            f"{cost.input_tokens:,}",
+            f"{cost.output_tokens:,}",
+        ]
+        for name, cost in found.cost.items()
+    ]
+    table([f"{found.paired:,} cases", "seconds a case", "calls", "tokens in", "tokens out"], rows)

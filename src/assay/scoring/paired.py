@@ -1,0 +1,145 @@
+"""Two systems on the same cases: the difference with its interval, and McNemar's exact test.
+
+Pairs of one cluster (questions about one conversation) are not independent: the variance of the mean
+difference is that of the clusters' sums (sandwich, with the factor G / (G - 1) for G clusters), and Student's
+t with G - 1 degrees of freedom gives the interval. With one pair a cluster this is the paired t interval.
+Right and wrong on single cases have the interval of Bonett and Price instead: it is sound for few cases, and
+where all cases agree, where the t interval has no width.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from assay.scoring.statistics import Interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_Z = 1.959963984540054
+# Student's t at 97.5 % for 1 to 20 degrees of freedom; above, the expansion is right to 2e-7.
+_T = (
+    *(12.7062047362, 4.30265272975, 3.18244630528, 2.7764451052, 2.57058183564),
+    *(2.44691185114, 2.36462425159, 2.3060041352, 2.2621571628, 2.22813885199),
+    *(2.20098516009, 2.17881282967, 2.16036865646, 2.14478668792, 2.13144954556),
+    *(2.11990529922, 2.10981557783, 2.10092204024, 2.09302405441, 2.08596344727),
+)
+_EXPANSION = (2.372271230298562, 2.8224986157396112, 2.555849679507722, 1.5895340533938225)
+
+
+class Paired(NamedTuple):
+    """What the pairs say. `rose` and `fell` count values, whichever of the two is better.
+
+    `p` is McNemar's, and null unless all values are 0 or 1 and every case has one pair.
+    """
+
+    n: int
+    clusters: int
+    base: float
+    new: float
+    difference: float
+    stderr: float | None
+    interval: Interval | None
+    method: str
+    rose: int
+    fell: int
+    ties: int
+    right_wrong: bool
+    p: float | None
+
+
+def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
+    """Of at least one pair. `clusters` says which pairs belong together, by any whole numbers.
+
+    Numbers too large to be added have no interval.
+    """
+    import numpy as np
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _paired(base, new, clusters)
+
+
+def _paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
+    import numpy as np
+
+    differences = new - base
+    mean = float(differences.mean())
+    sums = _cluster_sums(differences - mean, clusters)
+    count, single = len(base), len(sums) == len(base)
+    error = _stderr(sums, count)
+    rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
+    right_wrong = bool(np.isin(base, (0.0, 1.0)).all() and np.isin(new, (0.0, 1.0)).all())
+    if right_wrong and single:
+        interval: Interval | None = bonett_price(rose, fell, count)
+        method = "bonett-price"
+    else:
+        interval = _around(mean, error, len(sums) - 1)
+        method = "paired t" if single else "clustered t"
+    return Paired(
+        n=count,
+        clusters=len(sums),
+        base=float(base.mean()),
+        new=float(new.mean()),
+        difference=mean,
+        stderr=error,
+        interval=interval,
+        method=method,
+        rose=rose,
+        fell=fell,
+        ties=count - rose - fell,
+        right_wrong=right_wrong,
+        p=mcnemar(rose, fell) if right_wrong and single else None,
+    )
+
+
+def _cluster_sums(deviations: NDArray[Any], clusters: NDArray[Any]) -> NDArray[Any]:
+    import numpy as np
+
+    _, members = np.unique(clusters, return_inverse=True)
+    return np.bincount(members.ravel(), weights=deviations)
+
+
+def _stderr(sums: NDArray[Any], count: int) -> float | None:
+    """Of a mean over `count` values; one cluster alone says nothing about others."""
+    groups = len(sums)
+    if groups < 2:
+        return None
+    return math.sqrt(groups / (groups - 1) * float((sums * sums).sum())) / count
+
+
+def _around(mean: float, error: float | None, freedom: int) -> Interval | None:
+    if error is None or not math.isfinite(error):
+        return None
+    reach = t_quantile(freedom) * error
+    return Interval(mean - reach, mean + reach)
+
+
+def t_quantile(freedom: int) -> float:
+    """Student's t below which 97.5 % lie."""
+    if freedom <= len(_T):
+        return _T[freedom - 1]
+    return _Z + math.fsum(factor / freedom**power for power, factor in enumerate(_EXPANSION, 1))
+
+
+def bonett_price(rose: int, fell: int, count: int) -> Interval:
+    """The adjusted Wald interval of a difference of paired proportions: one more pair of each kind."""
+    total = count + 2
+    up, down = (rose + 1) / total, (fell + 1) / total
+    reach = _Z * math.sqrt((up + down - (up - down) ** 2) / total)
+    return Interval(max(-1.0, up - down - reach), min(1.0, up - down + reach))
+
+
+def mcnemar(rose: int, fell: int) -> float:
+    """The two-sided exact p: twice the binomial tail of the rarer kind of flip at one half, at most 1."""
+    flips, rarer = rose + fell, min(rose, fell)
+    if 2 * rarer >= flips - 1:
+        return 1.0
+    log_term = math.lgamma(flips + 1) - math.lgamma(rarer + 1) - math.lgamma(flips - rarer + 1)
+    term = total = math.exp(log_term - flips * math.log(2))
+    for k in range(rarer, 0, -1):
+        term *= k / (flips - k + 1)
+        total += term
+        if term < total * 1e-17:
+            break
+    return min(1.0, 2 * total)

@@ -1,0 +1,126 @@
+"""What a comparison says. The structs are the JSON document of `assay compare --json`, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+
+class Side(Struct, kw_only=True):
+    """One of the two: a subject of a run."""
+
+    run: str
+    folder: str
+    suite: str
+    subject: str
+    model: str
+    started: float
+    state: str
+    cases: int
+    scorers: list[str]
+
+
+class Row(Struct, kw_only=True):
+    """One number of both sides, over the pairs that both have a value for.
+
+    An empty `set` stands for all sets. `wins` and `losses` are the new side's, whichever way is better.
+    """
+
+    set: str
+    metric: str
+    part: str
+    higher_is_better: bool
+    n: int
+    clusters: int = 0
+    base: float | None = None
+    new: float | None = None
+    difference: float | None = None
+    stderr: float | None = None
+    interval: tuple[float, float] | None = None
+    interval_method: str = ""
+    wins: int = 0
+    losses: int = 0
+    ties: int = 0
+    right_wrong: bool = False
+    p: float | None = None
+    verdict: str = "unclear"
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """`set metric,part`, as far as there are any."""
+        return f"{self.set} {self.metric}{',' if self.part else ''}{self.part}".strip()
+
+
+class FlipSide(Struct, kw_only=True):
+    """One side of a flip: its value, what was answered, and why it was judged so."""
+
+    index: int
+    value: float
+    answer: Any = None
+    reason: str = ""
+
+
+class Flip(Struct, kw_only=True):
+    """A case that was right on one side and is wrong on the other.
+
+    `check` is the first check that went the other way: path, kind, expected, base, new, why.
+    """
+
+    set: str
+    case: str
+    metric: str
+    part: str
+    base: FlipSide
+    new: FlipSide
+    target: Any = None
+    check: dict[str, Any] | None = None
+
+
+class Flips(Struct, kw_only=True):
+    """How many there are, and the first of them."""
+
+    count: int = 0
+    shown: list[Flip] = field(default_factory=list)
+
+
+class OneSided(Struct, kw_only=True):
+    """Cases without a partner: how many, and the first of them as `set/key`."""
+
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+
+class Cost(Struct, kw_only=True):
+    """What the paired cases of one side took, scoring aside."""
+
+    seconds_per_case: float
+    input_tokens: int
+    output_tokens: int
+    calls: int
+
+
+class Comparison(Struct, kw_only=True):
+    """Two subjects on the cases that they share."""
+
+    base: Side
+    new: Side
+    paired: int
+    rows: list[Row]
+    now_failing: Flips
+    now_passing: Flips
+    only_base: OneSided
+    only_new: OneSided
+    cost: dict[str, Cost]
+    notes: list[str]
+    regressions: list[str] = field(default_factory=list)
+    significant_regressions: list[str] = field(default_factory=list)
+
+
+class Compared(Struct, kw_only=True):
+    """All pairs of sides of one command."""
+
+    schema: int = 1
+    comparisons: list[Comparison]
+    notes: list[str] = field(default_factory=list)

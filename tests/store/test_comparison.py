@@ -1,0 +1,377 @@
+"""Comparing what two runs hold: which cases are paired, what counts, what flipped, what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.errors import UsageError
+from assay.core.types import Usage
+from assay.journal.folder import lock_folder
+from assay.store.comparison import Comparison, Row, compare
+
+from support.runs import Made, passed, run_of
+
+RIGHT = dict.fromkeys("abcdef", True)
+
+
+def compared(*runs: Path | str, **options: Any) -> Comparison:
+    (found,) = compare([str(run) for run in runs], **options).comparisons
+    return found
+
+
+def only_row(found: Comparison) -> Row:
+    (row,) = found.rows
+    return row
+
+
+def test_cases_are_paired_by_content_whatever_their_order(tmp_path: Path) -> None:
+    """The mean is over what both have; the rest is listed on its side."""
+    base = run_of(tmp_path / "base", {"a": True, "b": True, "c": False, "old": True})
+    new = run_of(tmp_path / "new", {"new": False, "c": True, "b": False, "a": True})
+    found = compared(base, new)
+    row = only_row(found)
+    assert (found.paired, row.n, row.base, row.new) == (3, 3, 2 / 3, 2 / 3)
+    assert (row.wins, row.losses, row.ties) == (1, 1, 1)
+    assert [flip.case for flip in found.now_failing.shown] == ["b"]
+    assert [flip.case for flip in found.now_passing.shown] == ["c"]
+    assert (found.only_base.count, found.only_base.shown) == (1, ["set/old"])
+    assert (found.only_new.count, found.only_new.shown) == (1, ["set/new"])
+
+
+def test_a_set_of_another_name_is_paired_by_key_where_that_is_sure(tmp_path: Path) -> None:
+    """A renamed file; a key that stands twice among what is left stays alone."""
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    for key in ("a", "b", "twice"):
+        base.case(key, [passed(1)], within="before")
+    base.case("same", [passed(1)], within="kept")
+    for key in ("a", "b", "twice"):
+        new.case(key, [passed(0)], within="after")
+    new.case("twice", [passed(0)], within="third")
+    new.case("same", [passed(1)], within="kept")
+    found = compared(base.finish(), new.finish())
+    assert found.paired == 3
+    assert found.only_base.shown == ["before/twice"]
+    assert found.only_new.shown == ["after/twice", "third/twice"]
+    assert found.notes == ["2 cases stand in sets of other names; they are paired by their content alone"]
+
+
+def test_equal_set_and_key_come_before_equal_key(tmp_path: Path) -> None:
+    """The same row in two sets is two cases."""
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    for run, value in ((base, True), (new, False)):
+        run.case("a", [passed(value)], within="one")
+        run.case("a", [passed(1)], within="two")
+    found = compared(base.finish(), new.finish())
+    assert {row.set: row.losses for row in found.rows} == {"": 1, "one": 1, "two": 0}
+    assert [flip.set for flip in found.now_failing.shown] == ["one"]
+    assert found.regressions == ["one passed: 1 of 1 were right and are wrong now"]
+
+
+def test_what_has_no_value_on_one_side_is_left_out_and_counted(tmp_path: Path) -> None:
+    """By reason and side; nothing becomes a 0."""
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    sides = {
+        "na": (passed(1), passed(None, status="not_applicable")),
+        "invalid": (passed(None, status="invalid"), passed(1)),
+        "both": (passed(None, status="invalid"), passed(None, status="invalid")),
+        "none": (passed(1), passed(None)),
+        "good": (passed(1), passed(1)),
+    }
+    for key, (one, other) in sides.items():
+        base.case(key, [one])
+        new.case(key, [other])
+    base.case("slow", [passed(1)])
+    new.case("slow", status="infra_error")
+    base.case("unscored")
+    new.case("unscored", [passed(0)])
+    found = compare([str(base.finish()), str(new.finish("incomplete"))])
+    row = only_row(found.comparisons[0])
+    assert (row.n, row.losses) == (1, 0)
+    assert row.left_out == {
+        "not_applicable in new": 1,
+        "invalid in base": 1,
+        "invalid in both": 1,
+        "no number in new": 1,
+        "infra_error in new": 1,
+        "not scored in base": 1,
+    }
+    assert found.notes == ["new: 1 of 7 cases have no answer"]
+    assert not found.comparisons[0].regressions
+
+
+def test_questions_of_one_conversation_are_one_cluster(tmp_path: Path) -> None:
+    """Pairs are made by part; ten questions about one conversation are not ten cases."""
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    for conversation in range(3):
+        parts = [f"t01/q{n}" for n in range(10)]
+        base.case(f"c{conversation}", [passed(1, part) for part in parts])
+        new.case(f"c{conversation}", [passed(part[-1] > "2", part) for part in reversed(parts)])
+    found = compared(base.finish(), new.finish())
+    row = only_row(found)
+    assert (row.n, row.clusters, row.losses, row.part) == (30, 3, 9, "")
+    assert (row.interval_method, row.p) == ("clustered t", None)
+    assert found.now_failing.shown[0].part == "t01/q0"
+    assert found.significant_regressions == ["set passed: 1.0000 → 0.7000, 95% interval -0.3000 to -0.3000"]
+
+
+def test_filters_have_rows_of_their_own(tmp_path: Path) -> None:
+    """A part that the run's own table names is a row; there is no row over all sets then."""
+    results = {"set": {"metrics": [{"metric": "passed", "filter": part} for part in ("x", "y")]}}
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        run.case("a", [passed(1, "x"), passed(name == "base", "y")])
+        run.case("a", [passed(1, "x"), passed(1, "y")], within="other")
+        runs.append(run.finish(results=results))
+    found = compared(*runs)
+    assert [(row.set, row.part, row.losses) for row in found.rows] == [
+        ("set", "x", 0),
+        ("set", "y", 1),
+        ("other", "x", 0),
+        ("other", "y", 0),
+    ]
+
+
+def test_metrics_of_one_part_are_told_apart(tmp_path: Path) -> None:
+    """Also which way each is better: of a rate of errors, from 0 to 1 is a loss."""
+    results = {"set": {"metrics": [{"metric": "wrong", "higher_is_better": False}]}}
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        for key in "ab":
+            failed = float(name == "new" and key == "a")
+            run.case(key, [passed(1, "x"), {"metric": "wrong", "part": "x", "value": failed}])
+        runs.append(run.finish(results=results))
+    found = compared(*runs)
+    assert [(row.metric, row.losses, row.higher_is_better) for row in found.rows] == [
+        ("passed", 0, True),
+        ("wrong", 1, False),
+    ]
+    assert [(flip.metric, flip.new.value) for flip in found.now_failing.shown] == [("wrong", 1.0)]
+    assert found.now_passing.count == 0
+
+
+def test_a_row_without_pairs_has_no_numbers(tmp_path: Path) -> None:
+    """What was left out is still told."""
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    base.case("a", [passed(1)])
+    new.case("a", [passed(None, status="invalid")])
+    row = only_row(compared(base.finish(), new.finish()))
+    assert (row.n, row.base, row.difference, row.verdict) == (0, None, None, "unclear")
+    assert row.left_out == {"invalid in new": 1}
+
+
+def numbers(folder: Path, values: list[float], **metric: Any) -> Path:
+    run = Made(folder)
+    for at, value in enumerate(values):
+        run.case(f"k{at}", [{"metric": "size", "value": value}])
+    return run.finish(results={"set": {"metrics": [{"metric": "size", **metric}]}})
+
+
+@pytest.mark.parametrize(
+    ("metric", "verdict", "lost"),
+    [
+        ({}, "better", 0),
+        ({"higher_is_better": True}, "better", 0),
+        ({"higher_is_better": False}, "worse", 5),
+        ({"higher_is_better": False, "aggregation": "perplexity"}, "better", 0),
+    ],
+)
+def test_the_direction_comes_from_the_summary(
+    tmp_path: Path, metric: dict[str, Any], verdict: str, lost: int
+) -> None:
+    """Higher is better where nothing is said; of a perplexity's log-likelihoods, whatever is said."""
+    base = numbers(tmp_path / "base", [1.0, 2.0, 3.0, 4.0, 5.0], **metric)
+    new = numbers(tmp_path / "new", [1.5, 2.6, 3.5, 4.4, 5.5], **metric)
+    found = compared(base, new)
+    row = only_row(found)
+    assert (row.verdict, row.losses, row.right_wrong) == (verdict, lost, False)
+    assert bool(found.regressions) == (verdict == "worse")
+    assert found.now_failing.count == 0, "numbers do not flip"
+
+
+def test_a_drop_that_may_be_chance_is_unclear(tmp_path: Path) -> None:
+    """The interval holds 0: no regression, though the mean fell."""
+    base = numbers(tmp_path / "base", [1.0, 2.0, 3.0, 4.0])
+    found = compared(base, numbers(tmp_path / "new", [2.0, 1.0, 1.5, 4.2]))
+    assert only_row(found).difference == pytest.approx(-0.325)
+    assert (only_row(found).verdict, found.regressions) == ("unclear", [])
+
+
+def test_subjects_of_one_run(tmp_path: Path) -> None:
+    """The first with each other one; or those that are named."""
+    run = Made(tmp_path / "run")
+    for key in "abc":
+        for subject, value in (("plain", True), ("short", key != "a"), ("long", True)):
+            run.case(key, [passed(value)], subject=subject)
+    folder = run.finish()
+    found = compare([str(folder)]).comparisons
+    assert [(one.base.subject, one.new.subject) for one in found] == [("plain", "short"), ("plain", "long")]
+    assert [one.now_failing.count for one in found] == [1, 0]
+    named = compared(f"{folder}@short", f"{folder}@long")
+    assert (named.now_passing.count, named.paired) == (1, 3)
+    with pytest.raises(UsageError, match="no subject 'brief'; it has 'plain', 'short', 'long'"):
+        compare([f"{folder}@brief", str(folder)])
+
+
+def test_subjects_of_several_runs_are_paired_by_name(tmp_path: Path) -> None:
+    """Those of one side only are named; without one in common it is refused."""
+    folders = []
+    for name, subjects in (("base", "xy"), ("new", "yz"), ("other", "uv")):
+        run = Made(tmp_path / name)
+        for subject in subjects:
+            run.case("a", [passed(1)], subject=subject)
+        folders.append(str(run.finish()))
+    found = compare(folders[:2])
+    assert [(one.base.subject, one.new.subject) for one in found.comparisons] == [("y", "y")]
+    assert found.notes == ["only in base: the subjects 'x'", "only in new: the subjects 'z'"]
+    with pytest.raises(UsageError, match="no subject of .* name them: RUN@SUBJECT"):
+        compare([folders[0], folders[2]])
+
+
+def test_single_subjects_are_compared_whatever_their_names(tmp_path: Path) -> None:
+    """Two models on the same task; each NEW with BASE."""
+    runs = []
+    for name in ("one", "two", "three"):
+        run = Made(tmp_path / name, model=name)
+        run.case("a", [passed(1)], subject=name)
+        runs.append(str(run.finish()))
+    found = compare(runs).comparisons
+    assert [(one.base.model, one.new.model) for one in found] == [("one", "two"), ("one", "three")]
+
+
+def test_time_tokens_and_calls_are_those_of_paired_cases(tmp_path: Path) -> None:
+    """A case of one side only costs nothing here."""
+    base = run_of(tmp_path / "base", {"a": True, "b": True, "c": True})
+    new = Made(tmp_path / "new")
+    new.case("a", [passed(1)], seconds=1.0, usage=Usage(5, 2), calls=4)
+    new.case("b", [passed(1)], seconds=4.0, calls=1)
+    cost = compared(base, new.finish()).cost
+    assert (cost["base"].seconds_per_case, cost["base"].calls, cost["base"].input_tokens) == (2.0, 2, 20)
+    assert (cost["new"].seconds_per_case, cost["new"].calls, cost["new"].output_tokens) == (2.5, 5, 2)
+
+
+def test_a_flip_names_the_first_check_that_went_two_ways(tmp_path: Path) -> None:
+    """With what both sides had there, and why it failed."""
+
+    def checks(third: str) -> list[dict[str, Any]]:
+        def check(path: str, actual: str) -> dict[str, Any]:
+            good = actual == "right"
+            why = "" if good else f"{actual!r} is not 'right'"
+            return {
+                "path": path,
+                "kind": "equals",
+                "expected": "right",
+                "actual": actual,
+                "passed": good,
+                "why": why,
+            }
+
+        return [check("a", "right"), check("b", "wrong both times"), check("c", third)]
+
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    base.case("k", [passed(1, "test1", checks=checks("right"))])
+    new.case("k", [passed(0, "test1", checks=checks("left"))])
+    folders = base.finish(), new.finish()
+    expected = {
+        "path": "c",
+        "kind": "equals",
+        "expected": "right",
+        "base": "right",
+        "new": "left",
+        "why": "'left' is not 'right'",
+    }
+    assert compared(*folders).now_failing.shown[0].check == expected
+    back = compared(*reversed(folders)).now_passing.shown[0].check
+    assert back == {**expected, "base": "left", "new": "right"}
+
+
+def test_flips_are_shown_up_to_a_number(tmp_path: Path) -> None:
+    """All are counted."""
+    runs = [run_of(tmp_path / str(value), dict.fromkeys("abcde", value)) for value in (True, False)]
+    found = compared(*runs, flips=2)
+    assert (found.now_failing.count, len(found.now_failing.shown)) == (5, 2)
+
+
+def test_an_answer_that_no_score_carries_is_the_last_record(tmp_path: Path) -> None:
+    """A suite that keeps nothing beside its values still shows what came back."""
+    found = compared(run_of(tmp_path / "base", {"k": True}), run_of(tmp_path / "new", {"k": False}))
+    assert found.now_failing.shown[0].new.answer == "text of k"
+
+
+def test_runs_without_scores_have_no_rows(tmp_path: Path) -> None:
+    """Cases are paired all the same, and their cost is told."""
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        run.case("a", calls=3)
+        runs.append(run.finish())
+    found = compared(*runs)
+    assert (found.paired, found.rows, found.cost["new"].calls) == (1, [], 3)
+
+
+def refused(*runs: Path) -> str:
+    with pytest.raises(UsageError) as error:
+        compare([str(run) for run in runs])
+    return str(error.value)
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    """Another suite, another scorer, no common case, one subject alone: each with its reason."""
+    base = run_of(tmp_path / "base", RIGHT)
+    assert "is a run of made" in refused(base, run_of(tmp_path / "suite", RIGHT, suite="other"))
+    said = refused(base, run_of(tmp_path / "scorer", RIGHT, scorer="suite@2"))
+    assert "suite@1" in said
+    assert "suite@2" in said
+    assert "assay rescore" in said
+    assert "no case in common" in refused(base, run_of(tmp_path / "cases", {"z": True}))
+    assert "name a second run" in refused(base)
+
+
+@pytest.mark.parametrize("state", ["stopped", "unfinished"])
+def test_a_run_that_is_not_finished_is_refused(tmp_path: Path, state: str) -> None:
+    """It is named, with how it stands."""
+    base = run_of(tmp_path / "base", RIGHT)
+    other = Made(tmp_path / "other")
+    other.case("a", [passed(1)])
+    assert f"other is not finished ({state})" in refused(base, other.finish(state))
+
+
+def test_a_run_that_is_running_is_refused(tmp_path: Path) -> None:
+    """Its numbers would change under the reader."""
+    base, other = run_of(tmp_path / "base", RIGHT), run_of(tmp_path / "other", RIGHT)
+    lock = lock_folder(other)
+    assert "other is not finished (running)" in refused(base, other)
+    os.close(lock)
+
+
+def test_scores_that_name_their_expectations_are_compared_case_by_case(tmp_path: Path) -> None:
+    """One more case in a testset changes the scorer's fingerprint, not the other cases' expectations."""
+    base, new = Made(tmp_path / "base", scorer="p@1"), Made(tmp_path / "new", scorer="p@2")
+    base.case("same", [passed(1, gold="g1")])
+    base.case("edited", [passed(1, gold="g2")])
+    base.case("unmarked", [passed(1)])
+    new.case("same", [passed(0, gold="g1")])
+    new.case("edited", [passed(0, gold="g3")])
+    new.case("unmarked", [passed(0)])
+    new.case("added", [passed(1, gold="g4")])
+    base.case("skipped", [passed(1, gold="g5")])
+    new.case("skipped", [passed(None, status="not_applicable")])
+    row = only_row(compared(base.finish(), new.finish()))
+    assert (row.n, row.losses) == (1, 1)
+    assert row.left_out == {"judged by other expectations": 2, "not_applicable in new": 1}
+    assert "p@1" in refused(tmp_path / "base", run_of(tmp_path / "other", {"same": True}, scorer="q@1"))
+
+
+def test_a_folder_may_have_an_at_sign(tmp_path: Path) -> None:
+    """What is a folder is a run; the subject begins after it."""
+    run = Made(tmp_path / "a@b")
+    for subject in ("x", "y@1"):
+        run.case("k", [passed(1)], subject=subject)
+    folder = run.finish()
+    assert compared(folder).new.subject == "y@1"
+    assert compared(f"{folder}@y@1", f"{folder}@x").base.subject == "y@1"

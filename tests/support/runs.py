@@ -1,0 +1,94 @@
+"""Writes runs without running anything: the journal and the two files that a finished run has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from assay.core.types import ASK, End, Failure, Record, Score, ScoreStatus, Status, Usage
+from assay.journal.folder import FILES, RunInfo, Summary, write_json
+from assay.journal.journal import Journal
+
+
+class Made:
+    """A run that grows case by case and is finished at the end."""
+
+    def __init__(self, folder: Path, scorer: str = "suite@1", suite: str = "made", model: str = "m") -> None:
+        self.folder = folder
+        self.scorer = scorer
+        folder.mkdir(parents=True)
+        for name in FILES:
+            (folder / name).touch()
+        self._journal = Journal(folder, [scorer], [])
+        self._info = RunInfo(
+            suite=suite,
+            ask=folder.name,
+            started=1_700_000_000.0,
+            version="0",
+            total=0,
+            command=["assay"],
+            spec={"model": model},
+            parts={},
+            facts={},
+        )
+        self._counts: dict[str, int] = {"ok": 0, "subject_error": 0, "infra_error": 0}
+
+    def case(
+        self,
+        key: str,
+        scores: Sequence[dict[str, Any]] = (),
+        *,
+        within: str = "set",
+        subject: str = "m",
+        **end: Any,
+    ) -> None:
+        """One case with its scores: dicts of Score's fields. No scores and `status` for one without an answer."""
+        index = sum(self._counts.values())
+        status: Status = end.pop("status", "ok")
+        self._counts[status] += 1
+        failure = Failure("timeout", "slow") if status != "ok" else None
+        record = Record(index, key, within, subject, 1, "answer", data=f"text of {key}")
+        self._journal.end(End(index, key, within, subject, ASK, 1, status, [], failure, **end), [record])
+        if scores:
+            told = [Score(index, key, within, subject, self.scorer, **score) for score in scores]
+            self._journal.scored(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
+
+    def finish(self, state: str = "finished", results: dict[str, Any] | None = None) -> Path:
+        """Write what stands beside the journal; returns the run's folder."""
+        self._journal.close()
+        total = self._info.total = sum(self._counts.values())
+        write_json(self.folder / "run.json", self._info)
+        summary = Summary(
+            state=state,
+            score="1",
+            scorers=[self.scorer],
+            total=total,
+            exit_code=0,
+            seconds=1.0,
+            spent={},
+            this_start={},
+            files=[],
+            results=results or {},
+            ok=self._counts["ok"],
+            subject_error=self._counts["subject_error"],
+            infra_error=self._counts["infra_error"],
+        )
+        write_json(self.folder / "summary.json", summary)
+        return self.folder
+
+
+def passed(
+    value: float | None, part: str = "", status: ScoreStatus = "scored", **data: Any
+) -> dict[str, Any]:
+    """A right or wrong score, or one that has no value."""
+    number = None if value is None else float(value)
+    return {"metric": "passed", "part": part, "status": status, "value": number, "data": data or None}
+
+
+def run_of(folder: Path, values: dict[str, bool], **made: Any) -> Path:
+    """A finished run: right and wrong by key, one score a case."""
+    run = Made(folder, **made)
+    for key, value in values.items():
+        run.case(key, [passed(value)], seconds=2.0, usage=Usage(10, 3), calls=1)
+    return run.finish()
