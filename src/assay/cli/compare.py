@@ -102,7 +102,8 @@ def _show(found: Comparison) -> None:
 def _show_side(name: str, side: Side) -> None:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(side.started))
     model = f" · {side.model}" if side.model != side.subject else ""
-    block(f"{name:<4}  {side.run} · {side.subject}{model} · {started} · {side.cases:,} cases", indent="")
+    count = f"{side.cases:,} case{'s' * (side.cases != 1)}"
+    block(f"{name:<4}  {side.run} · {side.subject}{model} · {started} · {count}", indent="")
 
 
 def _show_rows(rows: list[Row]) -> None:
@@ -115,10 +116,14 @@ def _show_rows(rows: list[Row]) -> None:
 
 
 def _row(row: Row, all_sets: str) -> list[str]:
+    name = f"{row.metric}{',' if row.part else ''}{row.part}{'' if row.higher_is_better else ' ↓'}"
+    return [row.set or all_sets, name, *table_row(row)]
+
+
+def table_row(row: Row) -> list[str]:
+    """The numbers of a row: both values, their difference, how sure it is."""
     interval = f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else ""
     return [
-        row.set or all_sets,
-        f"{row.metric}{',' if row.part else ''}{row.part}{'' if row.higher_is_better else ' ↓'}",
         number(row.base),
         number(row.new),
         "n/a" if row.difference is None else f"{row.difference:+.4f}",
@@ -190,4 +195,4 @@ def _show_cost(found: Comparison) -> None:
         ]
         for name, cost in found.cost.items()
     ]
-    table([f"{found.paired:,} cases", "seconds a case", "calls", "tokens in", "tokens out"], rows)
+    table([f"{found.paired:,} paired", "seconds a case", "calls", "tokens in", "tokens out"], rows)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from assay import api
 from assay.api import Run
+from assay.cli.compare import table_row
 from assay.cli.report import closing
 from assay.cli.screen import block, heading, table
+from assay.core.types import Record
 
 _COUNTED = ("passed", "failed", "errored", "not_evaluated", "skipped", "invalid", "no_answer")
 _MOST_CHARACTERS = 300
+_MOST_SHOWN = 4000
 
 
 def report_pipeline(run: Run) -> None:
@@ -21,6 +26,7 @@ def report_pipeline(run: Run) -> None:
         _rates(variant, found)
         _steps(found["steps"])
         _worst(found["worst"])
+    _pairs(run)
     closing(run)
 
 
@@ -94,6 +100,41 @@ def _worst(cases: list[dict[str, Any]]) -> None:
 
 def _difference(wrong: dict[str, Any]) -> None:
     """What was expected, what came, and why that is not the same."""
-    block(f"{wrong['path'] or 'output'}: {wrong['why']}", indent="    ", most=_MOST_CHARACTERS)
-    for sign, value in (("-", wrong["expected"]), ("+", wrong["actual"])):
+    block(f"{wrong['path'] or 'output'}: {wrong.get('why', '')}", indent="    ", most=_MOST_CHARACTERS)
+    for sign, value in (("-", wrong.get("expected")), ("+", wrong.get("actual"))):
         block(f"{sign} {json.dumps(value, ensure_ascii=False)}", indent="    ", most=_MOST_CHARACTERS)
+
+
+def _pairs(run: Run) -> None:
+    """Every variant with every later one, on the tests that both have a verdict for."""
+    variants = list(run.summary.results)
+    if len(variants) < 2 or run.exit_code == 130:
+        return
+    rows = []
+    for at in range(len(variants) - 1):
+        for pair in api.compare([f"{run.folder}@{name}" for name in variants[at:]], 0).comparisons:
+            rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
+    table(["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows)
+    click.echo(f"which tests: assay compare {run.folder}")
+    click.echo()
+
+
+def show_steps(records: Sequence[Record]) -> None:
+    """What each step of a case gave, in the order in which they ended."""
+    for record in records:
+        if record.kind in ("step", "aggregation"):
+            said = record.data
+            heading(f"{record.kind} {record.part}: {said['status']} ({said.get('seconds', 0.0):.3f} s)")
+            shown = said.get("error") or json.dumps(said.get("output"), ensure_ascii=False)
+            block(shown, most=_MOST_SHOWN)
+        elif record.kind == "skipped":
+            heading(f"{record.part}: skipped, {record.data['why']}")
+
+
+def show_checks(checks: Sequence[dict[str, Any]]) -> None:
+    """Every check of a test; of one that failed, what was expected and what came."""
+    for check in checks:
+        sign = {True: "✓", False: "✗", None: "?"}[check.get("passed")]
+        block(f"{sign} {check['of']} {check['step']} {check.get('path', '')}".rstrip())
+        if check.get("passed") is not True:
+            _difference({"path": check["kind"], "expected": None, "actual": None, **check})

@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from assay import api
+from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
 from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
+_REPORTS = {"pipeline": report_pipeline}
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -41,7 +43,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     if case is not None:
         show_case(cases, cases.find(case))
         return 0
-    report(found)
+    _REPORTS.get(found.info.suite, report)(found)
     chosen = (view for view in cases if view.failed or not failed)
     rows = [_row(view) for view in islice(chosen, limit)]
     click.echo()
@@ -64,7 +66,7 @@ def _preview(view: CaseView) -> str:
     if view.end.failure:
         text = f"{view.end.failure.kind}: {view.end.failure.message}"
     else:
-        replies = _texts(view.records[0].data) if view.records else []
+        replies = _texts(view.records[-1].data) if view.records else []
         text = replies[0] if replies else ""
     flat = " ".join(text.split())
     return flat if len(flat) <= 50 else flat[:49] + "…"
@@ -73,6 +75,8 @@ def _preview(view: CaseView) -> str:
 def _texts(data: Any) -> list[str]:
     if isinstance(data, list):
         return [text for item in data for text in _texts(item)]
+    if isinstance(data, dict):
+        return [json.dumps(data.get("outputs", data), ensure_ascii=False)]
     return [str(data)]
 
 
@@ -90,6 +94,7 @@ def show_case(cases: RunCases, view: CaseView) -> None:
             _show_request(asked)
         _show_reply(call)
     rule()
+    show_steps(view.records)
     _show_scores(view)
 
 
@@ -135,12 +140,15 @@ def _show_scores(view: CaseView) -> None:
     for score in view.scores:
         data = score.data or {}
         value = f"{score.value:g}" if score.value is not None else json.dumps(data.get("value"))
-        heading(
-            f"{score.metric} by {score.part}: {value}"
-            + (f" ({score.status})" if score.status != "scored" else "")
+        said = (
+            f"{score.part}: {data['verdict']}"
+            if "verdict" in data
+            else f"{score.metric} by {score.part}: {value}"
         )
+        heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:
             block(score.reason)
+        show_checks(data.get("checks", []))
         if "filtered" in data:
             block(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
         if "votes" in data:
