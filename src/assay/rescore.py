@@ -51,7 +51,7 @@ class Rescore:
         named = ", ".join(places[:_MOST_NAMED]) or "the order of tasks"
         raise UsageError(
             f"this changes what is asked, not only how it is scored: {named}; "
-            "run it with `assay task`, which asks again (with --reuse RUN, only what differs)"
+            f"run it with `assay {self.info.suite}`, which asks again (with --reuse RUN, only what differs)"
         )
 
     @property

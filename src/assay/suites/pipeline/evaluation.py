@@ -50,8 +50,9 @@ def given(records: Iterable[Record], test: str) -> Given:
     found = Given(steps={}, outputs={}, missing={})
     begin = f"{test}/"
     for record in records:
-        if record.part.startswith(begin):
-            found.steps[record.part[len(begin) :]] = record.data
+        step = record.part.removeprefix(begin)
+        if step != record.part and "/" not in step:  # another test's id may begin with this one's
+            found.steps[step] = record.data
             found.seconds += record.data.get("seconds", 0.0)
             found.tokens += sum(record.data.get("tokens", ()))
         elif record.part == test and record.kind == "answer":

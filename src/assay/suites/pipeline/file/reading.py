@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ KEYS = (
 OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file")
 _ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
 TYPES = ("prompt", "code", "aggregate")
+_FOLDER = re.compile(r"\w[\w.-]*")
+_NAME = re.compile(r"[\w-]+")
+_TAKEN = ("inputs", "batch_items", "item")
 
 
 class InputField(Struct, frozen=True):
@@ -47,7 +51,7 @@ class PipelineFile:
         self.found = Findings(self.yaml)
         value = self.yaml.value
         self.found.known(value, KEYS)
-        self.id = str(self.found.typed(value, "id", str) or path.stem)
+        self.id = self._id(value)
         self.name = self.found.typed(value, "name", str) or self.id
         self.default_testset: str | None = self.found.typed(value, "default_testset", str)
         self.inputs = self._inputs()
@@ -56,6 +60,13 @@ class PipelineFile:
         self.target: str | None = self.found.typed(value, "evaluation_target", str)
         self.variants = self._variants()
         self._check_target()
+
+    def _id(self, value: dict[str, Any]) -> str:
+        """It names a folder of results, so it is no path, and not the folder of runs."""
+        name = str(self.found.typed(value, "id", str) or self.path.stem)
+        if not _FOLDER.fullmatch(name) or name == "assay":
+            self.found.add(("id",), f"{name!r} cannot name a folder; use letters, digits, _ and -")
+        return name
 
     @property
     def step_ids(self) -> list[str]:
@@ -97,8 +108,18 @@ class PipelineFile:
                 self.found.add(("steps", at, "id"), f"there are two steps named {step['id']!r}")
                 continue
             seen.add(step["id"])
+            self._check_names(step, at)
             steps.append({**step, "type": self._type(step, at), "at": at})
         return steps
+
+    def _check_names(self, step: dict[str, Any], at: int) -> None:
+        for key in ("id", "output_key"):
+            name = step.get(key)
+            if name is not None and (not _NAME.fullmatch(str(name)) or name in _TAKEN):
+                self.found.add(
+                    ("steps", at, key),
+                    f"{name!r} is no name here; use letters, digits, _ and -; not {' or '.join(_TAKEN)}",
+                )
 
     def _type(self, step: dict[str, Any], at: int) -> str:
         """A step that says nothing is what its keys make it."""
