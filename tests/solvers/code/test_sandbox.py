@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -166,7 +165,8 @@ def test_the_time_of_a_call_is_at_most_that_of_the_sandbox() -> None:
 
 
 def test_sleeping_takes_no_time() -> None:
-    assert result(body("import time", "time.sleep(3600)", "return 'slept'"), {}) == "slept"
+    source = body("import time", "for _ in range(20): time.sleep(3600)", "return 'slept'")
+    assert result(source, {}) == "slept"
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,6 @@ def children() -> list[str]:
     tasks = [str(each) for each in os.listdir("/proc/self/task")]  # noqa: PTH208
     text = " ".join(Path(f"/proc/self/task/{task}/children").read_text() for task in tasks)
     names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in text.split()}
-    assert threading.main_thread().is_alive()
     return [pid for pid, name in names.items() if name == "monty"]
 
 
