@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import assay
 from assay.core.errors import MissingExtra
 from assay.solvers.code.problem import Code, CodeProblem
 from assay.solvers.code.sandbox import MAX_SOURCE, Sandbox
@@ -288,6 +290,44 @@ def test_calls_run_side_by_side_and_closing_leaves_no_process() -> None:
         return children()
 
     assert asyncio.run(whole()) == []
+
+
+def test_closing_stops_code_that_still_runs() -> None:
+    """At once, not at its timeout; a call that waits for its turn ends too."""
+
+    async def whole() -> list[Any]:
+        sandbox = Sandbox(workers=1, seconds=3600)
+        forever = Code("while True: pass\ndef main(): 1", NAME)
+        calls = [asyncio.create_task(sandbox.run(forever, {}, 3600)) for _ in range(2)]
+        while not any(call._process for call in sandbox._calls):  # noqa: ASYNC110 - set by a thread
+            await asyncio.sleep(0.01)
+        await sandbox.close()
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    found = asyncio.run(whole())
+    assert [each.kind for each in found] == ["died", "died"]
+
+
+ENDING = f"""
+import asyncio
+from assay.solvers.code.problem import Code
+from assay.solvers.code.sandbox import Sandbox
+
+async def main():
+    sandbox = Sandbox()
+    print(await sandbox.run(Code({GOOD!r}, "n"), [1, 2], 5))
+    await sandbox.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("_time", range(5))
+def test_python_ends_cleanly_after_the_sandbox(_time: int) -> None:
+    """The package's pool for asyncio aborts one exit in three; ours must not."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(assay.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", ENDING], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def children() -> list[str]:
