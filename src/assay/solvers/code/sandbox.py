@@ -2,7 +2,7 @@
 
 It runs in the interpreter of pydantic-monty, which knows a part of Python (functions, comprehensions,
 f-strings, classes without bases; json, re, math, collections and a few more modules) and reaches nothing
-outside itself. Each call gets a fresh session in a process of its own.
+outside itself. Each call gets a fresh session in one of a few worker processes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from assay.solvers.code.worker import ENTRIES, MAX_PRINTED, Parameter, by_name, 
 if TYPE_CHECKING:
     from pydantic_monty import Monty, MontyRuntimeError
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 MAX_SOURCE = 100_000
 MAX_OUTPUT = 1_000_000
 _GRACE = 0.5
@@ -79,7 +79,7 @@ class Sandbox:
         finally:
             self._calls.discard(call)
 
-    async def _thread(self, function: Callable[..., T], *arguments: Any) -> T:
+    async def _thread(self, function: Callable[..., _T], *arguments: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
     async def _opened(self) -> Monty:
