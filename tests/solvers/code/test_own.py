@@ -93,6 +93,7 @@ def gone(pid: int, seconds: float = 10) -> bool:
         ("def main(text, /): return text", {"text": "t"}, {"text": "t"}),
         ("def main(data): return data", [1], [1]),
         ("def aggregate(items): return items", {"items": 1}, {"items": 1}),
+        ("def f(a: int): pass\ndef main(): return f.__annotations__['a'] is int", {}, True),
         ("main = lambda text: text", {"text": "t"}, "t"),
         ("async def main(text): return text", {"text": "t"}, "t"),
         ("def main(): return {1: (1, 2), None: (), 'a': 2.5}", {}, {"1": [1, 2], "null": [], "a": 2.5}),
@@ -294,6 +295,23 @@ def test_closing_ends_every_process_also_those_at_work() -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.005, 0.02])
+def test_closing_while_a_process_starts_leaves_none(seconds: float) -> None:
+    """Before it is there, and before it has said that it is."""
+
+    async def whole() -> None:
+        runner = OwnCode(1)
+        call = asyncio.create_task(runner.run(Code("while True: pass", NAME), {"x": 1}, 20))
+        await asyncio.sleep(seconds)
+        (child,) = runner._children
+        await runner.close()
+        with pytest.raises((RuntimeError, CodeProblem)):
+            await call
+        assert child._transport is None or child.exited.is_set()
+
+    asyncio.run(whole())
 
 
 PARENT = """

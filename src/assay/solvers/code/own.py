@@ -33,7 +33,7 @@ class OwnCode:
         self._turns = asyncio.Semaphore(workers)
         self._idle: list[_Child] = []
         self._children: set[_Child] = set()
-        self._closed = False
+        self._closed = asyncio.Event()
 
     async def run(self, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - kills a process
         """What the code's entry gives. Calls beyond the number of workers wait their turn, in order."""
@@ -49,7 +49,8 @@ class OwnCode:
     async def _reply(self, code: Code, line: bytes, timeout: float) -> bytes:  # noqa: ASYNC109
         child = await self._child()
         try:
-            reply = await asyncio.wait_for(child.ask(line), timeout)
+            async with asyncio.timeout(timeout):
+                reply = await child.ask(line)
         except BaseException as error:
             await self._end(child)  # nobody knows what it is doing now
             if isinstance(error, TimeoutError):
@@ -69,8 +70,15 @@ class OwnCode:
             if not child.exited.is_set():
                 return child
             await self._end(child)
-        if self._closed:
-            raise RuntimeError("this runner is closed")
+        if not self._closed.is_set():
+            with suppress(EOFError):  # it ended before it could say that it is there
+                child = await self._started()
+                if not self._closed.is_set():
+                    return child
+                await self._end(child)
+        raise RuntimeError("the process for this code cannot start, or its runner is closed")
+
+    async def _started(self) -> _Child:
         child = _Child()
         self._children.add(child)
         try:
@@ -86,7 +94,7 @@ class OwnCode:
 
     async def close(self) -> None:
         """Kills every process and waits until it is gone; code that still runs ends as `died`."""
-        self._closed = True
+        self._closed.set()
         self._idle.clear()
         children, self._children = self._children, set()
         await asyncio.gather(*(child.end() for child in children))
@@ -108,7 +116,8 @@ class _Child(asyncio.SubprocessProtocol):
         await asyncio.get_running_loop().subprocess_exec(
             lambda: self, sys.executable, *arguments, stderr=None, start_new_session=True
         )
-        await asyncio.wait_for(self._next(), _START_SECONDS)
+        async with asyncio.timeout(_START_SECONDS):
+            await self._next()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)

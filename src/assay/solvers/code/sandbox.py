@@ -2,24 +2,30 @@
 
 It runs in the interpreter of pydantic-monty, which knows a part of Python (functions, comprehensions,
 f-strings, classes without bases; json, re, math, collections and a few more modules) and reaches nothing
-outside itself. Each call gets a fresh session in a process of its own.
+outside itself. Each call gets a fresh session in one of a few worker processes.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
-from contextlib import AsyncExitStack
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import MissingExtra
 from assay.solvers.code.problem import Code, CodeProblem, decoded
 from assay.solvers.code.worker import ENTRIES, MAX_PRINTED, Parameter, by_name, no_entry, printed, quoted
 
 if TYPE_CHECKING:
-    from pydantic_monty import AsyncMonty, CollectString, MontyRuntimeError
+    from pydantic_monty import Monty, MontyRuntimeError
 
+_T = TypeVar("_T")
 MAX_SOURCE = 100_000
 MAX_OUTPUT = 1_000_000
 _GRACE = 0.5
@@ -30,77 +36,77 @@ class Sandbox:
     """Runs code of others. Same code, same argument: same result, since `random` starts from a fixed seed.
 
     A call's time is its timeout, at most `seconds`. Sleeping takes no time. Printing more than a megabyte
-    ends the call.
+    ends the call. Threads wait for the processes: monty's own asyncio pool can abort Python when it exits.
     """
 
     def __init__(self, memory_mb: int = 256, seconds: float = 10.0, workers: int = 2) -> None:
         self._memory_mb = memory_mb
         self._seconds = seconds
         self._workers = workers
-        self._pool: AsyncMonty | None = None
+        self._pool: Monty | None = None
         self._opening = asyncio.Lock()
-        self._stack = AsyncExitStack()
+        self._threads = ThreadPoolExecutor(workers, "sandbox")
+        self._calls: set[_Call] = set()
 
     async def run(self, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - the worker counts it
         """What the code's entry gives, as JSON."""
-        call = _call(code, argument)
+        snippet = f"{code.source}\n{_call(code, argument)}"
         pool = await self._opened()
+        seconds = min(timeout, self._seconds)
+        call = _Call(pool, seconds, self._memory_mb)
+        text = await self._text(code, call, snippet, argument)
+        return decoded(text, code)
+
+    async def _text(self, code: Code, call: _Call, snippet: str, argument: Any) -> str:
         import pydantic_monty as monty
 
-        output = monty.CollectString(max_bytes=MAX_OUTPUT)
-        seconds = min(timeout, self._seconds)
+        self._calls.add(call)
         try:
-            text = await self._feed(pool, f"{code.source}\n{call}", argument, seconds, output)
+            return await self._thread(call.run, snippet, argument)
+        except asyncio.CancelledError:
+            call.stop()
+            raise
+        except EOFError:
+            raise self._stopped(code, "died", call.seconds) from None
         except monty.MontyCrashedError as error:
-            kind = "timeout" if error.timed_out else "died"
-            raise self._stopped(code, kind, seconds) from None
+            raise self._stopped(code, "timeout" if error.timed_out else "died", call.seconds) from None
         except monty.MontySyntaxError as error:
             frames = error.traceback()
             where = f"{code.name}, line {frames[-1].line}" if frames else code.name
             raise CodeProblem("syntax", f"{where}: it is not Python: {error}") from None
         except monty.MontyRuntimeError as error:
-            raise self._raised(code, error, output, seconds) from None
-        return decoded(text, code)
+            raise self._raised(code, error, call) from None
+        finally:
+            self._calls.discard(call)
 
-    async def _feed(
-        self, pool: AsyncMonty, snippet: str, argument: Any, seconds: float, output: CollectString
-    ) -> str:
-        session = pool.checkout(
-            limits={"max_feed_duration_secs": seconds, "max_memory": self._memory_mb << 20},
-            os_policy={"sleep": "zero", "random_start": {"seed": 0}},
-        )
-        async with session as fresh:
-            return str(await fresh.feed_run(snippet, inputs={_ARGUMENT: argument}, print_callback=output))
+    async def _thread(self, function: Callable[..., _T], *arguments: Any) -> _T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
-    async def _opened(self) -> AsyncMonty:
+    async def _opened(self) -> Monty:
         """The pool, started at the first call."""
         async with self._opening:
             if self._pool is None:
-                try:
-                    import pydantic_monty as monty
-
-                    pool = monty.AsyncMonty(max_processes=self._workers, feed_duration_limit_grace=_GRACE)
-                    self._pool = await self._stack.enter_async_context(pool)
-                except (ImportError, FileNotFoundError):  # the second: its program is not installed
-                    raise MissingExtra("code inside a testset", "sandbox") from None
+                self._pool = await self._thread(_open, self._workers)
             return self._pool
 
     async def close(self) -> None:
-        """Ends the processes of the pool."""
-        self._pool = None
-        await self._stack.aclose()
+        """Ends all processes; code that still runs ends as `died`."""
+        for call in self._calls:
+            call.stop()
+        await asyncio.to_thread(self._threads.shutdown)
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.__exit__, None, None, None)
+            self._pool = None
 
-    def _raised(
-        self, code: Code, error: MontyRuntimeError, output: CollectString, seconds: float
-    ) -> CodeProblem:
-        inner, text = error.exception(), str(error)
+    def _raised(self, code: Code, error: MontyRuntimeError, call: _Call) -> CodeProblem:
+        inner, text, seconds = error.exception(), str(error), call.seconds
         if isinstance(inner, TimeoutError) and "time limit exceeded" in text:
             return self._stopped(code, "timeout", seconds)
         if isinstance(inner, MemoryError) and f"> {MAX_OUTPUT} bytes" in text:
             return CodeProblem("memory", f"{code.name}: it printed more than {MAX_OUTPUT:,} bytes")
         if isinstance(inner, MemoryError) and "memory limit" in text:
             return self._stopped(code, "memory", seconds)
-        return _problem(code, error, printed(output.output[-MAX_PRINTED:]))
+        return _problem(code, error, printed(call.output.output[-MAX_PRINTED:]))
 
     def _stopped(self, code: Code, kind: str, seconds: float) -> CodeProblem:
         if kind == "timeout":
@@ -108,6 +114,56 @@ class Sandbox:
         if kind == "memory":
             return CodeProblem("memory", f"{code.name}: it needs more than {self._memory_mb} MB of memory")
         return CodeProblem("died", f"{code.name}: the process of the sandbox ended before it gave a result")
+
+
+def _open(workers: int) -> Monty:
+    try:
+        import pydantic_monty as monty
+
+        pool = monty.Monty(max_processes=workers, feed_duration_limit_grace=_GRACE)
+        return pool.__enter__()
+    except (ImportError, FileNotFoundError):  # the second: its program is not installed
+        raise MissingExtra("code inside a testset", "sandbox") from None
+
+
+class _Call:
+    """One call, made in a thread; another thread may stop it."""
+
+    def __init__(self, pool: Monty, seconds: float, memory_mb: int) -> None:
+        import pydantic_monty as monty
+
+        self.seconds = seconds
+        self.output = monty.CollectString(max_bytes=MAX_OUTPUT)
+        self._session = pool.checkout(
+            limits={"max_feed_duration_secs": seconds, "max_memory": memory_mb << 20},
+            os_policy={"sleep": "zero", "random_start": {"seed": 0}},
+        )
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._process: int | None = None
+
+    def run(self, snippet: str, argument: Any) -> str:
+        """The result as JSON. Its process goes back to the pool, so it must not be killed from then on."""
+        with self._session as session:
+            with self._lock:
+                if self._stopped:
+                    raise EOFError
+                self._process = session.worker_pid
+            try:
+                return str(
+                    session.feed_run(snippet, inputs={_ARGUMENT: argument}, print_callback=self.output)
+                )
+            finally:
+                with self._lock:
+                    self._process = None
+
+    def stop(self) -> None:
+        """Kills the process if it works for this call; a call that has not begun will not."""
+        with self._lock:
+            self._stopped = True
+            if self._process is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(self._process, signal.SIGKILL)
 
 
 class _Entry(NamedTuple):
