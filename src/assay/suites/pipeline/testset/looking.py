@@ -175,10 +175,10 @@ class FileLook:
         for missing in graph.missing:
             message = f"there is no case {missing.target!r} in this file"
             self._found.note(Problem(self._where(missing.ordinal), message))
-        if cycle := graph.cycle():
+        for cycle in graph.cycles():
             names = " → ".join(str(self._again(at).value["id"]) for at in [*cycle, cycle[0]])
             self._found.note(Problem(self._where(cycle[0]), f"these cases wait for each other: {names}"))
-        elif not self._found.errors:
+        if not self._found.errors:
             self._group(graph.tied(lambda at: bool(self._meant[at])))
 
     def _group(self, tied: list[Tied]) -> None:
