@@ -24,7 +24,14 @@ def test_unknown_keys_are_inputs(marker: dict[str, Any]) -> None:
 
 def test_no_expectation_is_ever_an_input() -> None:
     """It would show the model the answer; not even if a pipeline declares such an input."""
-    record = {"id": "a", "expected": "r", "expected_output": 1, "expected_mood": "good", "expected_": 0, "x": 2}
+    record = {
+        "id": "a",
+        "expected": "r",
+        "expected_output": 1,
+        "expected_mood": "good",
+        "expected_": 0,
+        "x": 2,
+    }
     for more in ({}, {"inputs": {"y": 3}}):
         case = TestCase.from_dict(record | more, frozenset(record))
         assert set(case.inputs) == {"x"} | set(more.get("inputs", {}))
@@ -76,7 +83,9 @@ def test_a_pipeline_may_declare_inputs_of_these_names() -> None:
         ({"tags": "one"}, ["one"], {}),
     ],
 )
-def test_a_single_tag_is_a_list_of_one(record: dict[str, Any], tags: list[str], inputs: dict[str, Any]) -> None:
+def test_a_single_tag_is_a_list_of_one(
+    record: dict[str, Any], tags: list[str], inputs: dict[str, Any]
+) -> None:
     """HOP's `tag`, or `tags` as a text."""
     case = of(**record)
     assert (case.tags, case.inputs) == (tags, inputs)

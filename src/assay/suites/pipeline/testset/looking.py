@@ -23,6 +23,8 @@ from assay.suites.pipeline.testset.validation import Fault, faults_of, unknown_s
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _TWICE = "this key stands twice in one object; the last one counts"
 _USUAL = {"id", "tags", "inputs", "expected_outputs"}
+_ASKS_NO_MORE: list[Any] = [None, None, [], None]
+_EXPECTS_NO_MORE: list[Any] = [{}, None, None]
 
 
 class Frame(NamedTuple):
@@ -58,14 +60,15 @@ class Digests:
 def _asked(case: TestCase, keys: list[str]) -> list[Any]:
     said = [case.id, case.tags, case.inputs, case.step_inputs, case.batch_items]
     if case.raw_data.keys() <= _USUAL:
-        return said
-    return [*said, case.parameters and keys, case.parameters, case.depends_on, case.conditions]
+        return said + _ASKS_NO_MORE
+    given = case.parameters or None
+    return [*said, given and keys, given, case.depends_on, case.conditions]
 
 
 def _gold(case: TestCase) -> list[Any]:
     said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
     if case.raw_data.keys() <= _USUAL:
-        return said
+        return said + _EXPECTS_NO_MORE
     return [*said, case.evaluation_config, case.performance_baseline, case.reference]
 
 
