@@ -133,10 +133,10 @@ def test_custom_keys_stay_where_they_were_in_v2(tmp_path: Path) -> None:
         '{"own": 1, "id": 1, "inputs": {"x": 2}, "metadata": {}, "expected_output": 3}\n'
         '{"id": "b", "own": 1, "description": "d", "tag": "t", "expected_mood": "good", "expected": "r"}\n'
     )
+    moved = '"inputs":{"own":1},"expected_outputs":{"mood":"good"}'
     assert converted(path).decode().splitlines() == [
         '{"own":1,"id":1,"inputs":{"x":2},"metadata":{},"expected_outputs":{"output":3}}',
-        '{"id":"b","tags":["t"],"description":"d","expected":"r","inputs":{"own":1},'
-        '"expected_outputs":{"mood":"good"}}',
+        f'{{"id":"b","tags":["t"],"description":"d","expected":"r",{moved}}}',
     ]
 
 

@@ -23,8 +23,10 @@ from assay.suites.pipeline.testset.validation import Fault, faults_of, unknown_s
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _TWICE = "this key stands twice in one object; the last one counts"
 _USUAL = {"id", "tags", "inputs", "expected_outputs"}
-_ASKS_NO_MORE: list[Any] = [None, None, [], None]
-_EXPECTS_NO_MORE: list[Any] = [{}, None, None]
+_EMPTY: dict[str, Any] = {}
+_NO_TAGS: list[str] = []
+_ASKS_NO_MORE: list[Any] = [{}, None, None, None, [], None]
+_EXPECTS_NO_MORE: list[Any] = [None, {}, {}, None, None]
 
 
 class Frame(NamedTuple):
@@ -43,8 +45,18 @@ class Digests:
 
     def add(self, case: TestCase, keys: list[str]) -> None:
         """The next case; `keys` are the ids of those of its expansions that are meant."""
-        self._asked.update(_encode(_asked(case, keys)))
-        self._gold.update(_encode(_gold(case)))
+        given = case.parameters or None
+        said = [case.id, case.tags, case.inputs, case.step_inputs, case.batch_items]
+        self._asked.update(_encode([*said, given and keys, given, case.depends_on, case.conditions]))
+        said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
+        self._gold.update(_encode([*said, case.evaluation_config, case.performance_baseline, case.reference]))
+
+    def add_usual(self, record: dict[str, Any]) -> None:
+        """`add` for the record of a case that has no other than the usual keys: most have not."""
+        get = record.get
+        said = [record["id"], get("tags", _NO_TAGS), get("inputs", _EMPTY)]
+        self._asked.update(_encode(said + _ASKS_NO_MORE))
+        self._gold.update(_encode([get("expected_outputs", _EMPTY), *_EXPECTS_NO_MORE]))
 
     @property
     def asked(self) -> str:
@@ -55,21 +67,6 @@ class Digests:
     def gold(self) -> str:
         """Changes with expectations and how they are judged."""
         return self._gold.hexdigest()
-
-
-def _asked(case: TestCase, keys: list[str]) -> list[Any]:
-    said = [case.id, case.tags, case.inputs, case.step_inputs, case.batch_items]
-    if case.raw_data.keys() <= _USUAL:
-        return said + _ASKS_NO_MORE
-    given = case.parameters or None
-    return [*said, given and keys, given, case.depends_on, case.conditions]
-
-
-def _gold(case: TestCase) -> list[Any]:
-    said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
-    if case.raw_data.keys() <= _USUAL:
-        return said + _EXPECTS_NO_MORE
-    return [*said, case.evaluation_config, case.performance_baseline, case.reference]
 
 
 class FileLook:
@@ -120,14 +117,17 @@ class FileLook:
         self._ids.digests.append(digest(key))  # right or wrong, so that ties to it are found
         self._offsets.append(record.offset)
         self._lines.append(record.line)
-        fine = not faults or all(fault.level != "error" for fault in faults)
-        self._meant.append(fine and self._case(TestCase.of(value, "", declared), key))
+        if not faults and self._usual and value.keys() <= _USUAL:
+            self._meant.append(1)
+            self.tests += 1
+            self._digests.add_usual(value)
+        else:
+            fine = all(fault.level != "error" for fault in faults)
+            self._meant.append(fine and self._case(TestCase.of(value, "", declared)))
 
-    def _case(self, case: TestCase, key: str) -> bool:
+    def _case(self, case: TestCase) -> bool:
         """Whether any of it is meant."""
-        keys = [key]
-        if not self._usual or not case.raw_data.keys() <= _USUAL:
-            keys = self._keys(case)
+        keys = self._keys(case)
         if keys:
             self.tests += len(keys)
             self._digests.add(case, keys)
