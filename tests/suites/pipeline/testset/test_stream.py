@@ -82,6 +82,8 @@ def test_bom_and_crlf_are_fine(tmp_path: Path, begin: str) -> None:
         ("17", "found a number"),
         ("null", "found null"),
         ("words", "found 'words'"),
+        ('{\n  "id": 1,\n  "x": "a\n  b",\n  "y": 2\n}', "a text is not closed on line 4"),
+        ('{"id": 1, "x": "\\ud800"}', "half of a pair"),
         ('{"x": ' * 300 + "1" + "}" * 300, ""),
     ],
 )
@@ -95,6 +97,21 @@ def test_one_fault_never_hides_another(tmp_path: Path, bad: str, message: str) -
     for line, told in problems:
         assert line == "2"
         assert message in told
+
+
+def test_indented_records_are_found_again(tmp_path: Path) -> None:
+    """Reading goes on as far to the left as the broken record stood."""
+    found, problems = read(tmp_path, '  {"id": 1,\n    "x": [\n  {"id": 2}\n  {"id": 3}\n{"id": 4}\n')
+    assert [value["id"] for _, value in found] == [2, 3, 4]
+    assert len(problems) == 1
+
+
+@pytest.mark.parametrize("between", [",", ";", " x "])
+def test_what_stands_between_records_is_told(tmp_path: Path, between: str) -> None:
+    """It hides none of them."""
+    found, problems = read(tmp_path, f'{{"id": 1}}{between}{{"id": 2}}\n')
+    assert [value["id"] for _, value in found] == [1, 2]
+    assert len(problems) == 1
 
 
 def test_bytes_that_are_no_text_are_told(tmp_path: Path) -> None:
@@ -136,9 +153,9 @@ def test_repeated_keys_are_found_exactly(
 def test_a_key_has_a_line_of_its_own(tmp_path: Path) -> None:
     """Only keys of the record itself count, not equal names below it or equal texts."""
     path = tmp_path / "a.jsonl"
-    path.write_text('\n{"a": {\n"tags": 1},\n"b": "tags",\n// c\n"tags": []}\n')
+    path.write_text('\n{"a": {\n"tags": 1},\n"b": "tags",\n// c\n"tags": [],\n"c": 1,\n"c": 2}\n')
     (record,) = records(path, lambda _: None)
-    assert [key_line(record, key) for key in ("a", "b", "tags", "nothing")] == [2, 4, 6, 2]
+    assert [key_line(record, key) for key in ("a", "b", "tags", "c", "nothing")] == [2, 4, 6, 8, 2]
 
 
 def test_a_record_can_be_read_from_its_place(tmp_path: Path) -> None:

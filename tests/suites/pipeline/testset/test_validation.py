@@ -36,6 +36,8 @@ def test_errors_refuse_a_file_and_warnings_do_not() -> None:
     ("record", "level", "path"),
     [
         ({"evaluation_config": {"rules": [], "tolerance": 0}}, None, ""),
+        ({"evaluation_config": {"tolerance": 10**400}}, None, ""),
+        ({"evaluation_config": {"tolerance": float("inf")}}, "error", "$.evaluation_config.tolerance"),
         ({"evaluation_config": {"tolerance": "0.1"}}, "error", "$.evaluation_config.tolerance"),
         ({"evaluation_config": {"ignore_fields": ["a", 1]}}, "error", "$.evaluation_config.ignore_fields[1]"),
         ({"evaluation_config": {"evaluate_final": 1}}, "error", "$.evaluation_config.evaluate_final"),
