@@ -260,6 +260,18 @@ def test_only_selected_cases_count(tmp_path: Path) -> None:
     assert asked(1) == asked(2)
 
 
+def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
+    """They are asked, so editing one changes what is asked and what is expected."""
+
+    def look(record: dict[str, Any]) -> tuple[str, str]:
+        name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
+        found = Testsets([name], Selection.of(ids=["a"])).look()
+        return found.asked, found.gold
+
+    assert look({"x": 1})[0] != look({"x": 2})[0]
+    assert look({"expected": 1})[1] != look({"expected": 2})[1]
+
+
 @pytest.mark.parametrize("change", [{"id": "b"}, {"tags": []}, {"inputs": {}}, {"batch_items": None}])
 def test_a_group_is_known_by_what_is_asked(tmp_path: Path, change: dict[str, Any]) -> None:
     """Its key changes with id, inputs, step inputs, batch items and tags."""

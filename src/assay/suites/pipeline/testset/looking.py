@@ -90,6 +90,10 @@ class FileLook:
         self._found.done()
         del self._ids, self._ties, self._offsets, self._lines, self._meant
 
+    def case(self, record: Record) -> TestCase:
+        """The case of a record of this file."""
+        return TestCase.of(record.value, f"{self.path}:{record.line}", self.frame.declared)
+
     def _read(self) -> None:
         for record in records(self.path, self._found.note):
             self.records += 1
@@ -123,7 +127,7 @@ class FileLook:
             self._digests.add_usual(value)
         else:
             fine = all(fault.level != "error" for fault in faults)
-            self._meant.append(fine and self._case(TestCase.of(value, "", declared)))
+            self._meant.append(fine and self._case(self.case(record)))
 
     def _case(self, case: TestCase) -> bool:
         """Whether any of it is meant."""
@@ -150,7 +154,7 @@ class FileLook:
             return
         first: dict[str, int] = {}
         for record in records(self.path, lambda _: None):
-            for key in self._keys_of(record.value):
+            for key in self._keys_of(record):
                 if digest(key) not in twice:
                     continue
                 if key in first:
@@ -159,8 +163,9 @@ class FileLook:
                     self._found.fault(record, Fault(("id",), message))
                 first.setdefault(key, record.line)
 
-    def _keys_of(self, value: dict[str, Any]) -> list[str]:
+    def _keys_of(self, record: Record) -> list[str]:
         """The id and those it is expanded to."""
+        value = record.value
         key = key_of(value)
         if key is None:
             return []
@@ -168,7 +173,7 @@ class FileLook:
             fault.level == "error" for fault in faults_of(value, self.frame.declared)
         ):
             return [key]
-        case = TestCase.of(value, "", self.frame.declared)
+        case = self.case(record)
         return [key, *(expanded_keys(case) if case.parameters else ())]
 
     def _tie(self) -> None:
@@ -189,7 +194,7 @@ class FileLook:
             self.tied[group.first] = group
             for at in group.members:
                 self.spots[at] = Spot(self._offsets[at], self._lines[at])
-                case = TestCase.of(self._again(at).value, "", self.frame.declared)
+                case = self.case(self._again(at))
                 keys = expanded_keys(case) if at in group.brought else self.frame.selection.keys(case)
                 if at in group.brought:
                     self.tests += len(keys)
