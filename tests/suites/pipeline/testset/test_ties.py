@@ -121,6 +121,15 @@ def test_a_long_chain_is_no_trouble(tmp_path: Path) -> None:
     assert [case.key for case in found.cases] == [f"n{at}" for at in range(5000, -1, -1)]
 
 
+@pytest.mark.parametrize(("limit", "tests"), [(1, 2), (2, 3), (3, 5), (4, 6)])
+def test_a_limit_counts_groups_and_their_tests(tmp_path: Path, limit: int, tests: int) -> None:
+    """A group counts once, however many cases it has."""
+    groups(tmp_path, "a", "b: a", "c", "d", "e: d", "f")
+    sets = Testsets([str(tmp_path / "a_b.jsonl")], limit=limit)
+    assert (sets.look().groups, sets.look().tests) == (limit, tests)
+    assert sum(len(group.cases) for group in sets.groups()) == tests
+
+
 def test_members_are_read_from_anywhere(tmp_path: Path) -> None:
     """Several on a line, over several lines, behind a BOM."""
     path = tmp_path / "a_b.jsonl"

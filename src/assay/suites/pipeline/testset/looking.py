@@ -14,6 +14,7 @@ from assay.core.hashing import repeated
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.expansion import expanded_keys
 from assay.suites.pipeline.testset.findings import FileFindings, Findings
+from assay.suites.pipeline.testset.names import DOUBTFUL
 from assay.suites.pipeline.testset.reading import key_of
 from assay.suites.pipeline.testset.selection import Selection
 from assay.suites.pipeline.testset.stream import Record, Spot, record_at, records, repeated_keys
@@ -73,16 +74,17 @@ class FileLook:
     """What a pass over a file found: how many groups and tests are meant, and which are tied."""
 
     def __init__(self, path: Path, frame: Frame, findings: Findings, digests: Digests) -> None:
-        self.path, self.frame = path, frame
+        self.path, self.frame = path, frame._replace(declared=frame.declared & DOUBTFUL)
         self.groups = self.tests = self.records = 0
         self.tied: dict[int, Tied] = {}
+        self.sizes: dict[int, int] = {}
         self.spots: dict[int, Spot] = {}
         self.ids_seen: set[str] = set()
         self._found: FileFindings = findings.file(path)
         self._digests = digests
         self._ids, self._ties = Ids(), list[Tie]()
         self._offsets, self._lines, self._meant = array("Q"), array("Q"), bytearray()
-        self._usual = frame.selection.all and not frame.declared
+        self._usual = frame.selection.all and not self.frame.declared
         self._read()
         self.groups = self.tests
         self._repeats()
@@ -196,6 +198,7 @@ class FileLook:
                 self.spots[at] = Spot(self._offsets[at], self._lines[at])
                 case = self.case(self._again(at))
                 keys = expanded_keys(case) if at in group.brought else self.frame.selection.keys(case)
+                self.sizes[group.first] = self.sizes.get(group.first, 0) + len(keys)
                 if at in group.brought:
                     self.tests += len(keys)
                     self._digests.add(case, keys)

@@ -24,6 +24,7 @@ _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]"]')
 _COLON = re.compile(rb"\s*:")
 _CLOSES = {b"}": b"{", b"]": b"["}
 _MOST_DEEP = 200
+_FAR, _NEAR = 1 << 18, 1 << 13  # bytes read at once: of a whole file, for one record
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -86,7 +87,7 @@ class _Lines:
 
 def records(path: Path, note: Note, start: Spot = Spot()) -> Iterator[Record]:  # noqa: B008 - a constant
     """Every object of the file from `start` on, in order. What is none goes to `note`, with its line."""
-    with _opened(path) as file:
+    with _opened(path, _FAR if start.offset == 0 else _NEAR) as file:
         lines = _Lines(file, start)
         read = lines.next
         while (line := read()) is not None:
@@ -119,9 +120,9 @@ def raise_first(problem: Problem) -> None:
     raise InputError(problem)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path, buffering: int) -> IO[bytes]:
     try:
-        return path.open("rb", buffering=1 << 18)
+        return path.open("rb", buffering=buffering)
     except FileNotFoundError:
         raise InputError(Problem(str(path), "there is no such file")) from None
     except OSError as error:

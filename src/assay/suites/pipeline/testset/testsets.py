@@ -7,9 +7,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 import msgspec
 
@@ -85,7 +86,7 @@ class Testsets:
             findings.refuse()
             self._refuse_nothing()
             kept = {name: self._kept(look) for name, look in zip(self.files, self._looks, strict=True)}
-            tests = sum(look.tests for look in self._looks)
+            tests = sum(map(self._tests, self._looks))
             notes = findings.told("warning", "advice")
             self._look = Look(sum(kept.values()), tests, digests.asked, digests.gold, kept, notes)
         return self._look
@@ -106,6 +107,13 @@ class Testsets:
             return look.groups
         count = ceil(look.groups * self._limit) if self._limit < 1 else int(self._limit)
         return min(count, look.groups)
+
+    def _tests(self, look: FileLook) -> int:
+        """How many cases the kept groups have; ties make it worth counting where a limit cuts."""
+        kept = self._kept(look)
+        if kept == look.groups:
+            return look.tests
+        return sum(group.tests for group in islice(_builders(look), kept)) if look.tied else kept
 
     def _refuse_nothing(self) -> None:
         """An id that no file has, or a selection that leaves nothing, is a mistake."""
@@ -136,7 +144,7 @@ def _said(selection: Selection) -> str:
     return " ".join(f"{flag} {','.join(sorted(values))}" for flag, values in parts.items() if values)
 
 
-Builder = Callable[[int, str], Group]
+Builder = Union["_Alone", "_Built", "_Together"]
 
 
 def _builders(look: FileLook) -> Iterator[Builder]:
@@ -157,6 +165,8 @@ def _builders(look: FileLook) -> Iterator[Builder]:
 class _Alone:
     """A record that is tied to no other and stands for one case."""
 
+    tests = 1
+
     def __init__(self, look: FileLook, record: Record) -> None:
         self._look, self._record = look, record
 
@@ -167,6 +177,8 @@ class _Alone:
 
 class _Built:
     """A case that had to be built to be chosen."""
+
+    tests = 1
 
     def __init__(self, case: TestCase) -> None:
         self._case = case
@@ -180,6 +192,7 @@ class _Together:
 
     def __init__(self, look: FileLook, tied: Tied) -> None:
         self._look, self._tied = look, tied
+        self.tests = look.sizes[tied.first]
 
     def __call__(self, index: int, name: str) -> Group:
         cases: list[TestCase] = []
