@@ -115,6 +115,26 @@ def test_no_cycle_hides_another(tmp_path: Path) -> None:
     assert len(caught.value.problems) == 3
 
 
+def test_another_fault_does_not_hide_a_tie(tmp_path: Path) -> None:
+    """A record with a wrong field is still asked whom it depends on, and may be depended on."""
+    path = tmp_path / "a_b.jsonl"
+    path.write_text('{"id": "a", "tags": 5, "depends_on": "z"}\n{"id": "b", "depends_on": ["a"]}\n')
+    with pytest.raises(InputError) as caught:
+        Testsets([str(path)]).look()
+    assert [problem.where.partition(" ")[2] for problem in caught.value.problems] == [
+        "$.tags",
+        "$.depends_on",
+    ]
+
+
+def test_a_declared_input_of_that_name_is_no_tie(tmp_path: Path) -> None:
+    """In a v1 record."""
+    path = tmp_path / "a_b.jsonl"
+    path.write_text('{"id": "a", "depends_on": "z"}\n{"id": "b"}\n')
+    found = list(Testsets([str(path)], declared=frozenset({"depends_on"})).groups())
+    assert [case.inputs for group in found for case in group.cases] == [{"depends_on": "z"}, {}]
+
+
 def test_a_long_chain_is_no_trouble(tmp_path: Path) -> None:
     """Five thousand cases, each waiting for the next one."""
     (found,) = groups(tmp_path, *(f"n{at}: n{at + 1}" for at in range(5000)), "n5000")

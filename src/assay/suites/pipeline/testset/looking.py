@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import Problem
+from assay.core.errors import InputError, Problem
 from assay.core.hashing import repeated
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.expansion import expanded_keys
 from assay.suites.pipeline.testset.findings import FileFindings, Findings
-from assay.suites.pipeline.testset.names import DOUBTFUL
-from assay.suites.pipeline.testset.reading import key_of
+from assay.suites.pipeline.testset.names import DOUBTFUL, inputs_beside
+from assay.suites.pipeline.testset.reading import id_list, key_of
 from assay.suites.pipeline.testset.selection import Selection
 from assay.suites.pipeline.testset.stream import Record, Spot, record_at, records, repeated_keys
 from assay.suites.pipeline.testset.ties import Graph, Ids, Tie, Tied, digest
@@ -97,12 +97,16 @@ class FileLook:
         return TestCase.of(record.value, f"{self.path}:{record.line}", self.frame.declared)
 
     def _read(self) -> None:
-        for record in records(self.path, self._found.note):
-            self.records += 1
-            try:
-                self._record(record)
-            except RecursionError:
-                self._found.fault(record, Fault((), "nested too deeply"))
+        try:
+            for record in records(self.path, self._found.note):
+                self.records += 1
+                try:
+                    self._record(record)
+                except RecursionError:
+                    self._found.fault(record, Fault((), "nested too deeply"))
+        except InputError as unreadable:
+            for problem in unreadable.problems:
+                self._found.note(problem)
         if not self.records and not self._found.errors:
             self._found.note(Problem(str(self.path), "there is no test case in this file"))
         if advice := name_advice(self.path):
@@ -123,6 +127,8 @@ class FileLook:
         self._ids.digests.append(digest(key))  # right or wrong, so that ties to it are found
         self._offsets.append(record.offset)
         self._lines.append(record.line)
+        if "depends_on" in value:
+            self._note_ties(value, faults)
         if not faults and self._usual and value.keys() <= _USUAL:
             self._meant.append(1)
             self.tests += 1
@@ -130,6 +136,13 @@ class FileLook:
         else:
             fine = all(fault.level != "error" for fault in faults)
             self._meant.append(fine and self._case(self.case(record)))
+
+    def _note_ties(self, value: dict[str, Any], faults: list[Fault]) -> None:
+        """Of a record with other faults too, so that they do not hide a tie that leads nowhere."""
+        wrong = any(fault.path[:1] == ("depends_on",) for fault in faults)
+        if not wrong and "depends_on" not in inputs_beside(value, self.frame.declared):
+            ordinal = len(self._lines) - 1
+            self._ties += [Tie(ordinal, target) for target in id_list(value["depends_on"])]
 
     def _case(self, case: TestCase) -> bool:
         """Whether any of it is meant."""
@@ -140,11 +153,10 @@ class FileLook:
         return bool(keys)
 
     def _keys(self, case: TestCase) -> list[str]:
-        """The ids it stands for that are meant; notes its ties and all its ids."""
+        """The ids it stands for that are meant; notes all of them."""
         keys = expanded_keys(case)
         if case.parameters:
             self._ids.add_expanded(keys)
-        self._ties += [Tie(len(self._ids.digests) - 1, target) for target in case.depends_on]
         selection = self.frame.selection
         self.ids_seen |= selection.ids & {case.key, *keys}
         return selection.keys(case)

@@ -15,13 +15,6 @@ class Tie(NamedTuple):
     target: str
 
 
-class Missing(NamedTuple):
-    """A dependency on an id that the file does not have."""
-
-    ordinal: int
-    target: str
-
-
 class Tied(NamedTuple):
     """Records, by ordinal, in the order in which they run; `brought` are those that nobody selected."""
 
@@ -75,7 +68,7 @@ class Graph:
 
     def __init__(self, ties: list[Tie], ids: Ids) -> None:
         known = ids.ordinals({tie.target for tie in ties})
-        self.missing = [Missing(*tie) for tie in ties if tie.target not in known]
+        self.missing = [tie for tie in ties if tie.target not in known]
         self._needs: dict[int, list[int]] = {}
         for tie in ties:
             if tie.target in known:
