@@ -19,6 +19,7 @@ from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.million import million
+from benchmarks.testset import testset
 
 
 class Sizes(NamedTuple):
@@ -33,6 +34,7 @@ class Sizes(NamedTuple):
     prompts: int
     draws: int
     long: int
+    records: int
 
 
 FULL = Sizes(
@@ -45,6 +47,7 @@ FULL = Sizes(
     prompts=10_000,
     draws=100_000,
     long=20_000,
+    records=1_000_000,
 )
 QUICK = Sizes(
     turns=1,
@@ -56,6 +59,7 @@ QUICK = Sizes(
     prompts=500,
     draws=2_000,
     long=200,
+    records=5_000,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -114,6 +118,11 @@ def measure_rescore(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
     return rescored(folder, sizes.long)
 
 
+def measure_testset(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """A long testset of pipelines, checked and built."""
+    return testset(folder, sizes.records)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -134,6 +143,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "rescore": measure_rescore,
     "lm-eval": measure_lm_eval,
     "bootstrap": measure_bootstrap,
+    "testset": measure_testset,
 }
 
 

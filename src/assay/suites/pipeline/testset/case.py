@@ -134,7 +134,7 @@ _KEPT = BESIDE | {"expected"}
 def _fields(case: TestCase) -> Record:
     """The fields that say something."""
     found: Record = {"id": case.id}
-    if case.tags:
+    if case.tags or "tags" in case.raw_data:  # without them `tag` would be one
         found["tags"] = case.tags
     for name in FIELDS[2:]:
         value = getattr(case, name)
@@ -164,9 +164,11 @@ def _v2_of(case: TestCase) -> Record:
             record[key] = fields.pop(key)
         elif key in kept or key in _KEPT:
             record[key] = value
-    if not fields.get("inputs", True) and (is_v2(record) or len(fields) > 1):
-        del fields["inputs"]
-    return record | fields
+    inputs = fields.pop("inputs", None)
+    record |= fields
+    if inputs or not is_v2(record):
+        record["inputs"] = inputs
+    return record
 
 
 def carries_code(case: TestCase) -> list[str]:

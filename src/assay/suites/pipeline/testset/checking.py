@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assay.core.errors import InputError, Problem
+from assay.core.errors import Problem
 from assay.suites.pipeline.testset.findings import Findings
 from assay.suites.pipeline.testset.looking import Digests, FileLook, Frame, Inspect
 from assay.suites.pipeline.testset.names import V2_KEYS
@@ -20,10 +20,7 @@ def check_testset(
 ) -> list[Problem]:
     """Everything to say of a file: errors, warnings, advice. `steps` are the pipeline's, if one is named."""
     findings = Findings()
-    try:
-        FileLook(path, Frame(Selection(), declared, steps, inspect), findings, Digests())
-    except InputError as error:
-        return error.problems
+    FileLook(path, Frame(Selection(), declared, steps, inspect), findings, Digests())
     return findings.told("error", "warning", "advice")
 
 

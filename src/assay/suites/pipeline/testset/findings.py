@@ -18,20 +18,14 @@ class Findings:
 
     def __init__(self) -> None:
         self._problems: list[Problem] = []
-        self._counts: Counter[str] = Counter()
 
     def file(self, path: Path) -> FileFindings:
         """The findings of one file; they end up here when it is done."""
         return FileFindings(path, self)
 
-    def take(self, problems: list[Problem], counts: Counter[str]) -> None:
+    def take(self, problems: list[Problem]) -> None:
         """A file is done."""
         self._problems += problems
-        self._counts += counts
-
-    def count(self, level: str) -> int:
-        """How many there are, told or not."""
-        return self._counts[level]
 
     def told(self, *levels: str) -> list[Problem]:
         """The problems of these levels, file by file in the order of lines."""
@@ -81,4 +75,4 @@ class FileFindings:
         for level, most in _MOST.items():
             if (more := self._counts[level] - most) > 0:
                 problems.append(Problem(str(self.path), f"and {more:,} more {_OVER[level]}", level))
-        self._whole.take(problems, self._counts)
+        self._whole.take(problems)

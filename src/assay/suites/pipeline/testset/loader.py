@@ -71,6 +71,7 @@ class TestsetLoader:
 
 def _tie_errors(graph: Graph, names: list[str]) -> list[str]:
     found = [f"{names[at]} $.depends_on: there is no case {target!r}" for at, target in graph.missing]
-    if cycle := [names[at] for at in graph.cycle()]:
-        found.append(f"these cases wait for each other: {' → '.join([*cycle, cycle[0]])}")
+    for cycle in graph.cycles():
+        ids = " → ".join(names[at] for at in [*cycle, cycle[0]])
+        found.append(f"these cases wait for each other: {ids}")
     return found

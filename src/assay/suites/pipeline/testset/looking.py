@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -10,12 +11,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import Problem
+from assay.core.errors import InputError, Problem
 from assay.core.hashing import repeated
+from assay.scoring.expectations.prefixes import PREFIXES
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.expansion import expanded_keys
 from assay.suites.pipeline.testset.findings import FileFindings, Findings
-from assay.suites.pipeline.testset.reading import key_of
+from assay.suites.pipeline.testset.names import DOUBTFUL, inputs_beside
+from assay.suites.pipeline.testset.reading import id_list, key_of
 from assay.suites.pipeline.testset.selection import Selection
 from assay.suites.pipeline.testset.stream import Record, Spot, record_at, records, repeated_keys
 from assay.suites.pipeline.testset.ties import Graph, Ids, Tie, Tied, digest
@@ -24,6 +27,11 @@ from assay.suites.pipeline.testset.validation import Fault, faults_of, unknown_s
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _TWICE = "this key stands twice in one object; the last one counts"
 _USUAL = {"id", "tags", "inputs", "expected_outputs"}
+_PREFIXED = re.compile(rf'"(?:{"|".join(sorted(PREFIXES))}):'.encode())
+_EMPTY: dict[str, Any] = {}
+_NO_TAGS: list[str] = []
+_ASKS_NO_MORE: list[Any] = [{}, None, None, None, [], None]
+_EXPECTS_NO_MORE: list[Any] = [None, {}, {}, None, None]
 
 
 Inspect = Callable[[TestCase], list[Fault]]
@@ -47,8 +55,18 @@ class Digests:
 
     def add(self, case: TestCase, keys: list[str]) -> None:
         """The next case; `keys` are the ids of those of its expansions that are meant."""
-        self._asked.update(_encode(_asked(case, keys)))
-        self._gold.update(_encode(_gold(case)))
+        given = case.parameters or None
+        said = [case.id, case.tags, case.inputs, case.step_inputs, case.batch_items]
+        self._asked.update(_encode([*said, given and keys, given, case.depends_on, case.conditions]))
+        said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
+        self._gold.update(_encode([*said, case.evaluation_config, case.performance_baseline, case.reference]))
+
+    def add_usual(self, record: dict[str, Any]) -> None:
+        """`add` for the record of a case that has no other than the usual keys: most have not."""
+        get = record.get
+        said = [record["id"], get("tags", _NO_TAGS), get("inputs", _EMPTY)]
+        self._asked.update(_encode(said + _ASKS_NO_MORE))
+        self._gold.update(_encode([get("expected_outputs", _EMPTY), *_EXPECTS_NO_MORE]))
 
     @property
     def asked(self) -> str:
@@ -61,34 +79,21 @@ class Digests:
         return self._gold.hexdigest()
 
 
-def _asked(case: TestCase, keys: list[str]) -> list[Any]:
-    said = [case.id, case.tags, case.inputs, case.step_inputs, case.batch_items]
-    if case.raw_data.keys() <= _USUAL:
-        return said
-    return [*said, case.parameters and keys, case.parameters, case.depends_on, case.conditions]
-
-
-def _gold(case: TestCase) -> list[Any]:
-    said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
-    if case.raw_data.keys() <= _USUAL:
-        return said
-    return [*said, case.evaluation_config, case.performance_baseline, case.reference]
-
-
 class FileLook:
     """What a pass over a file found: how many groups and tests are meant, and which are tied."""
 
     def __init__(self, path: Path, frame: Frame, findings: Findings, digests: Digests) -> None:
-        self.path, self.frame = path, frame
+        self.path, self.frame = path, frame._replace(declared=frame.declared & DOUBTFUL)
         self.groups = self.tests = self.records = 0
         self.tied: dict[int, Tied] = {}
+        self.sizes: dict[int, int] = {}
         self.spots: dict[int, Spot] = {}
         self.ids_seen: set[str] = set()
         self._found: FileFindings = findings.file(path)
         self._digests = digests
         self._ids, self._ties = Ids(), list[Tie]()
         self._offsets, self._lines, self._meant = array("Q"), array("Q"), bytearray()
-        self._usual = frame.selection.all and not frame.declared
+        self._usual = frame.selection.all and not self.frame.declared
         self._read()
         self.groups = self.tests
         self._repeats()
@@ -96,13 +101,21 @@ class FileLook:
         self._found.done()
         del self._ids, self._ties, self._offsets, self._lines, self._meant
 
+    def case(self, record: Record) -> TestCase:
+        """The case of a record of this file."""
+        return TestCase.of(record.value, f"{self.path}:{record.line}", self.frame.declared)
+
     def _read(self) -> None:
-        for record in records(self.path, self._found.note):
-            self.records += 1
-            try:
-                self._record(record)
-            except RecursionError:
-                self._found.fault(record, Fault((), "nested too deeply"))
+        try:
+            for record in records(self.path, self._found.note):
+                self.records += 1
+                try:
+                    self._record(record)
+                except RecursionError:
+                    self._found.fault(record, Fault((), "nested too deeply"))
+        except InputError as unreadable:
+            for problem in unreadable.problems:
+                self._found.note(problem)
         if not self.records and not self._found.errors:
             self._found.note(Problem(str(self.path), "there is no test case in this file"))
         if advice := name_advice(self.path):
@@ -123,14 +136,30 @@ class FileLook:
         self._ids.digests.append(digest(key))  # right or wrong, so that ties to it are found
         self._offsets.append(record.offset)
         self._lines.append(record.line)
-        fine = not faults or all(fault.level != "error" for fault in faults)
-        self._meant.append(fine and self._case(TestCase.of(value, "", declared), key, record))
+        if "depends_on" in value:
+            self._note_ties(value, faults)
+        if not faults and self._usual and value.keys() <= _USUAL and not self._telling(record):
+            self._meant.append(1)
+            self.tests += 1
+            self._digests.add_usual(value)
+        else:
+            fine = all(fault.level != "error" for fault in faults)
+            self._meant.append(fine and self._case(self.case(record), record))
 
-    def _case(self, case: TestCase, key: str, record: Record) -> bool:
+    def _telling(self, record: Record) -> bool:
+        """Whether a usual record is to be inspected: an expected text may have a prefix."""
+        return self.frame.inspect is not None and _PREFIXED.search(record.raw) is not None
+
+    def _note_ties(self, value: dict[str, Any], faults: list[Fault]) -> None:
+        """Of a record with other faults too, so that they do not hide a tie that leads nowhere."""
+        wrong = any(fault.path[:1] == ("depends_on",) for fault in faults)
+        if not wrong and "depends_on" not in inputs_beside(value, self.frame.declared):
+            ordinal = len(self._lines) - 1
+            self._ties += [Tie(ordinal, target) for target in id_list(value["depends_on"])]
+
+    def _case(self, case: TestCase, record: Record) -> bool:
         """Whether any of it is meant."""
-        keys = [key]
-        if not self._usual or not case.raw_data.keys() <= _USUAL:
-            keys = self._keys(case)
+        keys = self._keys(case)
         if keys:
             self.tests += len(keys)
             self._digests.add(case, keys)
@@ -139,11 +168,10 @@ class FileLook:
         return bool(keys)
 
     def _keys(self, case: TestCase) -> list[str]:
-        """The ids it stands for that are meant; notes its ties and all its ids."""
+        """The ids it stands for that are meant; notes all of them."""
         keys = expanded_keys(case)
         if case.parameters:
             self._ids.add_expanded(keys)
-        self._ties += [Tie(len(self._ids.digests) - 1, target) for target in case.depends_on]
         selection = self.frame.selection
         self.ids_seen |= selection.ids & {case.key, *keys}
         return selection.keys(case)
@@ -155,7 +183,7 @@ class FileLook:
             return
         first: dict[str, int] = {}
         for record in records(self.path, lambda _: None):
-            for key in self._keys_of(record.value):
+            for key in self._keys_of(record):
                 if digest(key) not in twice:
                     continue
                 if key in first:
@@ -164,8 +192,9 @@ class FileLook:
                     self._found.fault(record, Fault(("id",), message))
                 first.setdefault(key, record.line)
 
-    def _keys_of(self, value: dict[str, Any]) -> list[str]:
+    def _keys_of(self, record: Record) -> list[str]:
         """The id and those it is expanded to."""
+        value = record.value
         key = key_of(value)
         if key is None:
             return []
@@ -173,7 +202,7 @@ class FileLook:
             fault.level == "error" for fault in faults_of(value, self.frame.declared)
         ):
             return [key]
-        case = TestCase.of(value, "", self.frame.declared)
+        case = self.case(record)
         return [key, *(expanded_keys(case) if case.parameters else ())]
 
     def _tie(self) -> None:
@@ -183,10 +212,10 @@ class FileLook:
         for missing in graph.missing:
             message = f"there is no case {missing.target!r} in this file"
             self._found.note(Problem(self._where(missing.ordinal), message))
-        if cycle := graph.cycle():
+        for cycle in graph.cycles():
             names = " → ".join(str(self._again(at).value["id"]) for at in [*cycle, cycle[0]])
             self._found.note(Problem(self._where(cycle[0]), f"these cases wait for each other: {names}"))
-        elif not self._found.errors:
+        if not self._found.errors:
             self._group(graph.tied(lambda at: bool(self._meant[at])))
 
     def _group(self, tied: list[Tied]) -> None:
@@ -194,8 +223,9 @@ class FileLook:
             self.tied[group.first] = group
             for at in group.members:
                 self.spots[at] = Spot(self._offsets[at], self._lines[at])
-                case = TestCase.of(self._again(at).value, "", self.frame.declared)
+                case = self.case(self._again(at))
                 keys = expanded_keys(case) if at in group.brought else self.frame.selection.keys(case)
+                self.sizes[group.first] = self.sizes.get(group.first, 0) + len(keys)
                 if at in group.brought:
                     self.tests += len(keys)
                     self._digests.add(case, keys)

@@ -23,6 +23,9 @@ RESERVED = frozenset({"parameters", "depends_on", "conditions", "performance_bas
 BESIDE = ANNOTATIONS | RESERVED
 """Kept out of the inputs, unless a v1 record's pipeline declares inputs of these names."""
 
+DOUBTFUL = BESIDE | {"tag"}
+"""What a record's key means depends on the pipeline's inputs for these names only."""
+
 PLAIN = frozenset(FIELDS) | BESIDE
 """A record with these keys only needs no sorting of its keys."""
 

@@ -1,7 +1,7 @@
 """Records out of a file: one a line, over many lines, or several on a line; `//` lines are comments.
 
 A value ends where its brackets close. Where they do not, reading goes on at the next line that begins with
-`{`, so that one fault never hides another.
+`{`, as far to the left as the broken one, so that one fault never hides another.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from assay.suites.pipeline.testset.validation import kind_of
 _BOM = b"\xef\xbb\xbf"
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]"]')
+_COLON = re.compile(rb"\s*:")
 _CLOSES = {b"}": b"{", b"]": b"["}
 _MOST_DEEP = 200
+_FAR, _NEAR = 1 << 18, 1 << 13  # bytes read at once: of a whole file, for one record
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -85,7 +87,7 @@ class _Lines:
 
 def records(path: Path, note: Note, start: Spot = Spot()) -> Iterator[Record]:  # noqa: B008 - a constant
     """Every object of the file from `start` on, in order. What is none goes to `note`, with its line."""
-    with _opened(path) as file:
+    with _opened(path, _FAR if start.offset == 0 else _NEAR) as file:
         lines = _Lines(file, start)
         read = lines.next
         while (line := read()) is not None:
@@ -118,9 +120,9 @@ def raise_first(problem: Problem) -> None:
     raise InputError(problem)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path, buffering: int) -> IO[bytes]:
     try:
-        return path.open("rb", buffering=1 << 18)
+        return path.open("rb", buffering=buffering)
     except FileNotFoundError:
         raise InputError(Problem(str(path), "there is no such file")) from None
     except OSError as error:
@@ -146,20 +148,21 @@ class _Slow:
                 found, line, column = self._value(line, column)
                 if found:
                     yield found
-            elif rest[:1] == b"," and column > whole:
-                self._problem(line.number, "a comma stands behind a record; take it away")
-                column += 1
             else:
-                self._problem(line.number, _no_object(rest.strip(), behind=column > whole))
-                return
+                behind = column > whole
+                self._problem(line.number, _no_object(rest.strip(), behind=behind))
+                if not behind or rest.startswith(b"//") or b"{" not in rest:
+                    return
+                column += rest.index(b"{")
 
     def _value(self, line: _Line, column: int) -> tuple[Record | None, _Line | None, int]:
         """The value that begins here, and where it ends; no line where reading goes on elsewhere."""
+        indent = 0 if line.raw[:column].strip(b" \t") else column
         try:
-            taken, end = self._gather(line, column)
+            taken, end = self._gather(line, column, indent)
         except _Broken as broken:
             self._problem(line.number, f"not JSON: {broken}")
-            self._go_on(broken.taken)
+            self._go_on(broken.taken, indent)
             return None, None, 0
         raw = _joined(taken, column, end)
         try:
@@ -172,7 +175,7 @@ class _Slow:
         self._problem(line.number, _LIST)
         return None, taken[-1], end
 
-    def _gather(self, line: _Line, column: int) -> tuple[list[_Line], int]:
+    def _gather(self, line: _Line, column: int, indent: int) -> tuple[list[_Line], int]:
         """The lines of one value and the column behind it on the last of them."""
         taken, stack = [line], list[bytes]()
         while (end := _close(taken, column, stack)) < 0:
@@ -180,22 +183,32 @@ class _Slow:
             following = self._lines.next()
             if following is None:
                 raise _Broken("the file ends before this record does", taken)
-            if following.raw[:1] == b"{" and not _may_begin(taken, stack):
+            if _begins(following, indent) and not _may_begin(taken, stack):
                 self._lines.back([following])
                 raise _Broken(f"it is not closed before line {following.number}", taken)
             comment = following.raw.lstrip().startswith(b"//")
             taken.append(following._replace(raw=b"\n") if comment else following)
         return taken, end
 
-    def _go_on(self, taken: list[_Line]) -> None:
-        """Read again from the first line after the fault's own that begins with `{`."""
+    def _go_on(self, taken: list[_Line], indent: int) -> None:
+        """Read again from the first line after the fault's own at which a record may begin."""
         for at, line in enumerate(taken[1:], 1):
-            if line.raw[:1] == b"{":
+            if _begins(line, indent):
                 self._lines.back(taken[at:])
+                return
+        while (following := self._lines.next()) is not None:
+            if _begins(following, indent):
+                self._lines.back([following])
                 return
 
     def _problem(self, line: int, message: str) -> None:
         self._note(Problem(f"{self._path}:{line}", message))
+
+
+def _begins(line: _Line, indent: int) -> bool:
+    """Whether an object begins here, at most so far to the right."""
+    text = line.raw.lstrip(b" \t")
+    return text[:1] == b"{" and len(line.raw) - len(text) <= indent
 
 
 def _after_space(raw: bytes, column: int) -> int:
@@ -243,6 +256,8 @@ _LIST = (
 def _no_object(text: bytes, *, behind: bool) -> str:
     if behind and text.startswith(b"//"):
         return "a comment stands behind a record; give it a line of its own"
+    if behind and text.startswith(b","):
+        return "a comma stands behind a record; take it away"
     try:
         return f"expected an object, found {kind_of(_decode(text))}"
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -270,6 +285,8 @@ def _why(raw: bytes, line: int, error: Exception) -> str:
         return f"{found} is not JSON; write null or leave it out"
     except RecursionError:
         return "not usable: nested too deeply"
+    if b"\\ud" in raw.lower():
+        return "not JSON: half of a pair of \\ud escapes stands alone"
     return f"not JSON: {error}"
 
 
@@ -302,14 +319,14 @@ def _repeated(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[str | i
 
 
 def key_line(record: Record, key: str | int) -> int:
-    """The line of a top-level key of the record; the record's own where it is not found."""
-    depth = 0
+    """The line of a top-level key of the record, the last if it is there twice; else the record's own."""
+    depth, line = 0, record.line
     for token in _TOKEN.finditer(record.raw):
         mark = token[0]
         if mark in (b"{", b"["):
             depth += 1
         elif mark in _CLOSES:
             depth -= 1
-        elif depth == 1 and record.raw[token.end() :].lstrip()[:1] == b":" and json.loads(mark) == key:
-            return record.line + record.raw.count(b"\n", 0, token.start())
-    return record.line
+        elif depth == 1 and _COLON.match(record.raw, token.end()) and json.loads(mark) == key:
+            line = record.line + record.raw.count(b"\n", 0, token.start())
+    return line

@@ -7,9 +7,10 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 import msgspec
 
@@ -21,7 +22,7 @@ from assay.suites.pipeline.testset.expansion import expanded, expanded_keys
 from assay.suites.pipeline.testset.findings import Findings
 from assay.suites.pipeline.testset.looking import Digests, FileLook, Frame, Inspect
 from assay.suites.pipeline.testset.selection import Selection
-from assay.suites.pipeline.testset.stream import raise_first, record_at, records
+from assay.suites.pipeline.testset.stream import Record, raise_first, record_at, records
 from assay.suites.pipeline.testset.ties import Tied
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -86,7 +87,7 @@ class Testsets:
             findings.refuse()
             self._refuse_nothing()
             kept = {name: self._kept(look) for name, look in zip(self.files, self._looks, strict=True)}
-            tests = sum(look.tests for look in self._looks)
+            tests = sum(map(self._tests, self._looks))
             notes = findings.told("warning", "advice")
             self._look = Look(sum(kept.values()), tests, digests.asked, digests.gold, kept, notes)
         return self._look
@@ -107,6 +108,13 @@ class Testsets:
             return look.groups
         count = ceil(look.groups * self._limit) if self._limit < 1 else int(self._limit)
         return min(count, look.groups)
+
+    def _tests(self, look: FileLook) -> int:
+        """How many cases the kept groups have; ties make it worth counting where a limit cuts."""
+        kept = self._kept(look)
+        if kept == look.groups:
+            return look.tests
+        return sum(group.tests for group in islice(_builders(look), kept)) if look.tied else kept
 
     def _refuse_nothing(self) -> None:
         """An id that no file has, or a selection that leaves nothing, is a mistake."""
@@ -137,30 +145,41 @@ def _said(selection: Selection) -> str:
     return " ".join(f"{flag} {','.join(sorted(values))}" for flag, values in parts.items() if values)
 
 
-Builder = Callable[[int, str], Group]
+Builder = Union["_Alone", "_Built", "_Together"]
 
 
 def _builders(look: FileLook) -> Iterator[Builder]:
     """One for each group of a file, in its order. Nothing is built before it is called."""
-    ordinal = -1
-    for record in records(look.path, raise_first):
-        ordinal += 1
+    everything = look.frame.selection.all
+    for ordinal, record in enumerate(records(look.path, raise_first)):
         if ordinal in look.spots:
             if tied := look.tied.get(ordinal):
                 yield _Together(look, tied)
-            continue
-        case = TestCase.of(record.value, f"{look.path}:{record.line}", look.frame.declared)
-        if "parameters" not in record.value and look.frame.selection.all:
-            yield _Alone(case)
-            continue
-        keys = set(look.frame.selection.keys(case))
-        for one in expanded(case) if keys else ():
-            if one.key in keys:
-                yield _Alone(one)
+        elif everything and "parameters" not in record.value:
+            yield _Alone(look, record)
+        else:
+            case = look.case(record)
+            keys = set(look.frame.selection.keys(case))
+            yield from (_Built(one) for one in (expanded(case) if keys else ()) if one.key in keys)
 
 
 class _Alone:
-    """A case that is tied to no other."""
+    """A record that is tied to no other and stands for one case."""
+
+    tests = 1
+
+    def __init__(self, look: FileLook, record: Record) -> None:
+        self._look, self._record = look, record
+
+    def __call__(self, index: int, name: str) -> Group:
+        case = self._look.case(self._record)
+        return Group(index, name, group_key([case]), [case])
+
+
+class _Built:
+    """A case that had to be built to be chosen."""
+
+    tests = 1
 
     def __init__(self, case: TestCase) -> None:
         self._case = case
@@ -174,19 +193,19 @@ class _Together:
 
     def __init__(self, look: FileLook, tied: Tied) -> None:
         self._look, self._tied = look, tied
+        self.tests = look.sizes[tied.first]
 
     def __call__(self, index: int, name: str) -> Group:
         cases: list[TestCase] = []
         brought: list[str] = []
-        frame = self._look.frame
+        look = self._look
         for at in self._tied.members:
-            record = record_at(self._look.path, self._look.spots[at])
-            case = TestCase.of(record.value, f"{self._look.path}:{record.line}", frame.declared)
+            case = look.case(record_at(look.path, look.spots[at]))
             new = list(expanded(case))
             if at in self._tied.brought:
                 brought += [one.key for one in new]
             else:
-                keys = set(frame.selection.keys(case))
+                keys = set(look.frame.selection.keys(case))
                 new = [one for one in new if one.key in keys]
             cases += new
         return Group(index, name, group_key(cases), cases, brought)

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 
 class Tie(NamedTuple):
     """One dependency as written: the record's ordinal in its file, and the id it names."""
-
-    ordinal: int
-    target: str
-
-
-class Missing(NamedTuple):
-    """A dependency on an id that the file does not have."""
 
     ordinal: int
     target: str
@@ -75,38 +68,33 @@ class Graph:
 
     def __init__(self, ties: list[Tie], ids: Ids) -> None:
         known = ids.ordinals({tie.target for tie in ties})
-        self.missing = [Missing(*tie) for tie in ties if tie.target not in known]
+        self.missing = [tie for tie in ties if tie.target not in known]
         self._needs: dict[int, list[int]] = {}
         for tie in ties:
             if tie.target in known:
                 self._needs.setdefault(tie.ordinal, []).append(known[tie.target])
 
-    def cycle(self) -> list[int]:
+    def cycles(self) -> list[list[int]]:
         """Records that wait for each other, each for the next one; empty if all can be ordered."""
         done: set[int] = set()
-        for start in sorted(self._needs):
-            if found := self._cycle_from(start, done):
-                return found
-        return []
+        return [cycle for start in sorted(self._needs) for cycle in self._cycles_from(start, done)]
 
-    def _cycle_from(self, start: int, done: set[int]) -> list[int]:
+    def _cycles_from(self, start: int, done: set[int]) -> Iterator[list[int]]:
         """A walk in depth without recursion, since a chain may be long."""
-        trail, walks = [start], [iter(self._needs.get(start, ()))]
-        on_trail = {start}
+        if start in done:
+            return
+        trail, walks = {start: None}, [iter(self._needs.get(start, ()))]  # a dict is a set in order
         while walks:
             following = next(walks[-1], None)
             if following is None:
                 walks.pop()
-                gone = trail.pop()
-                on_trail.discard(gone)
-                done.add(gone)
-            elif following in on_trail:
-                return trail[trail.index(following) :]
+                done.add(trail.popitem()[0])
+            elif following in trail:
+                order = list(trail)
+                yield order[order.index(following) :]
             elif following not in done:
-                trail.append(following)
-                on_trail.add(following)
+                trail[following] = None
                 walks.append(iter(self._needs.get(following, ())))
-        return []
 
     def tied(self, selected: Callable[[int], bool]) -> list[Tied]:
         """The groups among the selected records and all that they depend on, by place in the file."""

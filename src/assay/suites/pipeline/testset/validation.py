@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from math import isfinite, prod
+from math import inf, prod
 from typing import Any, NamedTuple
 
+from assay.core.expressions import Expression, ExpressionProblem
 from assay.suites.pipeline.testset.names import PLAIN, expectation, inputs_beside
 
 Path = tuple[str | int, ...]
@@ -101,7 +102,8 @@ def _id(value: Any) -> Faults:
         return ()
     if value is None:
         return (Fault(("id",), "the id is null; every case needs one of its own"),)
-    return (_wrong(("id",), "a text or a whole number", value),)
+    told = str(value) if isinstance(value, float) else kind_of(value)
+    return (Fault(("id",), f"must be a text or a whole number, not {told}"),)
 
 
 def _tags(value: Any) -> Faults:
@@ -166,7 +168,7 @@ def _evaluation_config(value: Any) -> Faults:
 def _number(path: Path, value: Any) -> Faults:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return (_wrong(path, "a number", value),)
-    if not isfinite(value) or value < 0:
+    if not 0 <= value < inf:
         return (Fault(path, f"must be 0 or more, not {value}"),)
     return ()
 
@@ -217,7 +219,13 @@ def _conditions(value: Any) -> Faults:
 
 def _condition_problem(source: str) -> str:
     """Why this is no expression; empty if it is one."""
-    return "" if source.strip() else "the condition is empty; leave the key out to run the case always"
+    if not source.strip():
+        return "the condition is empty; leave the key out to run the case always"
+    try:
+        Expression(source)
+    except ExpressionProblem as problem:
+        return str(problem)
+    return ""
 
 
 def _performance_baseline(value: Any) -> Faults:

@@ -1,0 +1,301 @@
+"""Several files as one sequence of groups: names, selection, parameters, limits, digests, memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import InputError, UsageError
+from assay.suites.pipeline import TestCase, TestsetLoader
+from assay.suites.pipeline.testset.selection import Selection
+from assay.suites.pipeline.testset.testsets import Group, Testsets
+
+
+def write(path: Path, *records: dict[str, Any]) -> str:
+    """A compact testset."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+    return str(path)
+
+
+def ids(groups: list[Group]) -> list[list[str]]:
+    """The ids of every group."""
+    return [[case.key for case in group.cases] for group in groups]
+
+
+def three(tmp_path: Path) -> str:
+    """Cases a, b, c with tags."""
+    return write(
+        tmp_path / "a_b.jsonl",
+        {"id": "a", "tags": ["x"], "inputs": {"n": 1}},
+        {"id": "b", "tags": ["x", "y"], "inputs": {"n": 2}},
+        {"id": "c", "inputs": {"n": 3}},
+    )
+
+
+def test_groups_come_in_order_of_the_files(tmp_path: Path) -> None:
+    """Indexes count over all files; a skipped group is left out and keeps its number."""
+    names = [three(tmp_path), write(tmp_path / "c_d.jsonl", {"id": "a"})]
+    sets = Testsets(names)
+    groups = list(sets.groups(lambda index: index == 1))
+    assert [(group.index, group.set) for group in groups] == [(0, "a_b"), (2, "a_b"), (3, "c_d")]
+    assert sets.look().groups == 4
+    assert sets.look().sets == {"a_b": 3, "c_d": 1}
+    assert groups[1].cases[0].where == f"{names[0]}:3"
+
+
+def test_files_globs_and_folders_name_testsets(tmp_path: Path) -> None:
+    """Each file once, a folder with all below it; clashing stems get their path."""
+    for name in ("unit/a_b", "deep/er/a_b", "unit/c_d"):
+        write(tmp_path / f"{name}.jsonl", {"id": 1})
+    (tmp_path / "unit" / "notes.txt").write_text("no testset")
+    assert list(Testsets([str(tmp_path)]).files) == ["deep/er/a_b", "unit/a_b", "c_d"]
+    named = [str(tmp_path / "unit" / "c*.jsonl"), str(tmp_path / "unit")]
+    assert list(Testsets(named).files) == ["c_d", "a_b"]
+    for wrong in ("nothing.jsonl", "no*.jsonl"):
+        with pytest.raises(UsageError, match="there is no testset"):
+            Testsets([str(tmp_path / wrong)])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="no .jsonl file below"):
+        Testsets([str(tmp_path / "empty")])
+
+
+def test_a_file_beside_its_namesake_below(tmp_path: Path) -> None:
+    """The common folder is the one of the upper file, and names stay different."""
+    write(tmp_path / "a_b.jsonl", {"id": 1})
+    write(tmp_path / "x" / "a_b.jsonl", {"id": 1})
+    assert list(Testsets([str(tmp_path)]).files) == ["a_b", "x/a_b"]
+
+
+def test_errors_of_all_files_come_at_once(tmp_path: Path) -> None:
+    """Warnings and advice are notes."""
+    names = [write(tmp_path / f"{name}_a.jsonl", {"inputs": {}}, {"id": 1, "tags": "t"}) for name in "ab"]
+    with pytest.raises(InputError) as caught:
+        Testsets(names).look()
+    assert [problem.where for problem in caught.value.problems] == [f"{name}:1" for name in names]
+    fine = write(tmp_path / "fine.jsonl", {"id": 1, "tags": "t"})
+    assert [note.level for note in Testsets([fine]).look().notes] == ["advice", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "wanted", "left"),
+    [
+        ((), (), (), "abc"),
+        (("x",), (), (), "ab"),
+        (("x", "z"), ("y",), (), "a"),
+        ((), ("x",), (), "c"),
+        (("X", "y"), (), (), "b"),
+        ((), (), ("c", "a"), "ac"),
+        (("x",), (), ("b", "c"), "b"),
+    ],
+)
+def test_tags_and_ids_select(
+    tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], wanted: tuple[str, ...], left: str
+) -> None:
+    """Any included tag, no excluded one, and one of the ids; letters' case matters."""
+    sets = Testsets([three(tmp_path)], Selection.of(include, exclude, wanted))
+    assert ids(list(sets.groups())) == [[key] for key in left]
+    assert sets.look().tests == len(left)
+    if not wanted:
+        cases = TestsetLoader.load_testset(tmp_path / "a_b.jsonl")
+        assert [case.id for case in TestsetLoader.filter_by_tags(cases, include, exclude)] == list(left)
+
+
+def test_an_id_that_no_file_has_is_refused(tmp_path: Path) -> None:
+    """With those that are near; ids are compared as text."""
+    name = write(tmp_path / "a_b.jsonl", {"id": "case_one"}, {"id": 7})
+    assert ids(list(Testsets([name], Selection.of(ids=[7])).groups())) == [["7"]]
+    with pytest.raises(UsageError, match="no case named 'case_on'; did you mean 'case_one'?"):
+        Testsets([name], Selection.of(ids=["case_on", "7"])).look()
+
+
+def test_a_selection_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
+    """A run of no cases would look like a pass."""
+    with pytest.raises(UsageError, match="no test case is left by the selection: --include-tags q"):
+        Testsets([three(tmp_path)], Selection.of(["q"])).look()
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"), [(None, "abcd"), (2, "abd"), (0.5, "abd"), (0.1, "ad"), (9, "abcd")]
+)
+def test_the_limit_is_for_each_set(tmp_path: Path, limit: float | None, kept: str) -> None:
+    """A count, or below 1 a share rounded up."""
+    sets = Testsets([three(tmp_path), write(tmp_path / "c_d.jsonl", {"id": "d"})], limit=limit)
+    groups = list(sets.groups())
+    assert ids(groups) == [[key] for key in kept]
+    assert [group.index for group in groups] == list(range(len(kept)))
+    assert sets.look().groups == len(kept)
+
+
+def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
+    """In written order, the last list fastest; values go over the inputs, the rest is as written."""
+    record = {
+        "id": "p",
+        "tags": ["t"],
+        "inputs": {"lang": "fr", "text": "hi"},
+        "parameters": {"lang": ["en", "de"], "n": [1, True, None]},
+        "expected_output": "ok",
+    }
+    cases = [group.cases[0] for group in Testsets([write(tmp_path / "a_b.jsonl", record)]).groups()]
+    assert [case.id for case in cases] == [
+        f"p[lang={lang},n={n}]" for lang in ("en", "de") for n in ("1", "true", "null")
+    ]
+    assert cases[4].inputs == {"lang": "de", "text": "hi", "n": True}
+    assert {case.origin for case in cases} == {"p"}
+    assert all(case.parameters is None and case.expected_outputs == {"output": "ok"} for case in cases)
+    assert TestCase.from_dict(cases[0].to_dict()) == cases[0]
+
+
+def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
+    """One of them, or all by the id as written."""
+    name = write(tmp_path / "a_b.jsonl", {"id": "p", "parameters": {"k": [1, 2, 3]}}, {"id": "q"})
+    assert ids(list(Testsets([name], Selection.of(ids=["p[k=2]"])).groups())) == [["p[k=2]"]]
+    assert len(list(Testsets([name], Selection.of(ids=["p"])).groups())) == 3
+    with pytest.raises(UsageError, match="did you mean 'p"):
+        Testsets([name], Selection.of(ids=["p[k=4]"])).look()
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [{"id": "p", "parameters": {"k": [1, "1"]}}],
+        [{"id": "p[k=1]", "inputs": {}}, {"id": "p", "parameters": {"k": [1, 2]}}],
+    ],
+)
+def test_expanded_ids_are_unique_too(tmp_path: Path, records: list[dict[str, Any]]) -> None:
+    """Against each other and against written ones."""
+    with pytest.raises(InputError, match=r"the id 'p\[k=1\]' stands on"):
+        Testsets([write(tmp_path / "a_b.jsonl", *records)]).look()
+
+
+BASE: dict[str, Any] = {
+    "id": "a",
+    "tags": ["t"],
+    "inputs": {"x": 1, "y": 2},
+    "step_inputs": {"s": {"k": 1}},
+    "batch_items": [{"i": 1}],
+    "conditions": "x > 0",
+    "parameters": {"z": [1]},
+    "expected_outputs": {"o": 1},
+    "expected_aggregation": {"n": 1},
+    "intermediate_expectations": {"s": 1},
+    "evaluation_config": {"tolerance": 0.1},
+    "performance_baseline": {"max_seconds": 1},
+    "expected": "reference",
+    "metadata": {"author": "me"},
+}
+
+
+def digests(tmp_path: Path, *records: dict[str, Any]) -> tuple[str, str]:
+    """What a testset of these records asks and expects."""
+    look = Testsets([write(tmp_path / "a_b.jsonl", *records)]).look()
+    return look.asked, look.gold
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"id": "b"},
+        {"tags": ["u"]},
+        {"inputs": {"x": 1, "y": 3}},
+        {"step_inputs": {}},
+        {"batch_items": []},
+        {"conditions": "x > 1"},
+        {"parameters": {"z": [1, 2]}},
+        {"depends_on": "other"},
+        {"custom": 1},
+    ],
+)
+def test_what_is_asked_has_a_digest(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Everything that can change a reply changes it, and leaves what is expected alone."""
+    other = {"id": "other"}
+    before, after = digests(tmp_path, BASE, other), digests(tmp_path, BASE | change, other)
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expected_outputs": {"o": 2}},
+        {"expected_output": 2},
+        {"expected_aggregation": None},
+        {"intermediate_expectations": {}},
+        {"evaluation_config": {}},
+        {"performance_baseline": None},
+        {"expected": "another"},
+    ],
+)
+def test_what_is_expected_has_a_digest_of_its_own(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Editing an expectation asks nothing anew, and does not change the key of a group."""
+    before, after = digests(tmp_path, BASE), digests(tmp_path, BASE | change)
+    assert before[0] == after[0]
+    assert before[1] != after[1]
+    keys = {next(Testsets([write(tmp_path / "a_b.jsonl", it)]).groups()).key for it in (BASE, BASE | change)}
+    assert len(keys) == 1
+
+
+def test_digests_see_order_and_not_layout(tmp_path: Path) -> None:
+    """Two cases in another order ask something else; keys in another order, spaces and v1 do not."""
+    one, two = {"id": 1, "x": 1}, {"id": 2, "x": 1}
+    assert digests(tmp_path, one, two)[0] != digests(tmp_path, two, one)[0]
+    shuffled = dict(reversed(BASE.items())) | {"inputs": {"y": 2, "x": 1}}
+    assert digests(tmp_path, BASE) == digests(tmp_path, shuffled)
+    (tmp_path / "c_d.jsonl").write_text('// c\n{"id":\n1, "inputs": {"x": 1}}')
+    look = Testsets([str(tmp_path / "c_d.jsonl")]).look()
+    assert digests(tmp_path, one) == (look.asked, look.gold)
+
+
+def test_only_selected_cases_count(tmp_path: Path) -> None:
+    """Editing a case that nobody selected changes nothing."""
+
+    def asked(value: int) -> str:
+        name = write(tmp_path / "a_b.jsonl", {"id": "a"}, {"id": "b", "x": value})
+        return Testsets([name], Selection.of(ids=["a"])).look().asked
+
+    assert asked(1) == asked(2)
+
+
+def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
+    """They are asked, so editing one changes what is asked and what is expected."""
+
+    def look(record: dict[str, Any]) -> tuple[str, str]:
+        name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
+        found = Testsets([name], Selection.of(ids=["a"])).look()
+        return found.asked, found.gold
+
+    assert look({"x": 1})[0] != look({"x": 2})[0]
+    assert look({"expected": 1})[1] != look({"expected": 2})[1]
+
+
+@pytest.mark.parametrize("change", [{"id": "b"}, {"tags": []}, {"inputs": {}}, {"batch_items": None}])
+def test_a_group_is_known_by_what_is_asked(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Its key changes with id, inputs, step inputs, batch items and tags."""
+    one, two = (next(Testsets([write(tmp_path / "a_b.jsonl", it)]).groups()) for it in (BASE, BASE | change))
+    assert one.key != two.key
+
+
+def test_memory_stays_below_64_bytes_a_record(tmp_path: Path) -> None:
+    """No list of records, ids or lines is held: the peak of a long file over that of a short one."""
+    line = '{"id":"case_%07d","tags":["a"],"inputs":{"text":"some words"},"expected_outputs":{"m":"good"}}\n'
+
+    def peak(count: int) -> int:
+        path = tmp_path / f"a_{count}.jsonl"
+        with path.open("w") as file:
+            file.writelines(line % number for number in range(count))
+        sets = Testsets([str(path)])
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        assert sets.look().groups == count
+        return tracemalloc.get_traced_memory()[1] - before
+
+    tracemalloc.start()
+    try:
+        peak(50_001)  # what is imported for long files is there now
+        assert peak(200_000) - peak(1_000) < 64 * 199_000
+    finally:
+        tracemalloc.stop()
