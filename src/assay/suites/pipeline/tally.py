@@ -131,6 +131,10 @@ class VariantTally:
         elif entry > self._worst[0]:
             heapreplace(self._worst, entry)
 
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many tests of each set came to which verdict."""
+        return {name: dict(rate.counts) for name, rate in self.sets.items()}
+
     def summary(self, alias: str) -> dict[str, Any]:
         """Every number with its denominator."""
         whole = self.all.summary()
