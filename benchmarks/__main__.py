@@ -59,8 +59,9 @@ QUICK = Sizes(
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
-script (the million: one turn; the pipeline: the median of the turns' ratios). Memory is the peak. The endpoint runs on another core and is not counted.
-Ratios are of the same minutes on the same machine; seconds are for orientation only."""
+script (the million: one turn; the pipeline: the median of the turns' ratios). Memory is the peak. The
+endpoint runs on another core and is not counted. Ratios are of the same minutes on the same machine;
+seconds are for orientation only."""
 Measurement = Callable[[Path, Server, Sizes], Iterator[Figure]]
 
 

@@ -24,7 +24,7 @@ class JunitFile:
     def __init__(self, folder: Path, name: str, variants: Iterable[str]) -> None:
         self.path = folder / "junit.xml"
         self._name = name
-        self._waiting: dict[str, IO[bytes]] = {v: TemporaryFile(dir=folder) for v in variants}
+        self._waiting = {name: _unnamed(folder) for name in variants}
         self._sizes: Counter[tuple[str, str]] = Counter()
 
     def add(self, set_: str, variant: str, case: str, seconds: float, score: Any) -> None:
@@ -49,6 +49,11 @@ class JunitFile:
                     file.write(b"  </testsuite>\n")
                 waiting.close()
             file.write(b"</testsuites>\n")
+
+
+def _unnamed(folder: Path) -> IO[bytes]:
+    """On the disk of the run, and gone with this process."""
+    return TemporaryFile(dir=folder)  # noqa: SIM115 - it is closed with the document
 
 
 def suite_name(set_: str, variant: str) -> str:
