@@ -53,7 +53,7 @@ class JunitFile:
 
 def _unnamed(folder: Path) -> IO[bytes]:
     """On the disk of the run, and gone with this process."""
-    return TemporaryFile(dir=folder)  # noqa: SIM115 - it is closed with the document
+    return TemporaryFile(dir=folder)
 
 
 def suite_name(set_: str, variant: str) -> str:
