@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.core.protocols import Outcome, Reader, check_key
-from assay.suites.pipeline.evaluation import given
+from assay.suites.pipeline.evaluation import by_test, given
 from assay.suites.pipeline.junit import JunitFile
 from assay.suites.pipeline.rows import Row, RowFiles
 from assay.suites.pipeline.scorer import INVALID
@@ -63,7 +63,8 @@ class Results:
         if end is not None:
             check_key(group.key, end, group.cases[-1].key)
         said = {score.part: score for score in scores}
+        parts = by_test(records, group.cases)
         return [
-            Row(group.set, variant, test, given(records, test.key), end, said.get(test.key))
+            Row(group.set, variant, test, given(parts[test.key], test.key), end, said.get(test.key))
             for test in group.cases
         ]
