@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks import lm_eval, overhead, tasks
+from benchmarks import lm_eval, overhead, pipeline, tasks
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.lm_eval_rescore import rescored
@@ -63,8 +63,9 @@ QUICK = Sizes(
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
-script (the million: one turn). Memory is the peak. The endpoint runs on another core and is not counted.
-Ratios are of the same minutes on the same machine; seconds are for orientation only."""
+script (the million: one turn; the pipeline: the median of the turns' ratios). Memory is the peak. The
+endpoint runs on another core and is not counted. Ratios are of the same minutes on the same machine;
+seconds are for orientation only."""
 Measurement = Callable[[Path, Server, Sizes], Iterator[Figure]]
 
 
@@ -78,6 +79,11 @@ def measure_repeats(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Fi
     """Few questions, many repeats, three filters, against the bare script."""
     work = overhead.repeated(folder, sizes.docs, sizes.repeats)
     return overhead.compare(work, endpoint, folder, sizes.turns)
+
+
+def measure_pipeline(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Three steps a case against the bare script; a batch of items against as many cases."""
+    return pipeline.compare(folder, endpoint, sizes.questions, sizes.turns)
 
 
 def measure_million(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
@@ -138,6 +144,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "help": measure_help,
     "overhead": measure_overhead,
     "repeats": measure_repeats,
+    "pipeline": measure_pipeline,
     "million": measure_million,
     "prompts": measure_prompts,
     "rescore": measure_rescore,

@@ -1,6 +1,7 @@
 """What the work costs without a harness: asyncio, aiohttp and orjson, exact match, a JSONL log, no more.
 
-`bare.py DATA CONCURRENCY OUTPUT URL` prints accuracy and count. Uses uvloop where installed.
+`bare.py DATA CONCURRENCY OUTPUT URL [STEPS]` prints accuracy and count. With several steps each question is
+asked again, every time with the answer before. Uses uvloop where installed.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ _HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer bench-k
 class Script:
     """One run."""
 
-    def __init__(self, data: Path, concurrency: int, output: Path, url: str) -> None:
+    def __init__(self, data: Path, concurrency: int, output: Path, url: str, steps: int) -> None:
         self._items = iter([orjson.loads(line) for line in data.read_bytes().splitlines()])
         self._concurrency = concurrency
         self._log = output.open("ab")
         self._url = f"{url}/chat/completions"
+        self._steps = steps
         self._lines: list[bytes] = []
         self._right = 0
         self._count = 0
@@ -49,11 +51,15 @@ class Script:
     async def _worker(self, session: aiohttp.ClientSession) -> None:
         for item in self._items:
             started = time.time()
-            reply = await self._ask(session, item["question"])
-            right = reply["choices"][0]["message"]["content"].strip() == item["answer"]
+            question, replies = item["question"], []
+            for _ in range(self._steps):
+                replies.append(await self._ask(session, question))
+                answer = replies[-1]["choices"][0]["message"]["content"].strip()
+                question = f"{item['question']} An earlier answer was {answer}."
+            right = answer == item["answer"]
             self._right += right
             self._count += 1
-            row = {**item, "output": reply, "score": right, "started": started, "ended": time.time()}
+            row = {**item, "output": replies, "score": right, "started": started, "ended": time.time()}
             self._lines.append(orjson.dumps(row))
 
     async def _ask(self, session: aiohttp.ClientSession, question: str) -> Any:
@@ -76,8 +82,9 @@ class Script:
 
 
 async def main() -> None:
-    data, concurrency, output, url = sys.argv[1:5]
-    print(await Script(Path(data), int(concurrency), Path(output), url).run())
+    data, concurrency, output, url, *steps = sys.argv[1:]
+    script = Script(Path(data), int(concurrency), Path(output), url, int(steps[0]) if steps else 1)
+    print(await script.run())
 
 
 if __name__ == "__main__":

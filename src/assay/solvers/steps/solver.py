@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -33,8 +34,9 @@ class StepsSolver:
         pipeline = self._pipelines[inputs.variant]
         failures: list[Failure] = []
         skipped: set[str] = set()
+        passed = cache(ctx.passed)  # many tests may wait for the same one
         for test in inputs.tests:
-            if why := _reason_to_skip(test, inputs.variant, skipped, ctx):
+            if why := _reason_to_skip(test, inputs.variant, skipped, passed):
                 skipped.add(test.id)
                 ctx.emit("skipped", {"why": why}, test.id)
                 continue
@@ -44,14 +46,14 @@ class StepsSolver:
             raise CaseFailed(failures[0])
 
 
-def _reason_to_skip(test: TestInputs, variant: str, skipped: set[str], ctx: Context) -> str:
+def _reason_to_skip(test: TestInputs, variant: str, skipped: set[str], passed: Callable[[str], bool]) -> str:
     names = {**test.inputs, "inputs": test.inputs, "tags": test.tags, "variant": variant}
     if test.condition and not Expression(test.condition).holds(names):
         return f"its condition is not met: {test.condition}"
     for other in test.depends_on:
         if other in skipped:
             return f"it depends on {other}, which was skipped"
-        if not ctx.passed(other):
+        if not passed(other):
             return f"it depends on {other}, which failed"
     return ""
 

@@ -63,6 +63,20 @@ def given(records: Iterable[Record], test: str) -> Given:
     return found
 
 
+def by_test(records: list[Record], tests: list[TestCase]) -> dict[str, list[Record]]:
+    """Each test's records, in one pass: thousands of tests may hang on one and be a single case."""
+    if len(tests) == 1:
+        return {tests[0].key: records}
+    found: dict[str, list[Record]] = {test.key: [] for test in tests}
+    for record in records:
+        test = record.part
+        while test and test not in found:
+            test = test.rpartition("/")[0]
+        if test:
+            found[test].append(record)
+    return found
+
+
 class Evaluation:
     """The checks of one pipeline. `rules` are those its outputs have in the file."""
 

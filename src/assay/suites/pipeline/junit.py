@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -13,34 +15,65 @@ from assay.suites.pipeline.tally import NO_ANSWER
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST = 2000
+_PIECE = 1 << 16
 
 
 class JunitFile:
-    """Written suite by suite; the numbers of each stand in its head."""
+    """Cases come in data order, suites stand whole: each variant's cases wait in an unnamed file."""
 
-    def __init__(self, folder: Path, name: str) -> None:
+    def __init__(self, folder: Path, name: str, variants: Iterable[str]) -> None:
         self.path = folder / "junit.xml"
-        self._file: IO[str] = self.path.open("w", encoding="utf-8")
-        self._file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name={_attribute(name)}>\n')
+        self._name = name
+        self._waiting = {name: _unnamed(folder) for name in variants}
+        self._sizes: Counter[tuple[str, str]] = Counter()
 
-    def suite(self, name: str, counts: dict[str, int], cases: Iterable[tuple[str, float, Any]]) -> None:
-        """One suite; a case is its name, its seconds and its score, which may be missing."""
-        total, without = sum(counts.values()), counts.get(NO_ANSWER, 0)
-        self._file.write(
-            f'  <testsuite name={_attribute(name)} tests="{total}" failures="{counts.get(FAILED, 0)}" '
-            f'errors="{counts.get(ERRORED, 0) + counts.get("invalid", 0) + without}" '
-            f'skipped="{counts.get("skipped", 0) + counts.get("not_evaluated", 0)}">\n'
-        )
-        for case, seconds, score in cases:
-            head = f'    <testcase classname={_attribute(name)} name={_attribute(case)} time="{seconds:.3f}"'
-            inside = _inside(score)
-            self._file.write(f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n")
-        self._file.write("  </testsuite>\n")
+    def add(self, set_: str, variant: str, case: str, seconds: float, score: Any) -> None:
+        """One case of a suite; its score may be missing. Sets come one after the other."""
+        suite = suite_name(set_, variant)
+        head = f'    <testcase classname={_attribute(suite)} name={_attribute(case)} time="{seconds:.3f}"'
+        inside = _inside(score)
+        line = f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
+        self._sizes[set_, variant] += self._waiting[variant].write(line.encode())
 
-    def close(self) -> None:
-        """The end of the document."""
-        self._file.write("</testsuites>\n")
-        self._file.close()
+    def close(self, suites: Mapping[str, Mapping[str, dict[str, int]]]) -> None:
+        """Write the document. `suites` has the counts of each set, in their order, by variant."""
+        with self.path.open("wb") as file:
+            file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
+            file.write(f"<testsuites name={_attribute(self._name)}>\n".encode())
+            for variant, waiting in self._waiting.items():
+                waiting.seek(0)
+                for set_, counts in suites[variant].items():
+                    suite = suite_name(set_, variant)
+                    file.write(_head(suite, counts).encode())
+                    _copy(waiting, file, self._sizes[set_, variant])
+                    file.write(b"  </testsuite>\n")
+                waiting.close()
+            file.write(b"</testsuites>\n")
+
+
+def _unnamed(folder: Path) -> IO[bytes]:
+    """On the disk of the run, and gone with this process."""
+    return TemporaryFile(dir=folder)
+
+
+def suite_name(set_: str, variant: str) -> str:
+    """As CI systems list it."""
+    return f"{set_} ({variant})"
+
+
+def _head(suite: str, counts: dict[str, int]) -> str:
+    total, without = sum(counts.values()), counts.get(NO_ANSWER, 0)
+    return (
+        f'  <testsuite name={_attribute(suite)} tests="{total}" failures="{counts.get(FAILED, 0)}" '
+        f'errors="{counts.get(ERRORED, 0) + counts.get("invalid", 0) + without}" '
+        f'skipped="{counts.get("skipped", 0) + counts.get("not_evaluated", 0)}">\n'
+    )
+
+
+def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    while piece := source.read(min(size, _PIECE)):
+        target.write(piece)
+        size -= len(piece)
 
 
 def _inside(score: Any) -> str:

@@ -14,7 +14,7 @@ from assay.core.protocols import Context, View
 from assay.core.types import Case, Record, Score
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
-from assay.suites.pipeline.evaluation import Evaluation, Finding, Given, given
+from assay.suites.pipeline.evaluation import Evaluation, Finding, Given, by_test, given
 from assay.suites.pipeline.testset.case import TestCase
 
 METRIC = "passed"
@@ -42,11 +42,11 @@ class PipelineScorer:
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """In the order of the tests."""
         tests: list[TestCase] = view.case.gold
-        return [await self._test(view, test, ctx) for test in tests]
+        records = by_test(view.records, tests)
+        return [await self._test(view, test, given(records[test.key], test.key), ctx) for test in tests]
 
-    async def _test(self, view: View, test: TestCase, ctx: Context) -> Score:
+    async def _test(self, view: View, test: TestCase, found: Given, ctx: Context) -> Score:
         evaluation = self._evaluations[view.case.subject]
-        found = given(view.records, test.key)
         if found.skipped:
             return self._said(view.case, test, SKIPPED, found.skipped, {})
         findings = evaluation.findings(test, found)

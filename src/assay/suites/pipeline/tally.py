@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from heapq import heappush, heapreplace
 from typing import Any
 
@@ -85,8 +85,8 @@ class VariantTally:
 
     def __init__(self, steps: list[str]) -> None:
         self.all = Rate()
-        self._tags: dict[str, Rate] = {}
-        self.sets: dict[str, Rate] = {}
+        self._tags: dict[str, Rate] = defaultdict(Rate)
+        self.sets: dict[str, Rate] = defaultdict(Rate)
         self._steps = {step: StepTally() for step in steps}
         self._worst: list[tuple[float, int, dict[str, Any]]] = []
         self._seen = 0
@@ -97,8 +97,7 @@ class VariantTally:
         """One test; without a score it got no answer."""
         said = score.data if score else {}
         result = said.get("verdict", NO_ANSWER)
-        rates = [self.all, self.sets.setdefault(set_, Rate())]
-        for rate in [*rates, *(self._tags.setdefault(tag, Rate()) for tag in dict.fromkeys(test.tags))]:
+        for rate in (self.all, self.sets[set_], *(self._tags[tag] for tag in dict.fromkeys(test.tags))):
             rate.counts[result] += 1
         self.failed |= any(check.get("passed") is False for check in said.get("checks", ()))
         for step, data in found.steps.items():
@@ -130,6 +129,10 @@ class VariantTally:
             heappush(self._worst, entry)
         elif entry > self._worst[0]:
             heapreplace(self._worst, entry)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many tests of each set came to which verdict."""
+        return {name: dict(rate.counts) for name, rate in self.sets.items()}
 
     def summary(self, alias: str) -> dict[str, Any]:
         """Every number with its denominator."""

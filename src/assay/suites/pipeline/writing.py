@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.core.protocols import Outcome, Reader, check_key
-from assay.core.types import Score
-from assay.suites.pipeline.evaluation import given
+from assay.suites.pipeline.evaluation import by_test, given
 from assay.suites.pipeline.junit import JunitFile
 from assay.suites.pipeline.rows import Row, RowFiles
 from assay.suites.pipeline.scorer import INVALID
@@ -35,15 +34,17 @@ class Results:
         """Everything, and whether no evaluated check failed."""
         outputs = {output.key: None for p in self._plan.pipelines.values() for output in p.outputs}
         files = RowFiles(self._folder, list(outputs), self._plan.variants)
+        junit = JunitFile(self._folder, self._plan.file.id, self._plan.variants)
         for group in self._plan.testsets.groups():
             for rows in self._tests(group):
                 files.write(rows)
                 for row in rows:
                     self._tallies[row.variant].add(row.set, row.test, row.found, row.score)
+                    junit.add(row.set, row.variant, row.test.key, row.found.seconds, row.score)
         files.close()
-        junit = self._junit()
+        junit.close({name: tally.counts() for name, tally in self._tallies.items()})
         found = {name: tally.summary(name) for name, tally in self._tallies.items()}
-        return Outcome(found, [*files.paths, junit], self._verdict(), newest)
+        return Outcome(found, [*files.paths, junit.path], self._verdict(), newest)
 
     def _verdict(self) -> bool | None:
         """Whether no evaluated check failed; open where a judge's word could not be read."""
@@ -62,22 +63,8 @@ class Results:
         if end is not None:
             check_key(group.key, end, group.cases[-1].key)
         said = {score.part: score for score in scores}
+        parts = by_test(records, group.cases)
         return [
-            Row(group.set, variant, test, given(records, test.key), end, said.get(test.key))
+            Row(group.set, variant, test, given(parts[test.key], test.key), end, said.get(test.key))
             for test in group.cases
         ]
-
-    def _junit(self) -> Path:
-        """Suite by suite, read from the scores alone."""
-        plan, file = self._plan, JunitFile(self._folder, self._plan.file.id)
-        for place, variant in enumerate(plan.variants):
-            for name, rate in self._tallies[variant].sets.items():
-                file.suite(f"{name} ({variant})", dict(rate.counts), self._cases(name, place))
-        file.close()
-        return file.path
-
-    def _cases(self, name: str, place: int) -> Iterator[tuple[str, float, Score | None]]:
-        for group in self._plan.testsets.groups():
-            if group.set == name:
-                for row in self._rows(group, self._plan.variants[place], place):
-                    yield row.test.key, row.found.seconds, row.score

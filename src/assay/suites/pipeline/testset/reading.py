@@ -34,7 +34,7 @@ def parts(record: Record, declared: frozenset[str] = frozenset()) -> Parts:
     tags, inputs, outputs = record.get("tags", []), record.get("inputs", {}), record.get("expected_outputs")
     if type(tags) is str:
         tags = [tags]
-    if record.keys() <= PLAIN and not declared:
+    if record.keys() <= PLAIN and not inputs_beside(record, declared):
         return Parts(tags, inputs, {} if outputs is None else outputs)
     if hop_tag(record, declared):
         tags = [record["tag"]]

@@ -50,11 +50,17 @@ class Group:
     key: str
     cases: list[TestCase]
     brought: list[str] = field(default_factory=list)
+    _places: dict[str, list[int]] = field(default_factory=dict, compare=False, repr=False)
 
     def waits_for(self, case: TestCase) -> list[str]:
         """The ids of the cases in this group that must have passed before this one."""
-        named = set(case.depends_on)
-        return [other.key for other in self.cases if not named.isdisjoint((other.key, other.origin))]
+        named = case.depends_on
+        if named and not self._places:
+            for at, other in enumerate(self.cases):
+                for name in {other.key, other.origin}:
+                    self._places.setdefault(name, []).append(at)
+        places = {at for name in named for at in self._places.get(name, ())}
+        return [self.cases[at].key for at in sorted(places)]
 
 
 class Testsets:
