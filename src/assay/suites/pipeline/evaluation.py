@@ -140,7 +140,8 @@ class Evaluation:
         own = [rule_of(rule) for rule in test.evaluation_config.get("rules", ())]
         if not own and not self._rules:
             return
-        for check in apply_rules([*self._rules, *own], self._with_the_output({"output": None}, found)):
+        outputs = {**self._with_the_output({"output": None}, found), **found.outputs}
+        for check in apply_rules([*self._rules, *own], outputs):
             step = self._of_output.get(_root(check.path)) or self._pipeline.target
             yield Finding(RULES, step, check)
 
@@ -188,14 +189,11 @@ def _root(path: str) -> str:
 
 
 def _named(finding: Finding) -> dict[str, Any]:
+    """What is not there has no key, as in the check itself."""
     check = finding.check
-    return {
-        "step": finding.step,
-        "path": check.path,
-        "expected": check.expected,
-        "actual": check.actual,
-        "why": check.why,
-    }
+    values = {"expected": check.expected, "actual": check.actual}
+    there = {name: value for name, value in values.items() if value is not MISSING}
+    return {"step": finding.step, "path": check.path, **there, "why": check.why}
 
 
 def _performance(test: TestCase, found: Given) -> Iterator[Finding]:
