@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isfinite, prod
 from typing import Any, NamedTuple
 
+from assay.core.expressions import Expression, ExpressionProblem
 from assay.suites.pipeline.testset.names import PLAIN, expectation, inputs_beside
 
 Path = tuple[str | int, ...]
@@ -217,7 +218,13 @@ def _conditions(value: Any) -> Faults:
 
 def _condition_problem(source: str) -> str:
     """Why this is no expression; empty if it is one."""
-    return "" if source.strip() else "the condition is empty; leave the key out to run the case always"
+    if not source.strip():
+        return "the condition is empty; leave the key out to run the case always"
+    try:
+        Expression(source)
+    except ExpressionProblem as problem:
+        return str(problem)
+    return ""
 
 
 def _performance_baseline(value: Any) -> Faults:
