@@ -128,7 +128,9 @@ def chosen(file: PipelineFile, named: list[str]) -> list[str]:
 def unruled(outputs: list[Any]) -> list[Any]:
     """Outputs without their rules: those only say what is right, so that another rule asks nothing."""
     return [
-        {key: value for key, value in output.items() if key != "rules"} if isinstance(output, dict) else output
+        {key: value for key, value in output.items() if key != "rules"}
+        if isinstance(output, dict)
+        else output
         for output in outputs
     ]
 
