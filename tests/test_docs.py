@@ -170,3 +170,14 @@ def test_the_smallest_example_runs_as_shown(tmp_path: Path, assay_in: Assay) -> 
     record = json.loads((tmp_path / "results" / "greet" / "results.jsonl").read_text().splitlines()[1])
     told = {*record, *record["steps"]["greeting"], *record["checks"][0], *record["first_wrong"]}
     assert not told - in_code(PIPELINES)
+
+
+def test_the_readme_shows_what_the_quickstart_of_pipelines_says(tmp_path: Path, assay_in: Assay) -> None:
+    """With the embedded model's replies as they were, every line that is shown is printed."""
+    replies = ROOT / "tests" / "golden" / "pipeline" / "quickstart_replies.jsonl"
+    flags = ["--model", f"script/{replies}", "--output-dir", str(tmp_path)]
+    done = assay_in("pipeline", "examples/pipeline/quickstart.yaml", *flags, cwd=ROOT)
+    section = (ROOT / "README.md").read_text().partition("## Pipelines\n")[2].partition("\n## ")[0]
+    shown = re.findall(r"```\n(.*?)```", section, re.DOTALL)[1]
+    assert done.returncode == 1
+    assert not set(shown.splitlines()) - set(done.stdout.splitlines())
