@@ -12,7 +12,7 @@ import assay
 from assay.core.errors import InputError
 
 PIPELINE = """
-inputs: [n]
+inputs: [INPUTS]
 steps:
   - {id: double, type: code, code: "def transform(n): return n * 2"}
 outputs:
@@ -20,9 +20,9 @@ outputs:
 """
 
 
-def run(folder: Path, values: str, *tests: dict[str, Any]) -> assay.Run:
-    """The pipeline over these tests, with these allowed values."""
-    (folder / "double.yaml").write_text(PIPELINE.replace("VALUES", values))
+def run(folder: Path, values: str, *tests: dict[str, Any], inputs: str = "n") -> assay.Run:
+    """The pipeline over these tests, with these allowed values and inputs."""
+    (folder / "double.yaml").write_text(PIPELINE.replace("VALUES", values).replace("INPUTS", inputs))
     (folder / "double_basic.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
     spec = assay.spec(
         "pipeline",
@@ -68,3 +68,25 @@ def test_a_condition_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"double_basic\.jsonl:1 \$\.conditions: column"):
         run(tmp_path, "4", {"id": 1, "n": 2, "conditions": "n >"})
     assert not (tmp_path / "out").exists()
+
+
+def test_a_performance_baseline_can_fail(tmp_path: Path) -> None:
+    """More seconds or tokens than allowed are a failed check with both numbers."""
+    limits = {"max_seconds": 0, "max_tokens": 0, "steps": {"double": {"max_seconds": 60}}}
+    run(tmp_path, "4", {"id": 1, "n": 2, "performance_baseline": limits})
+    (record,) = records(tmp_path)
+    found = {(check["kind"], check["path"]): check for check in record["checks"] if "max_" in check["kind"]}
+    assert {key: check["passed"] for key, check in found.items()} == {
+        ("max_seconds", ""): False,
+        ("max_tokens", ""): True,
+        ("max_seconds", "double"): True,
+    }
+    assert (found["max_seconds", ""]["expected"], record["result"]) == (0, "failed")
+    assert found["max_seconds", ""]["actual"] == pytest.approx(record["seconds"])
+
+
+def test_what_a_missing_input_is_belongs_to_the_question(tmp_path: Path) -> None:
+    """An input that becomes optional is asked with: that is another run, not the old one shown again."""
+    before = run(tmp_path, "4", {"id": 1})
+    after = run(tmp_path, "4", {"id": 1}, inputs="{name: n, required: false}")
+    assert after.folder != before.folder

@@ -61,7 +61,9 @@ class PipelinePlan:
         self.notices = (*models.notices, *self.file.found.warnings())
         self.solver = StepsSolver(self.pipelines)
         steps = {name: builder.values for name, builder in builders.items()}
-        self.ask: dict[str, Any] = {"steps": steps, "outputs": unruled(self.file.outputs)}
+        outputs = unruled(self.file.outputs) or self.file.target
+        optional = sorted(field.name for field in self.file.inputs if not field.required)
+        self.ask: dict[str, Any] = {"steps": steps, "outputs": outputs, "optional": optional}
 
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
