@@ -19,7 +19,7 @@ from assay.solvers.code import worker
 from assay.solvers.steps import aggregating, parsing, strategies
 from assay.suites.pipeline import scorer, tally
 from assay.suites.pipeline.file import building, reading
-from assay.suites.pipeline.testset import names
+from assay.suites.pipeline.testset import names, validation
 
 from conftest import Assay
 
@@ -144,6 +144,12 @@ def test_every_kind_of_rule_is_named() -> None:
     """The message for a wrong kind lists those there are."""
     ((_, message),) = rule_problems([{"kind": "?"}])
     assert set(message.partition("known: ")[2].split(", ")) <= in_code(PIPELINES)
+
+
+def test_every_setting_of_a_test_is_named() -> None:
+    """The warning about a wrong one lists those there are."""
+    (fault,) = validation.faults_of({"id": "a", "evaluation_config": {"?": 1}})
+    assert set(fault.message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
 
 
 def example(heading: str) -> tuple[dict[str, str], list[str]]:
