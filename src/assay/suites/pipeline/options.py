@@ -21,7 +21,7 @@ class PipelineOptions(Options, frozen=True, kw_only=True):
     variant: Annotated[
         list[str],
         ask(
-            "Variants of the pipeline to run over the same tests; `all` for every one.  [default: baseline]",
+            "Variants of the pipeline to run, compared pairwise; `all` for every one.  [default: baseline]",
             flags=["--variant", "--variants"],
         ),
     ] = field(default_factory=list)
