@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -12,6 +14,14 @@ import pytest
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
 from assay.core.spec import RunSpec, fields
+from assay.scoring.expectations import prefixes, rule_problems
+from assay.solvers.code import worker
+from assay.solvers.steps import aggregating, parsing, strategies
+from assay.suites.pipeline import scorer, tally
+from assay.suites.pipeline.file import building, reading
+from assay.suites.pipeline.testset import names, validation
+
+from conftest import Assay
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -76,3 +86,104 @@ def test_every_example_is_sound() -> None:
     assert files
     for path in files:
         assert not [problem for problem in api.check(path) if problem.level == "error"], path
+
+
+PIPELINES = (ROOT / "docs" / "pipelines.md").read_text()
+
+
+def in_code(text: str) -> set[str]:
+    """Every word that a page sets as code."""
+    return {word for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"[\w-]+", span)}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(told, id=name)
+        for name, told in {
+            "keys of a file": reading.KEYS,
+            "changes of a variant": reading.OVERRIDES,
+            "types of steps": reading.TYPES,
+            "keys of a step": building.STEP_KEYS,
+            "settings of aggregates": aggregating.TOLD,
+            "strategies": (*strategies.NAMES, *strategies.SUMMARY_FIELDS),
+            "parsers": parsing.NAMES,
+            "entries of code": worker.ENTRIES,
+            "fields of a test": (*names.FIELDS, *names.BESIDE),
+            "verdicts": (*scorer.VERDICTS, tally.NO_ANSWER),
+        }.items()
+    ],
+)
+def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
+    """What the code reads stands in the page."""
+    assert not set(told) - in_code(PIPELINES)
+
+
+def test_every_flag_of_pipelines_is_named() -> None:
+    """The page lists what the command takes, and nothing else."""
+    command = cli.get_command(click.Context(cli), "pipeline")
+    assert command is not None
+    flags = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    table = PIPELINES.partition("## Options")[2].partition("\n## ")[0]
+    shown = {flag for row in re.findall(r"^\| (`--.*?) \|", table, re.MULTILINE) for flag in flags_in(row)}
+    assert shown == flags
+
+
+def flags_in(text: str) -> list[str]:
+    """`--a`, `--b-c`."""
+    return re.findall(r"--[a-z-]+", text)
+
+
+def test_every_prefix_of_expectations_is_shown() -> None:
+    """Each with a value, since a prefix is a text that somebody writes."""
+    for prefix in prefixes.PREFIXES:
+        assert f"`{prefix}:" in PIPELINES, prefix
+
+
+def test_every_kind_of_rule_is_named() -> None:
+    """The message for a wrong kind lists those there are."""
+    ((_, message),) = rule_problems([{"kind": "?"}])
+    assert set(message.partition("known: ")[2].split(", ")) <= in_code(PIPELINES)
+
+
+def test_every_setting_of_a_test_is_named() -> None:
+    """The warning about a wrong one lists those there are."""
+    (fault,) = validation.faults_of({"id": "a", "evaluation_config": {"?": 1}})
+    assert set(fault.message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
+
+
+def example(heading: str) -> tuple[dict[str, str], list[str]]:
+    """The files that a section shows, by name, and its other blocks."""
+    section = PIPELINES.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    blocks = re.findall(r"(?:`([\w.]+)`[^\n`]*:\n\n)?```\w*\n(.*?)```", section, re.DOTALL)
+    return {name: text for name, text in blocks if name}, [text for name, text in blocks if not name]
+
+
+def steady(text: str) -> str:
+    """Without what differs from run to run: seconds, and the name of the run."""
+    text = re.sub(r"\b\d\.\d{3}(?=  +(\d\.\d{3}|\d+  ))", "T", text)
+    return re.sub(r"\d+\.\d s$|(?<=assay/)\S+", "", text, flags=re.MULTILINE)
+
+
+def test_the_smallest_example_runs_as_shown(tmp_path: Path, assay_in: Assay) -> None:
+    """Files, command and output of the page belong together; every key of a record is explained."""
+    files, (command, output) = example("The smallest example")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
+    assert steady(done.stdout) == steady(output)
+    assert f"The exit code is {done.returncode}" in PIPELINES
+    record = json.loads((tmp_path / "results" / "greet" / "results.jsonl").read_text().splitlines()[1])
+    told = {*record, *record["steps"]["greeting"], *record["checks"][0], *record["first_wrong"]}
+    assert not told - in_code(PIPELINES)
+
+
+def test_the_readme_shows_what_the_quickstart_of_pipelines_says(tmp_path: Path, assay_in: Assay) -> None:
+    """With the embedded model's replies as they were, every line that is shown is printed."""
+    replies = ROOT / "tests" / "golden" / "pipeline" / "quickstart_replies.jsonl"
+    flags = ["--model", f"script/{replies}", "--output-dir", str(tmp_path)]
+    done = assay_in("pipeline", "examples/pipeline/quickstart.yaml", *flags, cwd=ROOT)
+    section = (ROOT / "README.md").read_text().partition("## Pipelines\n")[2].partition("\n## ")[0]
+    shown = re.findall(r"```\n(.*?)```", section, re.DOTALL)[1]
+    assert done.returncode == 1
+    assert not set(shown.splitlines()) - set(done.stdout.splitlines())

@@ -14,7 +14,7 @@ from assay.cli.progress import observers
 _OPTIONS = api.options_of("pipeline")
 _EXAMPLES = """\b
 Examples:
-  assay pipeline examples/pipeline/sentiment.yaml --model local/smollm2
+  assay pipeline examples/pipeline/quickstart.yaml --model local/smollm2
   assay pipeline flow.yaml --testset testsets/ --include-tags critical --model openai/NAME
   assay pipeline flow.yaml --variant baseline,shorter --model openai/NAME --judge openai/JUDGE
 """
@@ -26,8 +26,9 @@ Examples:
 def command(pipeline: str | None, **flags: Any) -> int:
     """Run a pipeline over its testsets, and say which step went wrong first in each failed test.
 
-    Exit code 1 when a check fails, 4 when a judge's verdict could not be read. The same command continues a
-    run that was interrupted; an edited expectation only grades anew, an edited prompt asks anew.
+    Exit code 1 when a check fails, 3 when a test got no answer, 4 when a judge's verdict is missing. The same
+    command continues a run that was interrupted; an edited expectation only grades anew, an edited prompt
+    asks anew.
     """
     told = file_values(_OPTIONS, flags["config"])
     spec = spec_from_flags("pipeline", _OPTIONS, {**flags, "pipeline": pipeline}, told)

@@ -90,7 +90,7 @@ def _worst(cases: list[dict[str, Any]]) -> None:
         place = f" at step {wrong['step']}" if wrong else ""
         count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
         heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
-        if "expected" in wrong:
+        if "expected" in wrong or "actual" in wrong:
             _difference(wrong)
         else:
             block(wrong.get("why") or case["reason"], indent="    ", most=_MOST_CHARACTERS)
@@ -101,8 +101,10 @@ def _worst(cases: list[dict[str, Any]]) -> None:
 def _difference(wrong: dict[str, Any]) -> None:
     """What was expected, what came, and why that is not the same."""
     block(f"{wrong['path'] or 'output'}: {wrong.get('why', '')}", indent="    ", most=_MOST_CHARACTERS)
-    for sign, value in (("-", wrong.get("expected")), ("+", wrong.get("actual"))):
-        block(f"{sign} {json.dumps(value, ensure_ascii=False)}", indent="    ", most=_MOST_CHARACTERS)
+    for sign, name in (("-", "expected"), ("+", "actual")):
+        if name in wrong:
+            shown = json.dumps(wrong[name], ensure_ascii=False)
+            block(f"{sign} {shown}", indent="    ", most=_MOST_CHARACTERS)
 
 
 def _pairs(run: Run) -> None:
@@ -137,4 +139,4 @@ def show_checks(checks: Sequence[dict[str, Any]]) -> None:
         sign = {True: "✓", False: "✗", None: "?"}[check.get("passed")]
         block(f"{sign} {check['of']} {check['step']} {check.get('path', '')}".rstrip())
         if check.get("passed") is not True:
-            _difference({"path": check["kind"], "expected": None, "actual": None, **check})
+            _difference(check)

@@ -113,11 +113,12 @@ class _Child(asyncio.SubprocessProtocol):
         """Returns when the process can take work. Its own session keeps Ctrl-C with the parent."""
         paths = [folder, *filter(None, sys.path)]
         arguments = ("-I", "-X", "utf8", worker.__file__, msgspec.json.encode(paths).decode())
+        ready = self._expected()  # before it starts: a quick process speaks before anybody waits for it
         await asyncio.get_running_loop().subprocess_exec(
             lambda: self, sys.executable, *arguments, stderr=None, start_new_session=True
         )
         async with asyncio.timeout(_START_SECONDS):
-            await self._next()
+            await ready
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.SubprocessTransport", transport)
@@ -126,12 +127,13 @@ class _Child(asyncio.SubprocessProtocol):
         """Sends a request and waits for its reply; EOFError when the process ends instead."""
         assert self._transport is not None
         pipe = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
+        reply = self._expected()
         pipe.write(line)
-        return await self._next()
+        return await reply
 
-    async def _next(self) -> bytes:
+    def _expected(self) -> asyncio.Future[bytes]:
         self._awaited = asyncio.get_running_loop().create_future()
-        return await self._awaited
+        return self._awaited
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         self._parts.append(data)

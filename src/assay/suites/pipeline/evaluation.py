@@ -155,7 +155,8 @@ class Evaluation:
         own = [rule_of(rule) for rule in test.evaluation_config.get("rules", ())]
         if not own and not self._rules:
             return
-        for check in apply_rules([*self._rules, *own], self._with_the_output({"output": None}, found)):
+        outputs = {**self._with_the_output({"output": None}, found), **found.outputs}
+        for check in apply_rules([*self._rules, *own], outputs):
             step = self._of_output.get(_root(check.path)) or self._pipeline.target
             yield Finding(RULES, step, check)
 
@@ -203,14 +204,11 @@ def _root(path: str) -> str:
 
 
 def _named(finding: Finding) -> dict[str, Any]:
+    """What is not there has no key, as in the check itself."""
     check = finding.check
-    return {
-        "step": finding.step,
-        "path": check.path,
-        "expected": check.expected,
-        "actual": check.actual,
-        "why": check.why,
-    }
+    values = {"expected": check.expected, "actual": check.actual}
+    there = {name: value for name, value in values.items() if value is not MISSING}
+    return {"step": finding.step, "path": check.path, **there, "why": check.why}
 
 
 def _performance(test: TestCase, found: Given) -> Iterator[Finding]:
@@ -227,4 +225,4 @@ def _limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> I
         if kind in limits:
             most = limits[kind]
             why = "" if actual <= most else f"{actual:g} is more than {most:g}"
-            yield Finding(PERFORMANCE, step, Check(step, kind, most, actual, not why, why))
+            yield Finding(PERFORMANCE, step, Check(step, kind, not why, most, actual, why))

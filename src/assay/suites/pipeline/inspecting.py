@@ -49,7 +49,7 @@ class Inspector:
         if self.unjudged:
             yield (
                 f"{self.unjudged:,} tests say in words what they expect (`expected`); without --judge "
-                "that is not evaluated"
+                "they have no verdict"
             )
 
 

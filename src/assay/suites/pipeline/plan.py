@@ -61,7 +61,9 @@ class PipelinePlan:
         self.notices = (*models.notices, *self.file.found.warnings())
         self.solver = StepsSolver(self.pipelines)
         steps = {name: builder.values for name, builder in builders.items()}
-        self.ask: dict[str, Any] = {"steps": steps, "outputs": self.file.outputs}
+        outputs = unruled(self.file.outputs) or self.file.target
+        optional = sorted(field.name for field in self.file.inputs if not field.required)
+        self.ask: dict[str, Any] = {"steps": steps, "outputs": outputs, "optional": optional}
 
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
@@ -123,6 +125,16 @@ def chosen(file: PipelineFile, named: list[str]) -> list[str]:
     """The variants to run, each once; `all` are those of the file, the baseline first."""
     names = list(file.variants) if named == [_ALL] else named or [BASELINE]
     return list(dict.fromkeys(names))
+
+
+def unruled(outputs: list[Any]) -> list[Any]:
+    """Outputs without their rules: those only say what is right, so that another rule asks nothing."""
+    return [
+        {key: value for key, value in output.items() if key != "rules"}
+        if isinstance(output, dict)
+        else output
+        for output in outputs
+    ]
 
 
 def default_testset(file: PipelineFile) -> str:

@@ -34,6 +34,8 @@ _OWN = {
     "code": _CODE,
     "aggregate": (*_CODE, *aggregating.TOLD, "aggregation_strategy", "output"),
 }
+STEP_KEYS = frozenset((*_COMMON, *_BATCH)).union(*_OWN.values()) - {"at", "code_name"}
+"""What a step of a file may say, of whatever type; the two that are left out are notes of the reader."""
 
 
 class Runners(NamedTuple):

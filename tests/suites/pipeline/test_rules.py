@@ -1,0 +1,92 @@
+"""Rules of outputs, and what a test may say wrongly, as a run sees them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core.errors import InputError
+
+PIPELINE = """
+inputs: [INPUTS]
+steps:
+  - {id: double, type: code, code: "def transform(n): return n * 2"}
+outputs:
+  - {key: double, rules: [{kind: allowed_values, values: [VALUES]}]}
+"""
+
+
+def run(folder: Path, values: str, *tests: dict[str, Any], inputs: str = "n") -> assay.Run:
+    """The pipeline over these tests, with these allowed values and inputs."""
+    (folder / "double.yaml").write_text(PIPELINE.replace("VALUES", values).replace("INPUTS", inputs))
+    (folder / "double_basic.jsonl").write_text("".join(json.dumps(test) + "\n" for test in tests))
+    spec = assay.spec(
+        "pipeline",
+        pipeline=str(folder / "double.yaml"),
+        testset=[str(folder / "double_basic.jsonl")],
+        output_dir=str(folder / "out"),
+    )
+    return assay.run(spec)
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    """The lines of results.jsonl."""
+    return [json.loads(line) for line in (folder / "out/double/results.jsonl").read_text().splitlines()]
+
+
+def test_a_rule_holds_for_the_only_output(tmp_path: Path) -> None:
+    """A pipeline with one output has it under its own name, although tests may call it `output`."""
+    done = run(tmp_path, "4", {"id": 1, "n": 2}, {"id": 2, "n": 3, "expected_output": 6})
+    assert done.exit_code == 1
+    first, second = records(tmp_path)
+    assert first["result"] == "passed"
+    assert (second["result"], second["first_wrong"]["actual"]) == ("failed", 6)
+
+
+def test_another_rule_only_grades_anew(tmp_path: Path) -> None:
+    """A rule says what is right: it is no reason to ask again."""
+    before = run(tmp_path, "4", {"id": 1, "n": 3})
+    after = run(tmp_path, "4, 6", {"id": 1, "n": 3})
+    assert (before.exit_code, after.exit_code) == (1, 0)
+    assert after.folder == before.folder
+
+
+def test_a_missing_value_is_told_where_it_went_wrong_first(tmp_path: Path) -> None:
+    """What is not there has no key, in the file and on its way into the journal."""
+    run(tmp_path, "4", {"id": 1, "n": 2, "expected_other": 1})
+    wrong = records(tmp_path)[0]["first_wrong"]
+    assert (wrong["path"], wrong["expected"]) == ("other", 1)
+    assert "actual" not in wrong
+
+
+def test_a_condition_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    """Before anything runs, with its place."""
+    with pytest.raises(InputError, match=r"double_basic\.jsonl:1 \$\.conditions: column"):
+        run(tmp_path, "4", {"id": 1, "n": 2, "conditions": "n >"})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_performance_baseline_can_fail(tmp_path: Path) -> None:
+    """More seconds or tokens than allowed are a failed check with both numbers."""
+    limits = {"max_seconds": 0, "max_tokens": 0, "steps": {"double": {"max_seconds": 60}}}
+    run(tmp_path, "4", {"id": 1, "n": 2, "performance_baseline": limits})
+    (record,) = records(tmp_path)
+    found = {(check["kind"], check["path"]): check for check in record["checks"] if "max_" in check["kind"]}
+    assert {key: check["passed"] for key, check in found.items()} == {
+        ("max_seconds", ""): False,
+        ("max_tokens", ""): True,
+        ("max_seconds", "double"): True,
+    }
+    assert (found["max_seconds", ""]["expected"], record["result"]) == (0, "failed")
+    assert found["max_seconds", ""]["actual"] == pytest.approx(record["seconds"])
+
+
+def test_what_a_missing_input_is_belongs_to_the_question(tmp_path: Path) -> None:
+    """An input that becomes optional is asked with: that is another run, not the old one shown again."""
+    before = run(tmp_path, "4", {"id": 1})
+    after = run(tmp_path, "4", {"id": 1}, inputs="{name: n, required: false}")
+    assert after.folder != before.folder
