@@ -83,7 +83,7 @@ class Evaluation:
         if config.get("evaluate_final", True):
             checks += self._final(test, found)
         checks += self._by_rules(test, found)
-        checks += _performance(test, found)
+        checks += self._performance(test, found)
         return checks
 
     def _intermediate(self, test: TestCase, found: Given) -> Iterator[Finding]:
@@ -101,11 +101,18 @@ class Evaluation:
     def _aggregation(self, test: TestCase, found: Given) -> Iterator[Finding]:
         step, expected = self._pipeline.aggregate, test.expected_aggregation
         if step is None:
-            actual, why, name = found.outputs, "", self._pipeline.target
+            actual, why, name = self._whole(found), "", self._pipeline.target
         else:
             (actual, why), name = _output(found, step), step.id
         for check in compare(expected, actual, matching_of(test.evaluation_config)):
             yield Finding(AGGREGATION, name, _explained(check, why))
+
+    def _whole(self, found: Given) -> Any:
+        """The final output: what the one step gives, if that is all of it, else all outputs by name."""
+        outputs = self._pipeline.outputs
+        if len(outputs) == 1 and not outputs[0].source.path:
+            return found.outputs.get(outputs[0].key, MISSING)
+        return found.outputs
 
     def _final(self, test: TestCase, found: Given) -> Iterator[Finding]:
         """Keys that the document names `output` mean the pipeline's one output, whatever its name."""
@@ -140,9 +147,28 @@ class Evaluation:
         own = [rule_of(rule) for rule in test.evaluation_config.get("rules", ())]
         if not own and not self._rules:
             return
-        for check in apply_rules([*self._rules, *own], self._with_the_output({"output": None}, found)):
+        outputs = {**found.outputs, **self._with_the_output({"output": None}, found)}
+        for check in apply_rules([*self._rules, *own], outputs):
             step = self._of_output.get(_root(check.path)) or self._pipeline.target
             yield Finding(RULES, step, check)
+
+    def _performance(self, test: TestCase, found: Given) -> Iterator[Finding]:
+        """`performance_baseline`: no more seconds or tokens than this, of the test or of a step."""
+        baseline = test.performance_baseline or {}
+        yield from _limits(baseline, "", found.seconds, found.tokens)
+        for name, limits in (baseline.get("steps") or {}).items():
+            step = self._steps.get(name) or self._by_key.get(name)
+            said = found.steps.get(step.id, {}) if step else {}
+            if step is not None and said.get("status") != "skipped":
+                tokens = sum(said.get("tokens", ()))
+                yield from _limits(limits, step.id, said.get("seconds", 0.0), tokens)
+            else:
+                why = (
+                    "it did not run"
+                    if step
+                    else f"the pipeline has no such step; it has: {', '.join(self._steps)}"
+                )
+                yield Finding(PERFORMANCE, name, _absent(name, limits, why))
 
     def first_wrong(self, found: Given, findings: list[Finding]) -> dict[str, Any] | None:
         """The first step, in the order of the pipeline, that failed or whose output is not as expected."""
@@ -196,15 +222,6 @@ def _named(finding: Finding) -> dict[str, Any]:
         "actual": check.actual,
         "why": check.why,
     }
-
-
-def _performance(test: TestCase, found: Given) -> Iterator[Finding]:
-    """`performance_baseline`: no more seconds or tokens than this, of the test or of a step."""
-    baseline = test.performance_baseline or {}
-    yield from _limits(baseline, "", found.seconds, found.tokens)
-    for step, limits in (baseline.get("steps") or {}).items():
-        said = found.steps.get(step, {})
-        yield from _limits(limits, step, said.get("seconds", 0.0), sum(said.get("tokens", ())))
 
 
 def _limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> Iterator[Finding]:

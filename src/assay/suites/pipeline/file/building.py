@@ -73,7 +73,7 @@ class Builder:
             problems = rule_problems(rules) if rules else []
             for path, message in problems:
                 self._found.add(("outputs", at, "rules"), f"{path}: {message}")
-            if rules and not problems:
+            if rules and not problems and isinstance(output.get("key"), str):
                 found += [rule_of({**rule, "target": output["key"]}) for rule in rules]
         return found
 
@@ -82,6 +82,8 @@ class Builder:
         found.known(step, (*_COMMON, *_BATCH, *_OWN.get(step["type"], ())), at)
         sources = self._graph.sources(step)
         timeout = found.typed(step, "timeout", (int, float), at)
+        if timeout is not None and timeout <= 0:
+            found.add((*at, "timeout"), f"expected seconds, more than 0, found {timeout!r}")
         runner: Runner = self._runner(step, at, float(timeout or DEFAULT_TIMEOUT))
         coded = step["type"] == CODE or getattr(runner, "code", None) is not None
         return Step(
@@ -181,7 +183,7 @@ class Builder:
         found = {}
         for key, path in shape.items():
             try:
-                found[str(key)] = Source(f"result.{path}")
+                found[str(key)] = Source(f"result{path}" if str(path).startswith("[") else f"result.{path}")
             except ValueError as error:
                 self._found.add((*at, "output", key), str(error))
         return found

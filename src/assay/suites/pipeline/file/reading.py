@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ KEYS = (
 OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file")
 _ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
 TYPES = ("prompt", "code", "aggregate")
+_ID = re.compile(r"\w[\w.-]*")
+_TAKEN = ("assay",)
+"""Where the runs themselves stand."""
 
 
 class InputField(Struct, frozen=True):
@@ -47,7 +51,7 @@ class PipelineFile:
         self.found = Findings(self.yaml)
         value = self.yaml.value
         self.found.known(value, KEYS)
-        self.id = str(self.found.typed(value, "id", str) or path.stem)
+        self.id = self._id()
         self.name = self.found.typed(value, "name", str) or self.id
         self.default_testset: str | None = self.found.typed(value, "default_testset", str)
         self.inputs = self._inputs()
@@ -56,6 +60,15 @@ class PipelineFile:
         self.target: str | None = self.found.typed(value, "evaluation_target", str)
         self.variants = self._variants()
         self._check_target()
+
+    def _id(self) -> str:
+        """It names the folder of the results, so it may not lead elsewhere."""
+        found = str(self.found.typed(self.yaml.value, "id", str) or self.path.stem)
+        if not _ID.fullmatch(found) or found in _TAKEN:
+            self.found.add(
+                ("id",), f"{found!r} names the folder of the results; use letters, digits, _ and -"
+            )
+        return found
 
     @property
     def step_ids(self) -> list[str]:
@@ -163,10 +176,15 @@ class PipelineFile:
     def _with_flow(self, step: dict[str, Any]) -> dict[str, Any]:
         if step["type"] != "prompt" or "flow" not in step:
             return step
+        at = ("steps", step["at"], "flow")
+        if not isinstance(step.get("agent"), str):
+            self.found.add(at, "a flow is one of an agent; name it with `agent:`")
+            return {**step, "template": ""}
         try:
-            flow = find_flow(self.path, str(step.get("agent")), str(step["flow"]))
+            flow = find_flow(self.path, step["agent"], str(step["flow"]))
         except InputError as error:
-            self.found.add(("steps", step["at"], "flow"), error.problems[0].message)
+            for problem in error.problems:
+                self.found.add(at, str(problem))
             return {**step, "template": ""}
         return {**flow.values, **step}
 
