@@ -81,7 +81,7 @@ def _seconds(value: float | None) -> str:
 def _worst(cases: list[dict[str, Any]]) -> None:
     for case in cases:
         wrong = case["first_wrong"] or {}
-        place = f" at step {wrong['step']}" if wrong else ""
+        place = f" at step {wrong['step']}" if wrong.get("step") else ""
         count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
         heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
         if "expected" in wrong:

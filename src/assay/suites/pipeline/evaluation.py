@@ -9,7 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.types import Record
-from assay.scoring.expectations import MISSING, Check, Rule, apply_rules, compare, matching_of, rule_of
+from assay.scoring.expectations import (
+    MISSING,
+    Check,
+    Rule,
+    apply_rules,
+    as_text,
+    compare,
+    matching_of,
+    rule_of,
+)
 from assay.solvers.steps.pipeline import Pipeline, Step
 from assay.suites.pipeline.testset.case import TestCase
 
@@ -41,6 +50,7 @@ class Given(Struct):
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
     skipped: str = ""
+    answered: bool = False
     seconds: float = 0.0
     tokens: int = 0
 
@@ -55,6 +65,7 @@ def given(records: Iterable[Record], test: str) -> Given:
             found.seconds += record.data.get("seconds", 0.0)
             found.tokens += sum(record.data.get("tokens", ()))
         elif record.part == test and record.kind == "answer":
+            found.answered = True
             found.outputs = record.data["outputs"]
             found.missing = record.data.get("missing", {})
         elif record.part == test and record.kind == "skipped":
@@ -118,7 +129,7 @@ class Evaluation:
         """Keys that the document names `output` mean the pipeline's one output, whatever its name."""
         expected = test.expected_outputs
         if test.reference is not None:
-            yield self._by_reference(test.reference, found)
+            yield self._by_reference(as_text(test.reference), found)
         if not expected:
             return
         outputs = self._with_the_output(expected, found)

@@ -23,17 +23,17 @@ class JunitFile:
         self._file: IO[str] = self.path.open("w", encoding="utf-8")
         self._file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name={_attribute(name)}>\n')
 
-    def suite(self, name: str, counts: dict[str, int], cases: Iterable[tuple[str, float, Any]]) -> None:
-        """One suite; a case is its name, its seconds and its score, which may be missing."""
+    def suite(self, name: str, counts: dict[str, int], cases: Iterable[tuple[str, float, Any, str]]) -> None:
+        """One suite; a case is its name, its seconds, its score, and why it has none if that is missing."""
         total, without = sum(counts.values()), counts.get(NO_ANSWER, 0)
         self._file.write(
             f'  <testsuite name={_attribute(name)} tests="{total}" failures="{counts.get(FAILED, 0)}" '
             f'errors="{counts.get(ERRORED, 0) + counts.get("invalid", 0) + without}" '
             f'skipped="{counts.get("skipped", 0) + counts.get("not_evaluated", 0)}">\n'
         )
-        for case, seconds, score in cases:
+        for case, seconds, score, reason in cases:
             head = f'    <testcase classname={_attribute(name)} name={_attribute(case)} time="{seconds:.3f}"'
-            inside = _inside(score)
+            inside = _inside(score, reason)
             self._file.write(f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n")
         self._file.write("  </testsuite>\n")
 
@@ -43,10 +43,10 @@ class JunitFile:
         self._file.close()
 
 
-def _inside(score: Any) -> str:
+def _inside(score: Any, reason: str) -> str:
     if score is None:
-        return '<error message="the model gave no answer"/>'
-    result, reason = score.data["verdict"], score.reason
+        return f"<error message={_attribute(reason)}/>"
+    result = score.data["verdict"]
     if result == PASSED:
         return ""
     if result == FAILED:
@@ -58,7 +58,7 @@ def _inside(score: Any) -> str:
 
 def _headline(score: Any) -> str:
     wrong = score.data.get("first_wrong") or {}
-    return f"{wrong.get('step', '')}: {wrong.get('path', '')}: {score.reason}"
+    return ": ".join(filter(None, (wrong.get("step"), wrong.get("path"), score.reason)))
 
 
 def _details(score: Any) -> str:

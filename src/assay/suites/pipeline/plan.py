@@ -14,7 +14,7 @@ from assay.core.spec import RunSpec
 from assay.core.types import Case
 from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import OwnCode, Sandbox
-from assay.solvers.steps.pipeline import StepsInputs, TestInputs
+from assay.solvers.steps.pipeline import Pipeline, StepsInputs, TestInputs
 from assay.solvers.steps.solver import StepsSolver
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
@@ -60,8 +60,11 @@ class PipelinePlan:
         self.needs = frozenset({CHAT}) if models.roles else frozenset[str]()
         self.notices = (*models.notices, *self.file.found.warnings())
         self.solver = StepsSolver(self.pipelines)
-        steps = {name: builder.values for name, builder in builders.items()}
-        self.ask: dict[str, Any] = {"steps": steps, "outputs": self.file.outputs}
+        self.ask: dict[str, Any] = {
+            "steps": {name: builder.values for name, builder in builders.items()},
+            "outputs": {name: _said(pipeline) for name, pipeline in self.pipelines.items()},
+            "optional": sorted(self.pipelines[self.variants[0]].optional),
+        }
 
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
@@ -117,6 +120,11 @@ class PipelinePlan:
         await self._runners.own.close()
         if self._runners.foreign is not None:
             await self._runners.foreign.close()
+
+
+def _said(pipeline: Pipeline) -> list[list[str]]:
+    """Which outputs an answer holds. Their rules are no part of it: an edited rule only grades anew."""
+    return [[output.key, output.source.text] for output in pipeline.outputs]
 
 
 def chosen(file: PipelineFile, named: list[str]) -> list[str]:

@@ -76,8 +76,8 @@ class Results:
         file.close()
         return file.path
 
-    def _cases(self, name: str, place: int) -> Iterator[tuple[str, float, Score | None]]:
+    def _cases(self, name: str, place: int) -> Iterator[tuple[str, float, Score | None, str]]:
         for group in self._plan.testsets.groups():
             if group.set == name:
                 for row in self._rows(group, self._plan.variants[place], place):
-                    yield row.test.key, row.found.seconds, row.score
+                    yield row.test.key, row.found.seconds, row.score, row.reason
