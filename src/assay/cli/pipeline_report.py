@@ -95,5 +95,6 @@ def _worst(cases: list[dict[str, Any]]) -> None:
 def _difference(wrong: dict[str, Any]) -> None:
     """What was expected, what came, and why that is not the same."""
     block(f"{wrong['path'] or 'output'}: {wrong['why']}", indent="    ", most=_MOST_CHARACTERS)
-    for sign, value in (("-", wrong["expected"]), ("+", wrong["actual"])):
-        block(f"{sign} {json.dumps(value, ensure_ascii=False)}", indent="    ", most=_MOST_CHARACTERS)
+    for sign, value in (("-", "expected"), ("+", "actual")):
+        shown = json.dumps(wrong[value], ensure_ascii=False) if value in wrong else "(nothing)"
+        block(f"{sign} {shown}", indent="    ", most=_MOST_CHARACTERS)

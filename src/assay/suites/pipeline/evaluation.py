@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -225,14 +226,10 @@ def _root(path: str) -> str:
 
 
 def _named(finding: Finding) -> dict[str, Any]:
-    check = finding.check
-    return {
-        "step": finding.step,
-        "path": check.path,
-        "expected": check.expected,
-        "actual": check.actual,
-        "why": check.why,
-    }
+    """Where and what; a value that is missing is left out, as it is in the check itself."""
+    check: dict[str, Any] = msgspec.to_builtins(finding.check)
+    shown = {name: check[name] for name in ("path", "expected", "actual", "why") if name in check}
+    return {"step": finding.step, "path": "", "why": "", **shown}
 
 
 def _limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> Iterator[Finding]:
