@@ -79,7 +79,8 @@ class Builder:
 
     def _step(self, step: dict[str, Any]) -> Step:
         at, found = ("steps", step["at"]), self._found
-        found.known(step, (*_COMMON, *_BATCH, *_OWN.get(step["type"], ())), at)
+        if step["type"] in _OWN:  # else its type is the mistake, and nobody knows its keys
+            found.known(step, (*_COMMON, *_BATCH, *_OWN[step["type"]]), at)
         sources = self._graph.sources(step)
         timeout = found.typed(step, "timeout", (int, float), at)
         if timeout is not None and timeout <= 0:
@@ -191,6 +192,7 @@ class Builder:
     def _code(self, step: dict[str, Any], at: Key) -> Code | None:
         if step.get("language", "python") != "python":
             self._found.add((*at, "language"), f"only python runs here, not {step['language']!r}")
+            return None
         if not isinstance(step.get("code"), str):
             if step["type"] == CODE:
                 self._found.add(at, "a code step needs code or code_file")
@@ -204,10 +206,11 @@ class Builder:
 
     def _batch(self, step: dict[str, Any], at: Key) -> Batch | None:
         given = {key: step[key] for key in _BATCH[1:] if key in step}
-        for problem in batching.problems(given):
+        wanted = self._found.typed(step, "batch_mode", bool, at)
+        problems = list(batching.problems(given))
+        for problem in problems:
             self._found.add(at, problem)
-            return None
-        return Batch(**given) if self._found.typed(step, "batch_mode", bool, at) else None
+        return Batch(**given) if wanted and not problems else None
 
     def _count(self, step: dict[str, Any], key: str, at: Key) -> int:
         found = self._found.typed(step, key, int, at) or 0

@@ -143,6 +143,7 @@ class PipelineFile:
         if not isinstance(given, dict):
             self.found.add(at, "expected a mapping of steps to what changes in them")
             return {}
+        found: dict[str, Any] = {}
         for step, change in given.items():
             if step not in self.step_ids:
                 self.found.add((*at, step), unknown("step", str(step), self.step_ids))
@@ -150,7 +151,8 @@ class PipelineFile:
                 self.found.add((*at, step), f"expected one of {', '.join(OVERRIDES)}")
             else:
                 self.found.known(change, OVERRIDES, (*at, step))
-        return given
+                found[step] = {key: value for key, value in change.items() if key in OVERRIDES}
+        return found
 
     def _check_target(self) -> None:
         if self.target is not None and self.target not in self.step_ids:
