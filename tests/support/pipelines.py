@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pytest
 
 import assay
+from assay.cli.main import main
 
 from support.lab import as_yaml
 
@@ -177,3 +180,21 @@ class PipelineLab:
         self.pipeline(*steps)
         self.tests(case(**fields))
         return self.run()
+
+
+class Typed(NamedTuple):
+    """What a command ended with and said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Typed:
+    """`assay ...` as people type it, within this process."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    said = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return Typed(ended.value.code, said.out, said.err)

@@ -237,4 +237,5 @@ def _limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> I
         if kind in limits:
             most = limits[kind]
             why = "" if actual <= most else f"{actual:g} is more than {most:g}"
-            yield Finding(PERFORMANCE, step, Check(step, kind, most, actual, not why, why))
+            check = Check(path=step, kind=kind, passed=not why, expected=most, actual=actual, why=why)
+            yield Finding(PERFORMANCE, step, check)
