@@ -50,7 +50,7 @@ def test_what_is_no_list_fails_the_step(lab: PipelineLab) -> None:
 def test_the_result_takes_the_shape_that_is_said(lab: PipelineLab) -> None:
     """Names of the testset, from paths into the statistics; a list is entered by its index."""
     shape = {"total": "total_items", "mean_n": "fields.n.mean", "seen": "fields.who.distribution"}
-    settings = {"strategy": "stats", "fields": ["n", "who"], "include_distribution": True}
+    settings: dict[str, Any] = {"strategy": "stats", "fields": ["n", "who"], "include_distribution": True}
     assert aggregated(lab, output=shape, **settings).output("sum") == {
         "total": 2,
         "mean_n": 2.0,

@@ -228,7 +228,9 @@ def _root(path: str) -> str:
 def _named(finding: Finding) -> dict[str, Any]:
     """Where and what; a value that is missing is left out, as it is in the check itself."""
     check: dict[str, Any] = msgspec.to_builtins(finding.check)
-    shown = {name: check[name] for name in ("path", "expected", "actual", "why") if name in check}
+    shown: dict[str, Any] = {
+        name: check[name] for name in ("path", "expected", "actual", "why") if name in check
+    }
     return {"step": finding.step, "path": "", "why": "", **shown}
 
 
