@@ -87,7 +87,7 @@ def _seconds(value: float | None) -> str:
 def _worst(cases: list[dict[str, Any]]) -> None:
     for case in cases:
         wrong = case["first_wrong"] or {}
-        place = f" at step {wrong['step']}" if wrong else ""
+        place = f" at step {wrong['step']}" if wrong.get("step") else ""
         count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
         heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
         if "expected" in wrong or "actual" in wrong:
@@ -102,9 +102,8 @@ def _difference(wrong: dict[str, Any]) -> None:
     """What was expected, what came, and why that is not the same."""
     block(f"{wrong['path'] or 'output'}: {wrong.get('why', '')}", indent="    ", most=_MOST_CHARACTERS)
     for sign, name in (("-", "expected"), ("+", "actual")):
-        if name in wrong:
-            shown = json.dumps(wrong[name], ensure_ascii=False)
-            block(f"{sign} {shown}", indent="    ", most=_MOST_CHARACTERS)
+        shown = json.dumps(wrong[name], ensure_ascii=False) if name in wrong else "(nothing)"
+        block(f"{sign} {shown}", indent="    ", most=_MOST_CHARACTERS)
 
 
 def _pairs(run: Run) -> None:

@@ -121,9 +121,8 @@ class Loop:
     def _replies(self, index: int, stage: str) -> Replies:
         if self._new:
             return {}
-        ended = self._journal.last_try(index)
-        # A scorer judges the try that ended last, and has not ended itself: all it was told is history.
-        return self._journal.replies(index, stage, ended if stage == ASK else ended - 1)
+        # A scorer judges the try that ended last. What its judge said counts; that nobody answered does not.
+        return self._journal.replies(index, stage, self._journal.last_try(index))
 
     async def _worker(self) -> None:
         gate = self._setup.gate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,30 +49,43 @@ class Item(Struct, frozen=True):
     error: str = ""
 
 
-def fan_out(values: dict[str, Any], mapped: list[str]) -> tuple[str, list[Any]]:
+class Values(NamedTuple):
+    """What a step sees: all values, and which of them its mapping and the test name for it."""
+
+    all: dict[str, Any]
+    mapped: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+def fan_out(values: Values) -> tuple[str, list[Any]]:
     """The list to run over: the first mapped value that is one, else the test's own batch items."""
-    for name in mapped:
-        if isinstance(values.get(name), list):
-            return name, values[name]
-    return BATCH_ITEMS, values.get(BATCH_ITEMS) or []
+    for name in (*values.mapped, BATCH_ITEMS):
+        found = values.all.get(name)
+        if isinstance(found, list):
+            return name, found
+    raise StepFailed("it runs over a list, and there is none: map one, or give the test batch_items")
 
 
-def item_values(values: dict[str, Any], name: str, item: Any) -> dict[str, Any]:
-    """What one item's run sees: all values, the item in place of its list, and its fields."""
+def item_values(values: Values, name: str, item: Any) -> dict[str, Any]:
+    """What one item's run sees: all values, the item in place of its list, and its fields.
+
+    A value that is given by name is what its name means, whatever fields the item has.
+    """
     fields = item if isinstance(item, dict) else {}
-    return {**values, **fields, name: item, "item": item}
+    named = {key: values.all[key] for key in (*values.mapped, *values.told)}
+    return {**values.all, **fields, **named, name: item, "item": item}
 
 
 Run = Callable[[dict[str, Any], StepContext], Awaitable[Any]]
 
 
-async def run_batch(
-    batch: Batch, run: Run, values: dict[str, Any], mapped: list[str], ctx: StepContext
-) -> list[Item]:
+async def run_batch(batch: Batch, run: Run, values: Values, ctx: StepContext) -> list[Item]:
     """Every item's outcome, in order. An item that fails costs itself; a model that fails, the step."""
-    name, items = fan_out(values, mapped)
+    name, items = fan_out(values)
 
     async def one(item: Any) -> Item:
+        if item is None:
+            return Item(None, "there is no item: it is null, as an item is that failed before")
         try:
             output = await run(item_values(values, name, item), ctx)
         except StepFailed as failed:

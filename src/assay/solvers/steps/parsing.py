@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -15,9 +17,12 @@ Parser = Callable[[str], Any]
 NAMES = ("text", "json", "regex", "number", "list")
 _SAME = {"none": "text", "str": "text", "string": "text"}
 _FENCE = re.compile(r"```[\w-]*\s*\n(.*?)```", re.DOTALL)
-_NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?:(?<![\w.])[-+])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
+_BEGIN = re.compile(r"[{\[]")
 _decoder = json.JSONDecoder()
 _SHOWN = 200
+_MOST_BEGINNINGS = 100
+"""A text of many brackets would be read again from each of them."""
 
 
 def parser(told: Any) -> Parser:
@@ -33,29 +38,37 @@ def parser(told: Any) -> Parser:
 
 def parse_json(text: str) -> Any:
     """The JSON of a reply: all of it, what a code fence holds, or the first object or list in it."""
-    fenced = _FENCE.search(text)
-    for piece in (text, fenced[1] if fenced else None):
-        if piece is not None:
-            try:
-                return msgspec.json.decode(piece.strip())
-            except msgspec.DecodeError:
-                continue
-    begin = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
-    if begin >= 0:
+    for piece in _pieces(text):
         try:
-            return _decoder.raw_decode(text, begin)[0]
-        except ValueError:
-            pass
+            return msgspec.json.decode(piece.strip())
+        except (ValueError, RecursionError):  # text that is no JSON, or nested a thousand deep
+            continue
     raise StepFailed(f"the reply holds no JSON: {_cut(text)}", "bad_output")
 
 
+def _pieces(text: str) -> Iterator[str]:
+    """Where JSON may stand, the likeliest first."""
+    yield text
+    for fenced in _FENCE.finditer(text):
+        yield fenced[1]
+    for begin in islice(_BEGIN.finditer(text), _MOST_BEGINNINGS):
+        try:
+            end = _decoder.raw_decode(text, begin.start())[1]
+        except (ValueError, RecursionError):
+            continue
+        yield text[begin.start() : end]  # read once more: Python's decoder takes NaN, a journal does not
+
+
 def _number(text: str) -> float | int:
-    """The last number in the text."""
+    """The last number in the text. A hyphen after a letter or digit is no minus; 85% is 85."""
     found = _NUMBER.findall(text)
     if not found:
         raise StepFailed(f"the reply holds no number: {_cut(text)}", "bad_output")
-    value = float(found[-1].replace(",", ""))
-    return int(value) if value.is_integer() and not set(".eE") & set(found[-1]) else value
+    digits = found[-1].replace(",", "")
+    value = float(digits)
+    if not isfinite(value):
+        raise StepFailed(f"the number {_cut(digits)} is too large", "bad_output")
+    return value if set(".eE") & set(digits) else int(digits)
 
 
 def _list(text: str) -> list[str]:
@@ -70,15 +83,24 @@ def _regex(settings: Mapping[str, Any]) -> Parser:
         compiled = re.compile(pattern, re.DOTALL)
     except re.error as error:
         raise ValueError(f"the pattern does not compile: {error}") from None
+    named = group is None and bool(compiled.groupindex)
     group = (1 if compiled.groups else 0) if group is None else group
+    if not _has(compiled, group):
+        raise ValueError(f"the pattern has no group {group!r}")
 
     def find(text: str) -> Any:
         match = compiled.search(text)
         if match is None:
             raise StepFailed(f"the pattern {pattern!r} does not match: {_cut(text)}", "bad_output")
-        return match.groupdict() or match[group]
+        return match.groupdict() if named else match[group]
 
     return find
+
+
+def _has(pattern: re.Pattern[str], group: Any) -> bool:
+    if type(group) is int:
+        return 0 <= group <= pattern.groups
+    return isinstance(group, str) and group in pattern.groupindex
 
 
 def _cut(text: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.core.errors import ModelError
 from assay.core.templates import Template, TemplateProblem
 from assay.core.types import Request
 from assay.solvers.steps.failing import StepFailed
@@ -24,12 +25,17 @@ class PromptStep(Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any] = {}
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
-        """Ask once; what cannot be parsed fails the step."""
+        """Ask once; a refusal, and what cannot be parsed, fails the step. An endpoint's failure passes."""
         asker = ctx.case.model(self.role)
         request = Request(
             model=asker.name, endpoint=asker.endpoint, messages=self._messages(values), params=self.params
         )
-        call = await asker.call(request)
+        try:
+            call = await asker.call(request)
+        except ModelError as error:
+            if error.failure.status == "subject_error":  # the model's own word: other items and steps go on
+                raise StepFailed(error.failure.message, error.failure.kind) from None
+            raise
         ctx.meter.add(call)
         assert call.response is not None
         return self.parse(call.response.text)

@@ -11,10 +11,12 @@ from assay.core.types import Call
 class Meter:
     """Counts what one step asked: tokens, calls, and the longest call, which a replay takes no time for."""
 
-    __slots__ = ("calls", "input", "longest", "output")
+    __slots__ = ("attempts", "calls", "input", "longest", "output")
 
     def __init__(self) -> None:
         self.calls = self.input = self.output = 0
+        self.attempts = 1
+        """The most that the step, or one of its items, took."""
         self.longest = 0.0
 
     def add(self, call: Call) -> None:

@@ -15,10 +15,10 @@ from assay.core.errors import CaseFailed
 from assay.core.expressions import Expression
 from assay.core.protocols import Context
 from assay.core.types import Failure
-from assay.solvers.steps.batching import BATCH_ITEMS, Batch, run_batch
+from assay.solvers.steps.batching import BATCH_ITEMS, Batch, Run, Values, run_batch
 from assay.solvers.steps.failing import StepFailed
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline, Step, StepsInputs, TestInputs
-from assay.solvers.steps.running import Meter, Runner, StepContext
+from assay.solvers.steps.running import Meter, StepContext
 
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 
@@ -130,19 +130,13 @@ class TestRun:
 
     async def _result(self, step: Step) -> Result:
         meter, started = Meter(), time.perf_counter()
-        told = self._test.step_inputs.get(step.id) or {}
-        error, attempt, done = StepFailed(""), 0, None
-        for attempt in range(1, step.retry + 2):  # noqa: B007 - it is told below
-            try:
-                async with asyncio.timeout(step.timeout) if step.timeout else _NO_LIMIT:
-                    done = await self._attempt(step, told, StepContext(self._ctx, meter))
-                break
-            except StepFailed as failed:
-                error = failed
-            except TimeoutError:
-                error = StepFailed(f"it took longer than its timeout of {step.timeout:g} s", "timeout")
+        error, done = StepFailed(""), None
+        try:
+            done = await self._done(step, StepContext(self._ctx, meter))
+        except StepFailed as failed:
+            error = failed
         used: dict[str, Any] = {
-            "attempts": attempt,
+            "attempts": meter.attempts,
             "calls": meter.calls,
             "tokens": [meter.input, meter.output] if meter.input or meter.output else [],
             "seconds": round(max(time.perf_counter() - started, meter.longest), 6),
@@ -152,18 +146,17 @@ class TestRun:
         output, extra = done
         return Result(OK, output, **extra, **used)
 
-    async def _attempt(
-        self, step: Step, told: dict[str, Any], ctx: StepContext
-    ) -> tuple[Any, dict[str, Any]]:
-        """The output, and what a batch has to say of its items."""
+    async def _done(self, step: Step, ctx: StepContext) -> tuple[Any, dict[str, Any]]:
+        """The output, and what a batch has to say of its items. In a batch each item has its own retries."""
+        told = self._test.step_inputs.get(step.id) or {}
         values = self._values(step, told)
         runner = step.runner.adapted(told) if told else step.runner
         if step.batch is None:
-            return await runner.run(values, ctx), {}
+            return await _again(runner.run, step, values.all, ctx), {}
         batch = step.batch.adapted(told)
-        return await _over_items(batch, runner, values, list(step.sources), ctx)
+        return await _over_items(batch, lambda one, ctx: _again(runner.run, step, one, ctx), values, ctx)
 
-    def _values(self, step: Step, told: dict[str, Any]) -> dict[str, Any]:
+    def _values(self, step: Step, told: dict[str, Any]) -> Values:
         """The test's word for this step, over what is mapped, over the pipeline's inputs."""
         if step.sources:
             mapped = {name: source.find(self._names) for name, source in step.sources.items()}
@@ -173,7 +166,7 @@ class TestRun:
                 for other in self._pipeline.steps
                 if other.id in step.after
             }
-        return {**self._inputs, **mapped, **told}
+        return Values({**self._inputs, **mapped, **told}, tuple(step.sources), tuple(told))
 
     def _answer(self) -> None:
         found, missing = {}, {}
@@ -198,26 +191,30 @@ class TestRun:
         return None
 
 
+async def _again(run: Run, step: Step, values: dict[str, Any], ctx: StepContext) -> Any:
+    """Run it, once more for each retry that is left; each run has the step's timeout."""
+    attempt = 0
+    while True:
+        attempt += 1
+        ctx.meter.attempts = max(ctx.meter.attempts, attempt)
+        try:
+            async with asyncio.timeout(step.timeout):
+                return await run(values, ctx)
+        except TimeoutError:
+            error = StepFailed(f"it took longer than its timeout of {step.timeout:g} s", "timeout")
+        except StepFailed as failed:
+            error = failed
+        if attempt > step.retry:
+            raise error
+
+
 async def _over_items(
-    batch: Batch, runner: Runner, values: dict[str, Any], mapped: list[str], ctx: StepContext
+    batch: Batch, run: Run, values: Values, ctx: StepContext
 ) -> tuple[list[Any], dict[str, Any]]:
     """All items' outputs in order; a failed one is null. A batch of which every item failed has failed."""
-    found = await run_batch(batch, runner.run, values, mapped, ctx)
+    found = await run_batch(batch, run, values, ctx)
     failed = [{"item": at, "error": item.error} for at, item in enumerate(found) if item.error]
     if failed and len(failed) == len(found):
         raise StepFailed(f"all {len(found)} items failed; the first: {failed[0]['error']}", "failed_items")
     extra: dict[str, Any] = {"items": len(found)} | ({"failed_items": failed} if failed else {})
     return [item.output for item in found], extra
-
-
-class _NoLimit:
-    """In place of a timeout that nobody asked for."""
-
-    async def __aenter__(self) -> None:
-        """Nothing to set up."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """Nothing to undo."""
-
-
-_NO_LIMIT = _NoLimit()

@@ -39,7 +39,7 @@ def _pieces(text: str) -> list[Any]:
     at = 0
     while at < len(text):
         match = _PIECE.match(text, at)
-        if match is None or (at == 0 and match[1] is None):
+        if match is None or (at == 0 and (match[1] is None or match[0].startswith("."))):
             raise ValueError(f"{text!r} is no path; write name, name.key or name[0].key")
         found.append(int(match[2]) if match[1] is None else match[1])
         at = match.end()
@@ -59,4 +59,12 @@ def _inside(value: Any, piece: str | int, reached: Any) -> Any:
             return value[piece]
         known = ", ".join(map(str, list(value)[:_MOST_NAMED])) or "nothing"
         raise StepFailed(f"{reached()} has no {piece!r}; it has: {known}")
-    raise StepFailed(f"{reached()} is {type(value).__name__}, so it has no {piece!r}")
+    hint = "; `output_parser: json` makes an object of a reply" if isinstance(value, str) else ""
+    raise StepFailed(f"{reached()} is {_kind(value)}, so it has no {piece!r}{hint}")
+
+
+def _kind(value: Any) -> str:
+    """What a value is, in the words of JSON."""
+    if value is None:
+        return "null"
+    return "a text" if isinstance(value, str) else "true or false" if isinstance(value, bool) else "a number"

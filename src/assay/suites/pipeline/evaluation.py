@@ -9,7 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.types import Record
-from assay.scoring.expectations import MISSING, Check, Rule, apply_rules, compare, matching_of, rule_of
+from assay.scoring.expectations import (
+    MISSING,
+    Check,
+    Rule,
+    apply_rules,
+    as_text,
+    compare,
+    matching_of,
+    rule_of,
+)
 from assay.solvers.steps.pipeline import Pipeline, Step
 from assay.suites.pipeline.testset.case import TestCase
 
@@ -41,6 +50,7 @@ class Given(Struct):
     outputs: dict[str, Any] = {}
     missing: dict[str, str] = {}
     skipped: str = ""
+    answered: bool = False
     seconds: float = 0.0
     tokens: int = 0
 
@@ -56,6 +66,7 @@ def given(records: Iterable[Record], test: str) -> Given:
             found.seconds += record.data.get("seconds", 0.0)
             found.tokens += sum(record.data.get("tokens", ()))
         elif record.part == test and record.kind == "answer":
+            found.answered = True
             found.outputs = record.data["outputs"]
             found.missing = record.data.get("missing", {})
         elif record.part == test and record.kind == "skipped":
@@ -98,7 +109,7 @@ class Evaluation:
         if config.get("evaluate_final", True):
             checks += self._final(test, found)
         checks += self._by_rules(test, found)
-        checks += _performance(test, found)
+        checks += self._performance(test, found)
         return checks
 
     def _intermediate(self, test: TestCase, found: Given) -> Iterator[Finding]:
@@ -116,17 +127,24 @@ class Evaluation:
     def _aggregation(self, test: TestCase, found: Given) -> Iterator[Finding]:
         step, expected = self._pipeline.aggregate, test.expected_aggregation
         if step is None:
-            actual, why, name = found.outputs, "", self._pipeline.target
+            actual, why, name = self._whole(found), "", self._pipeline.target
         else:
             (actual, why), name = _output(found, step), step.id
         for check in compare(expected, actual, matching_of(test.evaluation_config)):
             yield Finding(AGGREGATION, name, _explained(check, why))
 
+    def _whole(self, found: Given) -> Any:
+        """The final output: what the one step gives, if that is all of it, else all outputs by name."""
+        outputs = self._pipeline.outputs
+        if len(outputs) == 1 and not outputs[0].source.path:
+            return found.outputs.get(outputs[0].key, MISSING)
+        return found.outputs
+
     def _final(self, test: TestCase, found: Given) -> Iterator[Finding]:
         """Keys that the document names `output` mean the pipeline's one output, whatever its name."""
         expected = test.expected_outputs
         if test.reference is not None:
-            yield self._by_reference(test.reference, found)
+            yield self._by_reference(as_text(test.reference), found)
         if not expected:
             return
         outputs = self._with_the_output(expected, found)
@@ -159,6 +177,24 @@ class Evaluation:
         for check in apply_rules([*self._rules, *own], outputs):
             step = self._of_output.get(_root(check.path)) or self._pipeline.target
             yield Finding(RULES, step, check)
+
+    def _performance(self, test: TestCase, found: Given) -> Iterator[Finding]:
+        """`performance_baseline`: no more seconds or tokens than this, of the test or of a step."""
+        baseline = test.performance_baseline or {}
+        yield from _limits(baseline, "", found.seconds, found.tokens)
+        for name, limits in (baseline.get("steps") or {}).items():
+            step = self._steps.get(name) or self._by_key.get(name)
+            said = found.steps.get(step.id, {}) if step else {}
+            if step is not None and said.get("status") != "skipped":
+                tokens = sum(said.get("tokens", ()))
+                yield from _limits(limits, step.id, said.get("seconds", 0.0), tokens)
+            else:
+                why = (
+                    "it did not run"
+                    if step
+                    else f"the pipeline has no such step; it has: {', '.join(self._steps)}"
+                )
+                yield Finding(PERFORMANCE, name, _absent(name, limits, why))
 
     def first_wrong(self, found: Given, findings: list[Finding]) -> dict[str, Any] | None:
         """The first step, in the order of the pipeline, that failed or whose output is not as expected."""
@@ -211,18 +247,10 @@ def _named(finding: Finding) -> dict[str, Any]:
     return {"step": finding.step, "path": check.path, **there, "why": check.why}
 
 
-def _performance(test: TestCase, found: Given) -> Iterator[Finding]:
-    """`performance_baseline`: no more seconds or tokens than this, of the test or of a step."""
-    baseline = test.performance_baseline or {}
-    yield from _limits(baseline, "", found.seconds, found.tokens)
-    for step, limits in (baseline.get("steps") or {}).items():
-        said = found.steps.get(step, {})
-        yield from _limits(limits, step, said.get("seconds", 0.0), sum(said.get("tokens", ())))
-
-
 def _limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> Iterator[Finding]:
     for kind, actual in (("max_seconds", seconds), ("max_tokens", tokens)):
         if kind in limits:
             most = limits[kind]
             why = "" if actual <= most else f"{actual:g} is more than {most:g}"
-            yield Finding(PERFORMANCE, step, Check(step, kind, not why, most, actual, why))
+            check = Check(path=step, kind=kind, passed=not why, expected=most, actual=actual, why=why)
+            yield Finding(PERFORMANCE, step, check)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from assay.core.expressions import Expression, ExpressionProblem
 from assay.scoring.expectations import expectation_problems, rule_problems
 from assay.suites.pipeline.testset.case import TestCase, carries_code
 from assay.suites.pipeline.testset.validation import Fault
@@ -24,7 +25,7 @@ class Inspector:
 
     def faults(self, test: TestCase) -> list[Fault]:
         """What is wrong with a test besides its types."""
-        found = list(_expectations(test))
+        found = [*_expectations(test), *_condition(test)]
         if "step_inputs" in test.raw_data:
             found += self._code(test)
         if _any_judge([test.expected_outputs, test.expected_aggregation, test.intermediate_expectations]):
@@ -66,6 +67,14 @@ def _expectations(test: TestCase) -> Iterator[Fault]:
     if rules := test.evaluation_config.get("rules"):
         for path, message in rule_problems(rules):
             yield Fault(("evaluation_config", f"rules{path}"), message)
+
+
+def _condition(test: TestCase) -> Iterator[Fault]:
+    if test.conditions and test.conditions.strip():
+        try:
+            Expression(test.conditions)
+        except ExpressionProblem as problem:
+            yield Fault(("conditions",), str(problem))
 
 
 def _any_judge(value: Any) -> bool:

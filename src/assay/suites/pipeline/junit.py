@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from xml.sax.saxutils import escape, quoteattr
 
+from assay.suites.pipeline.rows import Row
 from assay.suites.pipeline.scorer import ERRORED, FAILED, PASSED
 from assay.suites.pipeline.tally import NO_ANSWER
 
@@ -27,13 +28,13 @@ class JunitFile:
         self._waiting = {name: _unnamed(folder) for name in variants}
         self._sizes: Counter[tuple[str, str]] = Counter()
 
-    def add(self, set_: str, variant: str, case: str, seconds: float, score: Any) -> None:
+    def add(self, row: Row) -> None:
         """One case of a suite; its score may be missing. Sets come one after the other."""
-        suite = suite_name(set_, variant)
+        suite, case, seconds = suite_name(row.set, row.variant), row.test.key, row.found.seconds
         head = f'    <testcase classname={_attribute(suite)} name={_attribute(case)} time="{seconds:.3f}"'
-        inside = _inside(score)
+        inside = _inside(row.score, row.reason)
         line = f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
-        self._sizes[set_, variant] += self._waiting[variant].write(line.encode())
+        self._sizes[row.set, row.variant] += self._waiting[row.variant].write(line.encode())
 
     def close(self, suites: Mapping[str, Mapping[str, dict[str, int]]]) -> None:
         """Write the document. `suites` has the counts of each set, in their order, by variant."""
@@ -76,10 +77,10 @@ def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
         size -= len(piece)
 
 
-def _inside(score: Any) -> str:
+def _inside(score: Any, reason: str) -> str:
     if score is None:
-        return '<error message="the model gave no answer"/>'
-    result, reason = score.data["verdict"], score.reason
+        return f"<error message={_attribute(reason)}/>"
+    result = score.data["verdict"]
     if result == PASSED:
         return ""
     if result == FAILED:
@@ -91,7 +92,7 @@ def _inside(score: Any) -> str:
 
 def _headline(score: Any) -> str:
     wrong = score.data.get("first_wrong") or {}
-    return f"{wrong.get('step', '')}: {wrong.get('path', '')}: {score.reason}"
+    return ": ".join(filter(None, (wrong.get("step"), wrong.get("path"), score.reason)))
 
 
 def _details(score: Any) -> str:

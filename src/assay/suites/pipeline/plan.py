@@ -14,7 +14,7 @@ from assay.core.spec import RunSpec
 from assay.core.types import Case
 from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import OwnCode, Sandbox
-from assay.solvers.steps.pipeline import StepsInputs, TestInputs
+from assay.solvers.steps.pipeline import Pipeline, StepsInputs, TestInputs
 from assay.solvers.steps.solver import StepsSolver
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
@@ -60,10 +60,11 @@ class PipelinePlan:
         self.needs = frozenset({CHAT}) if models.roles else frozenset[str]()
         self.notices = (*models.notices, *self.file.found.warnings())
         self.solver = StepsSolver(self.pipelines)
-        steps = {name: builder.values for name, builder in builders.items()}
-        outputs = unruled(self.file.outputs) or self.file.target
-        optional = sorted(field.name for field in self.file.inputs if not field.required)
-        self.ask: dict[str, Any] = {"steps": steps, "outputs": outputs, "optional": optional}
+        self.ask: dict[str, Any] = {
+            "steps": {name: builder.values for name, builder in builders.items()},
+            "outputs": {name: _said(pipeline) for name, pipeline in self.pipelines.items()},
+            "optional": sorted(self.pipelines[self.variants[0]].optional),
+        }
 
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
@@ -121,20 +122,15 @@ class PipelinePlan:
             await self._runners.foreign.close()
 
 
+def _said(pipeline: Pipeline) -> list[list[str]]:
+    """Which outputs an answer holds. Their rules are no part of it: an edited rule only grades anew."""
+    return [[output.key, output.source.text] for output in pipeline.outputs]
+
+
 def chosen(file: PipelineFile, named: list[str]) -> list[str]:
     """The variants to run, each once; `all` are those of the file, the baseline first."""
     names = list(file.variants) if named == [_ALL] else named or [BASELINE]
     return list(dict.fromkeys(names))
-
-
-def unruled(outputs: list[Any]) -> list[Any]:
-    """Outputs without their rules: those only say what is right, so that another rule asks nothing."""
-    return [
-        {key: value for key, value in output.items() if key != "rules"}
-        if isinstance(output, dict)
-        else output
-        for output in outputs
-    ]
 
 
 def default_testset(file: PipelineFile) -> str:

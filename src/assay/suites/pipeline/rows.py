@@ -43,7 +43,7 @@ class Row(msgspec.Struct, frozen=True):
             "variant": self.variant,
             "tags": test.tags,
             "result": self.result,
-            "reason": self._reason(),
+            "reason": self.reason,
             "inputs": test.inputs,
             "step_inputs": test.step_inputs,
             "batch_items": test.batch_items,
@@ -56,7 +56,9 @@ class Row(msgspec.Struct, frozen=True):
         }
         return record
 
-    def _reason(self) -> str:
+    @property
+    def reason(self) -> str:
+        """Why it did not pass; empty where it did."""
         if self.score is None:
             failure = self.end.failure if self.end else None
             return f"{failure.kind}: {failure.message}" if failure else "it was not judged"

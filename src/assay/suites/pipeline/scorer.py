@@ -49,16 +49,24 @@ class PipelineScorer:
         evaluation = self._evaluations[view.case.subject]
         if found.skipped:
             return self._said(view.case, test, SKIPPED, found.skipped, {})
-        findings = evaluation.findings(test, found)
+        findings = [one for one in evaluation.findings(test, found) if self._can_be_said(one)]
         if any(finding.check.passed is None for finding in findings):
             findings = await ctx.map(lambda finding: self._judged(finding, ctx), findings)
         result, reason = self._result(evaluation, found, findings)
+        if (
+            not found.answered and view.end.failure is not None
+        ):  # something broke that no step is to blame for
+            result, reason = ERRORED, view.end.failure.message
         data: dict[str, Any] = {"checks": [_shown(finding) for finding in findings]}
         if wrong := evaluation.first_wrong(found, findings):
             data["first_wrong"] = wrong
         if test.intermediate_expectations and not test.evaluation_config.get("evaluate_intermediate", False):
             data["not_evaluated"] = "intermediate_expectations"
         return self._said(view.case, test, result, reason, data)
+
+    def _can_be_said(self, finding: Finding) -> bool:
+        """Words in `expected` are compared by a judge only; where nobody named one, nothing is expected."""
+        return self._judge is not None or finding.check.passed is not None or finding.reference is None
 
     def _result(self, evaluation: Evaluation, found: Given, findings: list[Finding]) -> tuple[str, str]:
         if error := evaluation.errored(found):

@@ -75,15 +75,18 @@ class Builder:
             problems = rule_problems(rules) if rules else []
             for path, message in problems:
                 self._found.add(("outputs", at, "rules"), f"{path}: {message}")
-            if rules and not problems:
+            if rules and not problems and isinstance(output.get("key"), str):
                 found += [rule_of({**rule, "target": output["key"]}) for rule in rules]
         return found
 
     def _step(self, step: dict[str, Any]) -> Step:
         at, found = ("steps", step["at"]), self._found
-        found.known(step, (*_COMMON, *_BATCH, *_OWN.get(step["type"], ())), at)
+        if step["type"] in _OWN:  # else its type is the mistake, and nobody knows its keys
+            found.known(step, (*_COMMON, *_BATCH, *_OWN[step["type"]]), at)
         sources = self._graph.sources(step)
         timeout = found.typed(step, "timeout", (int, float), at)
+        if timeout is not None and timeout <= 0:
+            found.add((*at, "timeout"), f"expected seconds, more than 0, found {timeout!r}")
         runner: Runner = self._runner(step, at, float(timeout or DEFAULT_TIMEOUT))
         coded = step["type"] == CODE or getattr(runner, "code", None) is not None
         return Step(
@@ -183,7 +186,7 @@ class Builder:
         found = {}
         for key, path in shape.items():
             try:
-                found[str(key)] = Source(f"result.{path}")
+                found[str(key)] = Source(f"result{path}" if str(path).startswith("[") else f"result.{path}")
             except ValueError as error:
                 self._found.add((*at, "output", key), str(error))
         return found
@@ -191,6 +194,7 @@ class Builder:
     def _code(self, step: dict[str, Any], at: Key) -> Code | None:
         if step.get("language", "python") != "python":
             self._found.add((*at, "language"), f"only python runs here, not {step['language']!r}")
+            return None
         if not isinstance(step.get("code"), str):
             if step["type"] == CODE:
                 self._found.add(at, "a code step needs code or code_file")
@@ -204,10 +208,11 @@ class Builder:
 
     def _batch(self, step: dict[str, Any], at: Key) -> Batch | None:
         given = {key: step[key] for key in _BATCH[1:] if key in step}
-        for problem in batching.problems(given):
+        wanted = self._found.typed(step, "batch_mode", bool, at)
+        problems = list(batching.problems(given))
+        for problem in problems:
             self._found.add(at, problem)
-            return None
-        return Batch(**given) if self._found.typed(step, "batch_mode", bool, at) else None
+        return Batch(**given) if wanted and not problems else None
 
     def _count(self, step: dict[str, Any], key: str, at: Key) -> int:
         found = self._found.typed(step, key, int, at) or 0

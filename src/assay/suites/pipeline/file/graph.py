@@ -53,7 +53,7 @@ class Graph:
         if not sources:
             named |= set(self._seen(step))
         for other in self._found.typed(step, "depends_on", list, self._at(step)) or []:
-            if other in self.owner:
+            if isinstance(other, str) and other in self.owner:
                 named.add(self.owner[other])
             else:
                 ids = [one["id"] for one in self._steps]

@@ -65,7 +65,7 @@ class PipelineFile:
         """It names a folder of results, so it is no path, and not the folder of runs."""
         name = str(self.found.typed(value, "id", str) or self.path.stem)
         if not _FOLDER.fullmatch(name) or name == "assay":
-            self.found.add(("id",), f"{name!r} cannot name a folder; use letters, digits, _ and -")
+            self.found.add(("id",), f"{name!r} names the folder of the results; use letters, digits, _ and -")
         return name
 
     @property
@@ -151,6 +151,7 @@ class PipelineFile:
         if not isinstance(given, dict):
             self.found.add(at, "expected a mapping of steps to what changes in them")
             return {}
+        found: dict[str, Any] = {}
         for step, change in given.items():
             if step not in self.step_ids:
                 self.found.add((*at, step), unknown("step", str(step), self.step_ids))
@@ -158,7 +159,8 @@ class PipelineFile:
                 self.found.add((*at, step), f"expected one of {', '.join(OVERRIDES)}")
             else:
                 self.found.known(change, OVERRIDES, (*at, step))
-        return given
+                found[step] = {key: value for key, value in change.items() if key in OVERRIDES}
+        return found
 
     def _check_target(self) -> None:
         if self.target is not None and self.target not in self.step_ids:
@@ -184,10 +186,15 @@ class PipelineFile:
     def _with_flow(self, step: dict[str, Any]) -> dict[str, Any]:
         if step["type"] != "prompt" or "flow" not in step:
             return step
+        at = ("steps", step["at"], "flow")
+        if not isinstance(step.get("agent"), str):
+            self.found.add(at, "a flow is one of an agent; name it with `agent:`")
+            return {**step, "template": ""}
         try:
-            flow = find_flow(self.path, str(step.get("agent")), str(step["flow"]))
+            flow = find_flow(self.path, step["agent"], str(step["flow"]))
         except InputError as error:
-            self.found.add(("steps", step["at"], "flow"), error.problems[0].message)
+            for problem in error.problems:
+                self.found.add(at, str(problem))
             return {**step, "template": ""}
         return {**flow.values, **step}
 

@@ -1,0 +1,17 @@
+"""A folder for pipelines of a test's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.pipelines import PipelineLab
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+    """An empty folder that is the working directory, with a model in it that follows orders."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return PipelineLab(tmp_path)

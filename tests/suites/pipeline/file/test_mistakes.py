@@ -1,0 +1,202 @@
+"""Everything wrong in a pipeline file is found at once, each with its line."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import assay
+from assay.core.errors import InputError
+from assay.suites.pipeline import check
+
+from support.pipelines import PipelineLab, says
+
+WRONG = """\
+id: ../up
+nmae: misspelt
+inputs: [text, {title: x}]
+steps:
+  - id: one
+    template: "{{ text"
+    input_maping: {a: text}
+  - id: one
+    template: again
+  - id: two
+    type: promt
+    template: x
+  - id: three
+    template: "{{ text }}"
+    input_mapping: {a: txt, b: "a..b"}
+    depends_on: [thre, {a: b}]
+    output_parser: {type: regex, pattern: "("}
+  - id: four
+    type: code
+    code: |
+      def transform(inputs)
+          return 1
+    timeout: -1
+    retry: -1
+  - id: five
+    type: code_node
+    language: javascript
+    code: function aggregate() {}
+  - id: six
+    strategy: stats
+  - id: seven
+    strategy: filter
+    condition: item.score > and
+  - id: eight
+    strategy: group
+    group_by: [a]
+  - id: nine
+    template: x
+    batch_mode: "yes"
+    batch_size: 0
+  - id: ten
+    type: code
+  - id: eleven
+    output_parser: xml
+  - id: twelve
+    template: x
+    code_file: nowhere.py
+  - just text
+  - id: a
+    template: "{{ b }}"
+  - id: b
+    template: "{{ c }}"
+  - id: c
+    template: "{{ a }}"
+outputs:
+  - key: nobody
+  - {from: one}
+  - {key: two, rules: [{kind: max_char, value: 3}]}
+  - {key: three, lable: x}
+variants:
+  v1:
+    overrides:
+      oen: {template: x}
+      one: {tmplate: x}
+  v2: shorter
+evaluation_target: on
+"""
+
+EXPECTED = {
+    1: ["id: '../up' names the folder of the results"],
+    2: ["nmae: there is no key named 'nmae'; did you mean 'name'"],
+    3: ["inputs.1: an input is a name"],
+    6: ["steps.0.template: the template does not compile"],
+    7: ["there is no key named 'input_maping'; did you mean 'input_mapping'"],
+    8: ["steps.1.id: there are two steps named 'one'"],
+    11: ["there is no type of step named 'promt'; did you mean 'prompt'"],
+    15: [
+        "steps.3.input_mapping.a: there is no input or output named 'txt'; did you mean 'text'",
+        "steps.3.input_mapping.b: 'a..b' is no path",
+    ],
+    16: ["steps.3.depends_on: there is no step named 'thre'; did you mean 'three'", "named \"{'a': 'b'}\""],
+    17: ["steps.3.output_parser: the pattern does not compile"],
+    20: ["steps.4.code: line 1: expected ':'"],
+    23: ["steps.4.timeout: expected seconds, more than 0, found -1"],
+    24: ["steps.4.retry: expected a whole number from 0 on"],
+    27: ["steps.5.language: only python runs here, not 'javascript'"],
+    29: ["steps.6: the strategy `stats` needs `fields`"],
+    33: ["steps.7.condition: column"],
+    34: ["steps.8: group_by is a text, not ['a']"],
+    37: ["steps.9: batch_size is a whole number from 1 on, not 0"],
+    39: ["steps.9.batch_mode: expected true or false, found 'yes'"],
+    41: ["steps.10: a code step needs code or code_file"],
+    43: ["steps.11: a prompt needs a template, or an agent and a flow"],
+    44: ["steps.11.output_parser: there is no parser 'xml'"],
+    46: ["steps.12.template: there is no key named 'template'"],
+    47: ["steps.12.code_file: there is no file 'nowhere.py'"],
+    48: ["steps.13: a step is a mapping with an id"],
+    49: ["steps.14: steps wait for each other: a → b → c → a"],
+    56: ["outputs.0: "],
+    57: ["outputs.1: an output is a key, or {key, label, from}"],
+    58: ["outputs.2.rules: [0].kind: there is no rule 'max_char'"],
+    59: ["there is no key named 'lable'; did you mean 'label'"],
+    63: ["variants.v1.overrides.oen: there is no step named 'oen'; did you mean"],
+    64: ["variants.v1.overrides.one.tmplate: there is no key named 'tmplate'; did you mean 'template'"],
+    65: ["variants.v2: a variant is a mapping with overrides"],
+    66: ["evaluation_target"],
+}
+
+
+def found_in(problems: list[str]) -> dict[int, list[str]]:
+    """Messages by line."""
+    found: dict[int, list[str]] = {}
+    for problem in problems:
+        match = re.match(r"p\.yaml:(\d+): (.*)", problem, re.DOTALL)
+        assert match, problem
+        found.setdefault(int(match[1]), []).append(match[2])
+    return found
+
+
+def assert_all_found(problems: list[str]) -> None:
+    """Every expected message at its line, and nothing that is not expected."""
+    found = found_in(problems)
+    for line, messages in EXPECTED.items():
+        for message in messages:
+            assert any(message in one for one in found.get(line, [])), (line, message, found.get(line))
+    assert set(found) == set(EXPECTED)
+
+
+def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
+    """Before anything is written or asked."""
+    lab.write("p.yaml", WRONG)
+    with pytest.raises(InputError) as refused:
+        assay.run(lab.spec())
+    assert_all_found([str(problem) for problem in refused.value.problems])
+    assert not (lab.folder / "out").exists()
+
+
+def test_check_finds_the_same(lab: PipelineLab) -> None:
+    """Without a model and without tests; each once, though it looks at every variant."""
+    lab.write("p.yaml", WRONG)
+    problems = list(map(str, check(lab.folder / "p.yaml")))
+    assert_all_found([problem.replace(f"{lab.folder}/", "") for problem in problems])
+    assert len(problems) == len(set(problems))
+
+
+def test_a_good_file_has_no_problems(lab: PipelineLab) -> None:
+    """The smallest one that there can be."""
+    lab.pipeline(says("one"))
+    assert check(lab.folder / "p.yaml") == []
+
+
+def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab) -> None:
+    """`check` looks at all variants, a run at those that are named."""
+    variants = {"broken": {"overrides": {"one": {"template": "{{ text"}}}}
+    lab.pipeline(says("one"), variants=variants)
+    assert lab.run().code == 0
+    (problem,) = check(lab.folder / "p.yaml")
+    assert "does not compile" in problem.message
+    with pytest.raises(InputError):
+        lab.run(variant=["broken"])
+
+
+def test_a_step_that_waits_for_itself_is_a_circle(lab: PipelineLab) -> None:
+    """The shortest one."""
+    lab.pipeline(says("one", depends_on=["one"]))
+    (problem,) = check(lab.folder / "p.yaml")
+    assert problem.message == "steps.0: steps wait for each other: one → one"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "steps: []", "steps: 3", "id: x", "steps: [", "a: &a [*a]"])
+def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text: str) -> None:
+    """With its name, never with a traceback."""
+    lab.write("p.yaml", text)
+    with pytest.raises(InputError, match=r"p\.yaml"):
+        assay.run(lab.spec())
+
+
+@pytest.mark.parametrize("name", ["assay", "a/b", "..", ".hidden", "a b", ""])
+def test_an_id_that_leads_elsewhere_is_refused(lab: PipelineLab, name: str) -> None:
+    """It names the folder of the results."""
+    lab.pipeline(says("one"), id=name)
+    if name:
+        with pytest.raises(InputError, match="names the folder of the results"):
+            assay.run(lab.spec())
+    else:
+        assert (lab.folder / "out" / "p").exists() is False
+        assert lab.run().code == 0

@@ -1,0 +1,93 @@
+"""Which model answers which step."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import assay
+from assay.core.events import Noted
+from assay.suites.pipeline.file.models import Models
+
+from servers.endpoint import Endpoint
+from support.pipelines import PipelineLab, Ran, says
+
+
+def test_a_bare_name_is_another_model_of_the_main_ones_provider() -> None:
+    """A full name is what it says; the main model's own name is the main one."""
+    models = Models("openai/main")
+    assert [models.role(name) for name in (None, "small", "openai/main", "main", "python/f.py:g")] == [
+        "main",
+        "openai/small",
+        "main",
+        "main",
+        "python/f.py:g",
+    ]
+    assert models.roles == {
+        "main": "openai/main",
+        "openai/small": "openai/small",
+        "python/f.py:g": "python/f.py:g",
+    }
+    assert models.notices == []
+
+
+def test_a_name_with_a_slash_that_is_no_provider_is_a_name() -> None:
+    """Endpoints serve models such as org/model."""
+    assert Models("openai/main").role("org/model") == "openai/org/model"
+
+
+@pytest.mark.parametrize("main", ["script/replies.jsonl", "python/m.py:f", "local/smollm2"])
+def test_a_model_without_names_answers_in_place_and_says_so(main: str) -> None:
+    """Once for each name, however many steps have it."""
+    models = Models(main)
+    assert [models.role("gpt"), models.role("gpt"), models.role("other")] == ["main"] * 3
+    assert models.notices == [
+        f"{main} answers in place of 'gpt', which has no provider",
+        f"{main} answers in place of 'other', which has no provider",
+    ]
+
+
+def test_the_notice_is_told_when_it_runs(lab: PipelineLab) -> None:
+    """Recorded replies stand for every model that the pipeline names."""
+    lab.pipeline(says("one", model="gpt-x"))
+    notes: list[str] = []
+    spec = lab.spec(model=lab.script({"text": "r"}))
+    assay.run(spec, [lambda event: notes.append(event.text) if isinstance(event, Noted) else None])
+    assert notes == ["script/replies.jsonl answers in place of 'gpt-x', which has no provider"]
+
+
+def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
+    """The main one at its endpoint, a second name at the same endpoint, and another provider beside."""
+    lab.pipeline(
+        says("main", "m"), says("named", "n", model="small"), says("own", "o", model="python/model.py:answer")
+    )
+
+    async def run() -> tuple[list[tuple[str, str]], Ran]:
+        async with Endpoint() as endpoint:
+            ran = Ran(await assay.arun(lab.spec(model="openai/big", base_url=endpoint.url)))
+            return sorted(
+                (one.body["model"], one.body["messages"][0]["content"]) for one in endpoint.asked
+            ), ran
+
+    asked, ran = asyncio.run(run())
+    assert asked == [("big", "say m"), ("small", "say n")]
+    assert ran.output("own") == "o"
+    assert {call["request"]["model"] for call in ran.calls()} == {
+        "openai/big",
+        "openai/small",
+        "python/model.py:answer",
+    }
+
+
+def test_a_pipeline_of_code_needs_no_model(lab: PipelineLab) -> None:
+    """It is run for nothing."""
+    lab.pipeline({"id": "c", "code": "def transform(inputs):\n    return inputs['text']\n"})
+    assert lab.run(model="").output("c") == "hello"
+
+
+def test_a_pipeline_that_asks_needs_one(lab: PipelineLab) -> None:
+    """And says how one is named."""
+    lab.pipeline(says("one"))
+    with pytest.raises(assay.core.errors.UsageError, match="no model is named; write PROVIDER/NAME"):
+        lab.run(model="")

@@ -1,0 +1,64 @@
+"""Variants: what they may change, and how they stand side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.core.errors import UsageError
+
+from support.pipelines import PipelineLab, case, says
+
+
+def with_variants(lab: PipelineLab, **changes: dict[str, Any]) -> None:
+    """Variants of the step `one`, each with its changes."""
+    variants = {name: {"overrides": {"one": change}} for name, change in changes.items()}
+    lab.pipeline(says("one", "{{ text }}"), says("two", "{{ one }}2"), variants=variants)
+
+
+@pytest.mark.parametrize(
+    ("change", "output"),
+    [
+        ({"template": "say other {{ text }}"}, "other hello2"),
+        ({"output_parser": {"type": "regex", "pattern": "h."}}, "he2"),
+        ({"system": "s"}, "hello2"),
+    ],
+)
+def test_a_variant_changes_its_step(lab: PipelineLab, change: dict[str, Any], output: str) -> None:
+    """The other steps see what comes of it."""
+    with_variants(lab, v=change)
+    assert lab.run(variant=["v"]).output("two") == output
+
+
+def test_a_variant_changes_what_is_sent(lab: PipelineLab) -> None:
+    """Parameters and the model."""
+    with_variants(lab, v={"params": {"temperature": 0.5}, "model": "python/model.py:say_it", "system": "S"})
+    lab.write("model.py", (lab.folder / "model.py").read_text() + "\nsay_it = answer\n")
+    first = lab.run(variant=["v"]).calls()[0]["request"]
+    assert first["params"] == {"temperature": 0.5}
+    assert first["model"] == "python/model.py:say_it"
+    assert first["messages"][0] == {"role": "system", "content": "S"}
+
+
+def test_variants_stand_side_by_side(lab: PipelineLab) -> None:
+    """Test by test, in the order they are named, in both files; `all` are those of the file."""
+    with_variants(lab, v={"template": "say V{{ text }}"}, w={"template": "say W"})
+    lab.tests(case("a"), case("b", inputs={"text": "x"}))
+    ran = lab.run(variant=["w,baseline"])
+    assert [(row["id"], row["variant"], row["outputs"]["two"]) for row in ran.rows] == [
+        ("a", "w", "W2"),
+        ("a", "baseline", "hello2"),
+        ("b", "w", "W2"),
+        ("b", "baseline", "x2"),
+    ]
+    assert list(ran.run.results) == ["w", "baseline"]
+    assert list(lab.run(variant=["all"]).run.results) == ["baseline", "v", "w"]
+
+
+def test_an_unknown_variant_is_named_with_those_there_are(lab: PipelineLab) -> None:
+    """Before anything is asked."""
+    with_variants(lab, shorter={"template": "say x"})
+    with pytest.raises(UsageError, match="there is no variant named 'short'; did you mean 'shorter'"):
+        lab.run(variant=["short"])
+    assert not (lab.folder / "out").exists()

@@ -1,0 +1,258 @@
+"""The files of a run, what is shown as the newest, and which edit asks again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from support.pipelines import PipelineLab, case, orders, read_lines, says
+
+KEYS = [
+    "id",
+    "set",
+    "variant",
+    "tags",
+    "result",
+    "reason",
+    "inputs",
+    "step_inputs",
+    "batch_items",
+    "steps",
+    "outputs",
+    "checks",
+    "first_wrong",
+    "seconds",
+    "tokens",
+]
+NEWEST = Path("out/p")
+
+
+def test_a_record_has_everything_in_a_fixed_order(lab: PipelineLab) -> None:
+    """Also where a test was skipped; ids keep their type."""
+    lab.pipeline(says("one"))
+    lab.tests(case(7, tags=["x"], step_inputs={"one": {"k": 1}}), case("s", conditions="false"))
+    ran = lab.run()
+    assert [list(row) for row in ran.rows] == [KEYS, KEYS]
+    first = ran.rows[0]
+    assert (first["id"], first["set"], first["tags"], first["step_inputs"]) == (
+        7,
+        "tests",
+        ["x"],
+        {"one": {"k": 1}},
+    )
+    assert first["steps"]["one"]["status"] == "ok"
+    assert ran.rows[1]["steps"] == {}
+
+
+def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineLab) -> None:
+    """What a spreadsheet would compute is quoted; what is no text is JSON."""
+    variants = {"v": {"overrides": {"one": {"template": "say +x", "output_parser": "text"}}}}
+    lab.pipeline(
+        says("one", output_parser="json"), variants=variants, outputs=[{"key": "out", "from": "one"}]
+    )
+    lab.tests(
+        case("=1+1", inputs={"text": '["@x", -5]'}, tags=["+a", "b"], expected_outputs={"out": ["@x", -5]}),
+        case("-x", inputs={"text": '"=cmd()"'}),
+    )
+    lab.run(variant=["all"])
+    with (NEWEST / "results.csv").open(newline="", encoding="utf-8") as file:
+        header, first, second = csv.reader(file)
+    names = ["result", "first_wrong", "seconds", "output__out"]
+    assert header == ["id", "set", "tags", *(f"{name}__{v}" for v in ("baseline", "v") for name in names)]
+    assert first[:4] == ["'=1+1", "tests", "'+a;b", "passed"]
+    assert first[6] == '["@x", -5]'
+    assert [first[7], first[8], first[10]] == ["failed", "one", "'+x"]
+    assert (second[0], second[6]) == ("'-x", "'=cmd()")
+    assert second[7:9] == ["not_evaluated", ""]
+
+
+def test_the_junit_file_counts_every_verdict(lab: PipelineLab) -> None:
+    """A suite for each testset and variant; what XML cannot hold is replaced."""
+    lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
+    lab.tests(
+        case("p", inputs={"order": "say 1"}, expected_outputs={"one": 1}),
+        case('f<&"\u0001>', inputs={"order": "say 2"}, expected_outputs={"one": "x\u0000<y>\ufffe"}),
+        case("e", inputs={"order": "say \u0002no"}),
+        case("s", inputs={"order": "say 1"}, conditions="false"),
+        case("n", inputs={"order": "say 1"}),
+        case("d", inputs={"order": "down"}),
+    )
+    lab.tests(case("p", inputs={"order": "say 1"}, expected_outputs={"one": 1}), name="more.jsonl")
+    lab.run(testset=["tests.jsonl", "more.jsonl"])
+    root = ET.parse(NEWEST / "junit.xml").getroot()
+    suites = {suite.get("name"): suite for suite in root}
+    assert list(suites) == ["tests (baseline)", "more (baseline)"]
+    suite = suites["tests (baseline)"]
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "6",
+        "failures": "1",
+        "errors": "2",
+        "skipped": "2",
+    }
+    kinds = [[child.tag for child in test] for test in suite]
+    assert kinds == [[], ["failure"], ["error"], ["skipped"], ["skipped"], ["error"]]
+    assert suite[1].get("name") == 'f<&"\ufffd>'
+    assert suite[1][0].get("message", "").startswith("one: one: ")
+    assert "no number: '\\x02no'" in suite[2][0].get("message", "")
+    assert "nobody is there" in suite[5][0].get("message", "")
+    assert [test.get("name") for test in suites["more (baseline)"]] == ["p"]
+
+
+def test_the_summary_is_the_runs_own(lab: PipelineLab) -> None:
+    """Every number with its denominator, by variant, tag, set and step."""
+    lab.pipeline(says("one"))
+    lab.tests(case("a", tags=["x"], expected_outputs={"one": "hello"}), case("b"))
+    ran = lab.run()
+    told = json.loads((NEWEST / "summary.json").read_text())
+    assert told == json.loads((ran.run.folder / "summary.json").read_text())
+    assert (told["state"], told["total"], told["ok"], told["spent"]["calls"]) == ("finished", 2, 2, 2)
+    found = told["results"]["baseline"]
+    assert found["counts"] == {"passed": 1, "not_evaluated": 1}
+    assert found["sets"]["tests"]["counts"] == {"passed": 1, "not_evaluated": 1}
+    assert (found["tags"]["x"]["numerator"], found["tags"]["x"]["n"]) == (1, 1)
+    step = found["steps"]["one"]
+    assert (step["ok"], step["failed"], step["skipped"], step["calls"]) == (2, 0, 0, 2)
+    assert step["p50"] <= step["p95"]
+
+
+def newest_id() -> str:
+    """Which test the newest results are of."""
+    return str(read_lines(NEWEST / "results.jsonl")[0]["id"])
+
+
+def test_the_newest_run_is_shown_and_each_keeps_its_own_files(lab: PipelineLab) -> None:
+    """Another run rewrites what is shown; an old one that is started again is shown again, for nothing."""
+    lab.pipeline(says("one"))
+    lab.tests(case("first"))
+    lab.tests(case("second"), name="other.jsonl")
+    first = lab.run()
+    assert newest_id() == "first"
+    second = lab.run(testset=["other.jsonl"])
+    assert newest_id() == "second"
+    assert first.run.folder != second.run.folder
+    again = lab.run()
+    assert newest_id() == "first"
+    assert (again.run.folder, again.run.asked) == (first.run.folder, False)
+    assert read_lines(second.run.folder / "results.jsonl")[0]["id"] == "second"
+
+
+def test_files_that_were_deleted_are_shown_again(lab: PipelineLab) -> None:
+    """They are copies; the run has its own."""
+    lab.pipeline(says("one"))
+    lab.run()
+    for path in NEWEST.iterdir():
+        path.unlink()
+    assert lab.run().run.asked is False
+    assert sorted(path.name for path in NEWEST.iterdir()) == [
+        "junit.xml",
+        "results.csv",
+        "results.jsonl",
+        "summary.json",
+    ]
+
+
+def spent(lab: PipelineLab) -> int:
+    """Calls in all logs."""
+    return sum(len(read_lines(path)) - 1 for path in lab.folder.glob("out/assay/*/calls.jsonl"))
+
+
+def runs(lab: PipelineLab) -> int:
+    """Run folders."""
+    return len(list(lab.folder.glob("out/assay/*/run.json")))
+
+
+def test_an_edited_expectation_only_grades_anew(lab: PipelineLab) -> None:
+    """In whatever field it stands; the exit code follows."""
+    edits: list[dict[str, Any]] = [
+        {"expected_outputs": {"one": "bye"}},
+        {"expected_outputs": {"one": "bye"}, "evaluation_config": {"evaluate_final": False}},
+        {"expected_aggregation": "x"},
+        {"intermediate_expectations": {"one": "x"}, "evaluation_config": {"evaluate_intermediate": True}},
+        {"performance_baseline": {"max_tokens": 1}},
+        {"expected_outputs": {"one": "hello"}, "metadata": {"edited": True}},
+    ]
+    lab.pipeline(says("one"))
+    lab.tests(case(expected_outputs={"one": "hello"}, description="d"))
+    assert lab.run().code == 0
+    codes = []
+    for edit in edits:
+        lab.tests(case(**edit, description="d"))
+        codes.append(lab.run().code)
+    assert codes == [1, 0, 1, 1, 1, 0]
+    assert (spent(lab), runs(lab)) == (1, 1)
+
+
+def test_an_edited_rule_or_label_of_the_pipeline_only_grades_anew(lab: PipelineLab) -> None:
+    """What is expected of an output is no part of what is asked."""
+    for rules, code in (
+        ([], 0),
+        ([{"kind": "max_chars", "value": 2}], 1),
+        ([{"kind": "max_chars", "value": 9}], 0),
+    ):
+        lab.pipeline(
+            says("one"), outputs=[{"key": "one", "label": str(rules), "rules": rules}], name="p.yaml"
+        )
+        assert lab.run().code == code
+    assert (spent(lab), runs(lab)) == (1, 1)
+
+
+def test_what_changes_the_answer_is_another_run(lab: PipelineLab) -> None:
+    """A prompt, an input, the outputs, which step is evaluated, which input may be absent."""
+    lab.pipeline(says("one"), says("two", "2{{ text }}"))
+    lab.run()
+    files: list[dict[str, Any]] = [
+        {"evaluation_target": "one"},
+        {"outputs": ["one", "two"]},
+        {"outputs": [{"key": "first", "from": "one"}]},
+        {"inputs": ["text", {"name": "more", "required": False}]},
+    ]
+    for at, more in enumerate(files, start=2):
+        lab.pipeline(says("one"), says("two", "2{{ text }}"), **more)
+        lab.run()
+        assert runs(lab) == at, more
+    lab.pipeline(says("one", "{{ text }}!"), says("two", "2{{ text }}"))
+    assert lab.run().output("one") == "hello!"
+    lab.tests(case(inputs={"text": "bye"}))
+    assert lab.run().output("one") == "bye!"
+    assert runs(lab) == 7
+
+
+def test_an_evaluated_step_that_changes_gives_its_own_output(lab: PipelineLab) -> None:
+    """Without declared outputs the answer is what the evaluated step gives: no stale one is judged."""
+    lab.tests(case(expected_outputs={"output": "hello"}))
+    lab.pipeline(says("one"), says("two", "2"), evaluation_target="one")
+    assert lab.run().row["result"] == "passed"
+    lab.pipeline(says("one"), says("two", "2"), evaluation_target="two")
+    assert lab.run().row["outputs"] == {"two": "2"}
+
+
+def test_words_about_the_pipeline_change_nothing(lab: PipelineLab) -> None:
+    """Its name and descriptions are for people; the file may have another name."""
+    lab.pipeline(says("one"))
+    lab.run()
+    lab.pipeline(says("one", description="new"), name="q.yaml", description="other words")
+    assert lab.run(pipeline="q.yaml").run.asked is False
+    assert (spent(lab), runs(lab)) == (1, 1)
+
+
+def test_a_renamed_testset_is_another_set(lab: PipelineLab) -> None:
+    """Its name stands in every record; with --reuse nothing is asked for it again."""
+    lab.pipeline(says("one"))
+    first = lab.run()
+    (lab.folder / "tests.jsonl").rename("renamed.jsonl")
+    second = lab.run(testset=["renamed.jsonl"], reuse=str(first.run.folder))
+    assert second.row["set"] == "renamed"
+    assert second.run.folder != first.run.folder
+    assert second.run.summary.this_start.get("paid", 0) == 0
+
+
+def test_a_moved_testset_is_the_same(lab: PipelineLab) -> None:
+    """The folder it stands in is no part of its name."""
+    lab.pipeline(says("one"))
+    lab.run()
+    (lab.folder / "below").mkdir()
+    (lab.folder / "tests.jsonl").rename("below/tests.jsonl")
+    assert lab.run(testset=["below"]).run.asked is False

@@ -1,0 +1,271 @@
+"""What a test comes to, and what the process ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.core.errors import InputError
+
+from support.pipelines import PipelineLab, case, computes, orders, says
+
+YES, NO, ODD = '{"reason": "r", "passed": true}', '{"reason": "too long", "passed": false}', "well, maybe"
+
+
+def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab) -> None:
+    """The rate is passed of passed, failed and errored; the others are named beside it."""
+    lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
+    lab.tests(
+        case("p", inputs={"order": "say 1"}, expected_outputs={"one": 1}, tags=["x"]),
+        case("f", inputs={"order": "say 2"}, expected_outputs={"one": 1}, tags=["x", "y"]),
+        case("e", inputs={"order": "say no"}, expected_outputs={"one": 1}),
+        case("n", inputs={"order": "say 3"}),
+        case("s", inputs={"order": "say 4"}, conditions="false"),
+        case("i", inputs={"order": "say 5"}, expected_outputs={"one": "judge:odd"}),
+        case("d", inputs={"order": "down"}, expected_outputs={"one": 1}),
+    )
+    ran = lab.run(judge=lab.script({"text": ODD}))
+    assert ran.verdicts == {
+        "p": "passed",
+        "f": "failed",
+        "e": "errored",
+        "n": "not_evaluated",
+        "s": "skipped",
+        "i": "invalid",
+        "d": "no_answer",
+    }
+    found = ran.summary()
+    metric = found["metrics"][0]
+    assert (metric["numerator"], metric["n"], metric["value"]) == (1, 3, 1 / 3)
+    assert metric["left_out"] == {"not evaluated": 1, "skipped": 1, "invalid": 1, "no answer": 1}
+    low, high = metric["interval"]
+    assert 0 < low < 1 / 3 < high < 1
+    assert {tag: (rate["numerator"], rate["n"]) for tag, rate in found["tags"].items()} == {
+        "x": (1, 2),
+        "y": (0, 1),
+    }
+    assert [one["id"] for one in found["worst"]] == ["e", "f"]
+    assert found["steps"]["one"]["first_wrong"] == 2
+    assert ran.code == 1, "a failed check speaks louder than a test without an answer"
+
+
+@pytest.mark.parametrize(
+    ("tests", "code"),
+    [
+        ([case(expected_outputs={"one": "hello"})], 0),
+        ([case()], 0),
+        ([case(expected_outputs={"one": "bye"})], 1),
+        ([case(expected_outputs={"one": "judge:x"})], 4),
+        ([case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "bye"})], 1),
+    ],
+)
+def test_the_exit_code_says_the_worst(lab: PipelineLab, tests: list[dict[str, Any]], code: int) -> None:
+    """0 fine, 1 a check failed, 4 a judge's word could not be read; the same when it is shown again."""
+    lab.pipeline(says("one"))
+    lab.tests(*tests)
+    judge = lab.script({"text": ODD})
+    assert lab.run(judge=judge).code == code
+    shown = lab.run(judge=judge)
+    assert (shown.code, shown.run.asked) == (code, False)
+
+
+@pytest.mark.parametrize(
+    ("reply", "result", "reason"),
+    [(YES, "passed", ""), (NO, "failed", "too long"), (ODD, "invalid", "no verdict: ")],
+)
+def test_a_judge_passes_fails_or_is_not_understood(
+    lab: PipelineLab, reply: str, result: str, reason: str
+) -> None:
+    """A verdict that cannot be read is neither, and keeps its reason."""
+    lab.pipeline(says("one"))
+    lab.tests(case(expected_outputs={"one": "judge:is short"}))
+    ran = lab.run(judge=lab.script({"text": reply}))
+    assert ran.row["result"] == result
+    assert ran.row["reason"].startswith(reason)
+    (check,) = ran.row["checks"]
+    assert check.get("passed") is {"passed": True, "failed": False, "invalid": None}[result]
+
+
+def test_a_judge_that_is_down_is_asked_again_and_the_steps_are_not(lab: PipelineLab) -> None:
+    """Exit 3, and the next start judges what is left."""
+    lab.pipeline(says("one"))
+    lab.tests(case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "hello"}))
+    lab.write(
+        "judge.py",
+        f"""
+from pathlib import Path
+from assay.core.errors import ModelError
+from assay.core.types import Failure
+
+async def answer(prompt, params):
+    if not Path("up").exists():
+        raise ModelError(Failure("server_error", "out of order"))
+    return {YES!r}
+""",
+    )
+    ran = lab.run(judge="python/judge.py:answer")
+    assert (ran.code, ran.run.summary.state) == (3, "incomplete")
+    assert ran.verdicts == {"a": "no_answer", "b": "passed"}
+    assert ran.rows[0]["reason"] == "it was not judged"
+    lab.write("up", "")
+    again = lab.run(judge="python/judge.py:answer")
+    assert again.code == 0
+    assert again.run.folder == ran.run.folder
+    assert again.verdicts == {"a": "passed", "b": "passed"}
+    stages = [call["stage"] for call in again.calls() if "response" in call]
+    assert stages.count("ask") == 2
+    assert len(stages) == 3
+
+
+def test_expectations_of_a_judge_without_one_are_refused(lab: PipelineLab) -> None:
+    """Before anything is asked, with the way to name one."""
+    lab.pipeline(says("one"))
+    lab.tests(case("a"), case("b", expected_outputs={"one": "judge:x"}))
+    with pytest.raises(InputError, match=r"tests\.jsonl:2.*--judge"):
+        lab.run()
+
+
+def test_words_without_a_judge_are_not_evaluated(lab: PipelineLab) -> None:
+    """A bare `expected` is a text for a judge; without one the other checks decide alone."""
+    lab.pipeline(says("one"))
+    lab.tests(
+        {"id": "a", "text": "hello", "expected": "A greeting"},
+        {"id": "b", "text": "hello", "expected": "A greeting", "expected_output": "hello"},
+    )
+    ran = lab.run()
+    assert ran.verdicts == {"a": "not_evaluated", "b": "passed"}
+    assert ran.code == 0
+    judged = lab.run(judge=lab.script({"text": NO}))
+    assert judged.verdicts == {"a": "failed", "b": "failed"}
+    prompt = judged.calls()[-1]["request"]["messages"][-1]["content"]
+    assert "A greeting" in prompt
+    assert judged.run.folder == ran.run.folder
+
+
+def test_a_reference_may_be_any_json(lab: PipelineLab) -> None:
+    """A judge reads it as text."""
+    lab.pipeline(says("one"))
+    lab.tests({"id": "a", "text": "hello", "expected": {"tone": "wärm"}})
+    ran = lab.run(judge=lab.script({"text": YES}))
+    assert ran.row["result"] == "passed"
+    assert '{"tone": "wärm"}' in ran.calls()[-1]["request"]["messages"][-1]["content"]
+
+
+def test_an_output_that_is_not_there_needs_no_judge(lab: PipelineLab) -> None:
+    """It fails with the reason of its step; nothing is paid."""
+    lab.pipeline(
+        says("bad", "x", output_parser="number", required=False), says("one"), evaluation_target="bad"
+    )
+    lab.tests({"id": "a", "text": "hello", "expected": "A greeting"})
+    ran = lab.run(judge=lab.script({"text": YES}))
+    assert ran.row["result"] == "failed"
+    assert "the step bad has no output: the reply holds no number" in ran.row["reason"]
+    assert {call["stage"] for call in ran.calls()} == {"ask"}
+
+
+def test_output_means_the_only_output_whatever_its_name(lab: PipelineLab) -> None:
+    """Of several, that of the evaluated step; an output of that very name is meant by its name."""
+    lab.pipeline(says("one"), outputs=[{"key": "result", "from": "one"}])
+    lab.tests(case(expected_outputs={"output": "hello"}, evaluation_config={"strict_mode": True}))
+    assert lab.run().row["result"] == "passed"
+    lab.pipeline(says("one"), says("two", "2"), outputs=["one", "two"], evaluation_target="one")
+    lab.tests(case("a", expected_outputs={"output": "hello"}), case("b", expected_outputs={"output": "2"}))
+    assert lab.run().verdicts == {"a": "passed", "b": "failed"}
+    lab.pipeline(says("one"), says("two", "2"), outputs=["one", {"key": "output", "from": "two"}])
+    assert lab.run().verdicts == {"a": "failed", "b": "passed"}
+
+
+def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
+    """A rule of the only output finds it under its own name, and under `output`."""
+    rules = [{"kind": "max_chars", "value": 4}]
+    lab.pipeline(says("one"), outputs=[{"key": "short", "from": "one", "rules": rules}])
+    own = {"rules": [{"kind": "starts_with", "value": "h"}]}
+    lab.tests(
+        case("long", evaluation_config=own),
+        case("fine", inputs={"text": "hey"}, evaluation_config=own),
+        case("other", inputs={"text": "ok"}, evaluation_config=own),
+    )
+    ran = lab.run()
+    assert ran.verdicts == {"long": "failed", "fine": "passed", "other": "failed"}
+    assert ran.rows[0]["first_wrong"]["step"] == "one"
+    assert [check["passed"] for check in ran.rows[1]["checks"]] == [True, True]
+    assert [check["of"] for check in ran.rows[1]["checks"]] == ["rules", "rules"]
+
+
+def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: PipelineLab) -> None:
+    """By the step's id or the key of its output; a step that is not there fails."""
+    lab.pipeline(says("one", output_key="first"), says("two", "{{ first }}2"))
+    on = {"evaluate_intermediate": True}
+    lab.tests(
+        case("off", intermediate_expectations={"one": "wrong"}),
+        case("id", intermediate_expectations={"one": "hello"}, evaluation_config=on),
+        case("key", intermediate_expectations={"first": "hello"}, evaluation_config=on),
+        case("wrong", intermediate_expectations={"two": "x", "one": "y"}, evaluation_config=on),
+        case("nobody", intermediate_expectations={"three": "x"}, evaluation_config=on),
+    )
+    ran = lab.run()
+    assert ran.verdicts == {
+        "off": "not_evaluated",
+        "id": "passed",
+        "key": "passed",
+        "wrong": "failed",
+        "nobody": "failed",
+    }
+    assert ran.rows[3]["first_wrong"]["step"] == "one", (
+        "in the order of the pipeline, not of the expectations"
+    )
+    assert "the pipeline has no step 'three'; it has: one, two" in ran.rows[4]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("config", "result"),
+    [
+        ({}, "failed"),
+        ({"evaluate_final": False}, "failed"),
+        ({"evaluate_aggregation": False}, "failed"),
+        ({"evaluate_final": False, "evaluate_aggregation": False}, "not_evaluated"),
+        ({"ignore_fields": ["n", "mood"]}, "passed"),
+        ({"tolerance": 0.5, "ignore_fields": ["mood"]}, "passed"),
+        ({"tolerance": 0.4, "ignore_fields": ["mood"]}, "failed"),
+    ],
+)
+def test_the_configuration_says_what_is_evaluated(
+    lab: PipelineLab, config: dict[str, Any], result: str
+) -> None:
+    """Final output and aggregation apart; fields and tolerance in both."""
+    lab.pipeline(
+        {"id": "sum", "strategy": "stats", "fields": ["n"], "output": {"n": "fields.n.mean"}},
+        says("mood", "good"),
+    )
+    lab.tests(
+        case(
+            batch_items=[{"n": 1}, {"n": 2}],
+            expected_aggregation={"n": 2},
+            expected_outputs={"mood": "bad"},
+            evaluation_config=config,
+        )
+    )
+    assert lab.run().row["result"] == result
+
+
+def test_without_an_aggregate_step_the_final_output_is_the_aggregation(lab: PipelineLab) -> None:
+    """What the last step gives; or all outputs, where there are several."""
+    lab.pipeline(computes("count", "{'count': 2}"))
+    lab.tests(case("a", expected_aggregation={"count": 2}), case("b", expected_aggregation={"count": 3}))
+    assert lab.run().verdicts == {"a": "passed", "b": "failed"}
+    lab.pipeline(computes("count", "{'count': 2}"), outputs=[{"key": "count", "from": "count.count"}])
+    assert lab.run().verdicts == {"a": "passed", "b": "failed"}
+
+
+def test_the_last_of_several_aggregates_is_the_aggregation(lab: PipelineLab) -> None:
+    """Whatever stands after it."""
+    first = {"id": "a", "strategy": "concat", "input_mapping": {"items": "batch_items"}}
+    last = {
+        "id": "b",
+        "strategy": "summary",
+        "summary_fields": ["total_count"],
+        "input_mapping": {"items": "batch_items"},
+    }
+    ran = lab.of(first, last, says("after"), batch_items=[{"n": 1}], expected_aggregation={"total_count": 1})
+    assert ran.row["result"] == "passed"

@@ -1,0 +1,200 @@
+"""A folder of pipelines, testsets and models: writes them, runs them, and reads what came out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import assay
+from assay.cli.main import main
+
+from support.lab import as_yaml
+
+MODEL = '''
+import asyncio
+
+from assay.core.errors import ModelError
+from assay.core.types import Failure
+
+FIRST_SEED = 1234
+flying = 0
+met = asyncio.Event()
+
+
+async def answer(prompt, params):
+    """Does what the last message says: its first word is the order."""
+    global flying
+    word, _, rest = prompt[-1]["content"].strip().partition(" ")
+    flying += 1
+    try:
+        return await ORDERS[word](rest, params)
+    finally:
+        flying -= 1
+
+
+async def say(rest, params):
+    return {"text": rest, "usage": {"input": 3, "output": 2}}
+
+
+async def nth(rest, params):
+    """Another reply each time the same is asked."""
+    return rest.split("|")[params["seed"] - FIRST_SEED]
+
+
+async def crowd(rest, params):
+    """How many are asked at once."""
+    await asyncio.sleep(0.01)
+    return str(flying)
+
+
+async def meet(rest, params):
+    """Whether as many as it wants were asked at once, before it gave up waiting."""
+    if flying >= int(rest.split()[0]):
+        met.set()
+    try:
+        await asyncio.wait_for(met.wait(), 2)
+    except TimeoutError:
+        return "alone"
+    return "together"
+
+
+async def sleep(rest, params):
+    await asyncio.sleep(float(rest))
+    return "slept"
+
+
+async def refuse(rest, params):
+    raise ModelError(Failure("refusal", "I will not"))
+
+
+async def down(rest, params):
+    raise ModelError(Failure("bad_reply", "nobody is there"))
+
+
+ORDERS = {f.__name__: f for f in (say, nth, crowd, meet, sleep, refuse, down)}
+'''
+
+
+class Ran:
+    """A run and its files."""
+
+    def __init__(self, run: assay.Run) -> None:
+        self.run = run
+        self.code = run.exit_code
+        self.rows = read_lines(run.folder / "results.jsonl")
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The only row."""
+        (row,) = self.rows
+        return row
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """The result of each test by its id, of the last variant if there are several."""
+        return {str(row["id"]): row["result"] for row in self.rows}
+
+    def output(self, step: str) -> Any:
+        """What a step of the only row gave."""
+        return self.row["steps"][step].get("output")
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Every call in the log."""
+        return read_lines(self.run.folder / "calls.jsonl")[1:]
+
+    def asked(self) -> list[str]:
+        """The last message of every request that was not a repeat, in order of arrival."""
+        return [call["request"]["messages"][-1]["content"] for call in self.calls() if "request" in call]
+
+    def summary(self, variant: str = "baseline") -> dict[str, Any]:
+        """The numbers of one variant."""
+        return dict(self.run.results[variant])
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """A file of JSON lines; none if it is not there."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def says(step: str, text: str = "{{ text }}", **more: Any) -> dict[str, Any]:
+    """A prompt step that is answered with its own text."""
+    return {"id": step, "type": "prompt", "template": f"say {text}", **more}
+
+
+def orders(step: str, order: str, **more: Any) -> dict[str, Any]:
+    """A prompt step that gives the model an order."""
+    return {"id": step, "type": "prompt", "template": order, **more}
+
+
+def computes(step: str, returns: str, **more: Any) -> dict[str, Any]:
+    """A code step that returns the value of an expression over `inputs`."""
+    return {"id": step, "type": "code", "code": f"def transform(inputs):\n    return {returns}\n", **more}
+
+
+def case(name: str | int = "t", **fields: Any) -> dict[str, Any]:
+    """A test record; without `inputs` it gets one, since a pipeline mostly wants a text."""
+    return {"id": name, "inputs": {"text": "hello"}} | fields
+
+
+class PipelineLab:
+    """The folder, which must be the working directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.write("model.py", MODEL)
+        self.tests(case())
+
+    def write(self, name: str, text: str) -> str:
+        """A file of any kind, with the folders above it."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return name
+
+    def pipeline(self, *steps: dict[str, Any], name: str = "p.yaml", **keys: Any) -> str:
+        """A pipeline file."""
+        return self.write(name, as_yaml({"id": "p", "steps": list(steps)} | keys))
+
+    def tests(self, *records: dict[str, Any], name: str = "tests.jsonl") -> str:
+        """A testset."""
+        return self.write(name, "".join(json.dumps(record) + "\n" for record in records))
+
+    def script(self, *lines: dict[str, Any], name: str = "replies.jsonl") -> str:
+        """A model of recorded replies."""
+        return "script/" + self.write(name, "".join(json.dumps(line) + "\n" for line in lines))
+
+    def spec(self, **options: Any) -> assay.RunSpec:
+        """What `run` runs."""
+        values = {"pipeline": "p.yaml", "testset": ["tests.jsonl"], "model": "python/model.py:answer"}
+        return assay.spec("pipeline", **{**values, "output_dir": "out", **options})
+
+    def run(self, **options: Any) -> Ran:
+        """Run the pipeline over the tests."""
+        return Ran(assay.run(self.spec(**options)))
+
+    def of(self, *steps: dict[str, Any], **fields: Any) -> Ran:
+        """Run these steps over one test with these fields."""
+        self.pipeline(*steps)
+        self.tests(case(**fields))
+        return self.run()
+
+
+class Typed(NamedTuple):
+    """What a command ended with and said."""
+
+    code: int
+    out: str
+    err: str
+
+
+def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Typed:
+    """`assay ...` as people type it, within this process."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    said = capsys.readouterr()
+    assert isinstance(ended.value.code, int)
+    return Typed(ended.value.code, said.out, said.err)
