@@ -89,6 +89,7 @@ class ModelError(AssayError):
         self.retry = retry
         self.wait = wait
         self.attempts = 1
+        self.seconds = 0.0
         super().__init__(failure.message)
 
 

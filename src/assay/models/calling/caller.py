@@ -120,19 +120,21 @@ class Caller:
         """The model as one try of one case sees it."""
         return CaseAsker(self, case, stage, try_, replies)
 
-    async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int]:
-        """Ask the endpoint; the reply and the number of attempts it took."""
+    async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int, float]:
+        """Ask the endpoint; the reply, the number of attempts and the seconds of the last one."""
         self._refuse_what_it_cannot(request)
         answered_before = self._answered
         attempt = 0
         while True:
             attempt += 1
+            await self.permits.acquire(order)
+            started = time.perf_counter()
             try:
-                await self.permits.acquire(order)
-                return await self._attempt(request, n, attempt), attempt
+                response = await self._attempt(request, n, attempt)
+                return response, attempt, time.perf_counter() - started
             except ModelError as error:
                 if not error.retry or attempt > self._max_retries:
-                    error.attempts = attempt
+                    error.attempts, error.seconds = attempt, time.perf_counter() - started
                     self._look_beyond(error.failure, answered_before)
                     raise
                 await self._wait(error, attempt)
@@ -239,15 +241,15 @@ class CaseAsker:
         desk, case = self._caller.desk, self._case
         response: Response | None = None
         failure: Failure | None = None
-        attempts, started = 0, time.perf_counter()
+        attempts, seconds = 0, 0.0
         other = desk.reuse(case, self._stage, name, n) if desk.reuse else None
         if other is not None:
-            response = other.response  # no attempt: nothing is paid
+            response, seconds = other.response, other.seconds  # no attempt: nothing is paid
         else:
             try:
-                response, attempts = await self._caller.pay(request, n, case.index)
+                response, attempts, seconds = await self._caller.pay(request, n, case.index)
             except ModelError as error:
-                failure, attempts = error.failure, error.attempts
+                failure, attempts, seconds = error.failure, error.attempts, error.seconds
         call = Call(
             case.index,
             case.key,
@@ -261,7 +263,7 @@ class CaseAsker:
             response,
             failure,
             attempts,
-            round(time.perf_counter() - started, 6),
+            round(seconds, 6),
         )
         desk.write(call)
         return call, other is not None
