@@ -10,6 +10,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 from xml.sax.saxutils import escape, quoteattr
 
+from assay.suites.pipeline.rows import Row
 from assay.suites.pipeline.scorer import ERRORED, FAILED, PASSED
 from assay.suites.pipeline.tally import NO_ANSWER
 
@@ -27,13 +28,13 @@ class JunitFile:
         self._waiting = {name: _unnamed(folder) for name in variants}
         self._sizes: Counter[tuple[str, str]] = Counter()
 
-    def add(self, set_: str, variant: str, case: str, seconds: float, score: Any) -> None:
-        """One case of a suite; its score may be missing. Sets come one after the other."""
-        suite = suite_name(set_, variant)
-        head = f'    <testcase classname={_attribute(suite)} name={_attribute(case)} time="{seconds:.3f}"'
-        inside = _inside(score)
+    def add(self, row: Row) -> None:
+        """One case of the suite of its set and variant. Sets come one after the other."""
+        suite, name, seconds = suite_name(row.set, row.variant), row.test.key, row.found.seconds
+        head = f'    <testcase classname={_attribute(suite)} name={_attribute(name)} time="{seconds:.3f}"'
+        inside = _inside(row.score)
         line = f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
-        self._sizes[set_, variant] += self._waiting[variant].write(line.encode())
+        self._sizes[row.set, row.variant] += self._waiting[row.variant].write(line.encode())
 
     def close(self, suites: Mapping[str, Mapping[str, dict[str, int]]]) -> None:
         """Write the document. `suites` has the counts of each set, in their order, by variant."""

@@ -40,7 +40,7 @@ class Results:
                 files.write(rows)
                 for row in rows:
                     self._tallies[row.variant].add(row.set, row.test, row.found, row.score)
-                    junit.add(row.set, row.variant, row.test.key, row.found.seconds, row.score)
+                    junit.add(row)
         files.close()
         junit.close({name: tally.counts() for name, tally in self._tallies.items()})
         found = {name: tally.summary(name) for name, tally in self._tallies.items()}
