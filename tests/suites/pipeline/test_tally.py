@@ -13,7 +13,7 @@ from assay.suites.pipeline.tally import StepTally
 @pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 21, 200])
 def test_many_tests_have_the_numbers_of_few(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorted as a list or where they are, to the bit; and a test can still be added."""
-    seconds = [random.Random(at).random() for at in range(count)]  # noqa: S311
+    seconds = [random.Random(at).random() for at in range(count)]
     step = StepTally()
     for value in seconds:
         step.add({"status": "ok", "seconds": value})
