@@ -1,0 +1,66 @@
+"""`junit.xml` has whole suites, although cases come set by set with all variants of a test side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from assay.core.types import Score
+from assay.suites.pipeline import junit
+from assay.suites.pipeline.evaluation import Given
+from assay.suites.pipeline.junit import JunitFile
+from assay.suites.pipeline.rows import Row
+from assay.suites.pipeline.testset.case import TestCase
+
+SETS, VARIANTS = ("first", "second"), ("baseline", "short")
+
+
+def _row(set_: str, variant: str, test: str, verdict: str) -> Row:
+    checks = [{"of": "final", "step": "s", "passed": False, "why": "line one\nline <two>"}]
+    data = {"verdict": verdict, "checks": checks}
+    score = Score(0, "k", set_, variant, "pipeline@0", "passed", part=test, reason="é & more", data=data)
+    return Row(set_, variant, TestCase(test), Given(seconds=0.25), None, score)
+
+
+def _written(folder: Path) -> ET.Element:
+    file = JunitFile(folder, "flow", VARIANTS)
+    for set_ in SETS:
+        for number in range(3):
+            for variant in VARIANTS:
+                file.add(_row(set_, variant, f"{set_}-{variant}-{number}", "failed" if number else "passed"))
+    counts = {set_: {"passed": 1, "failed": 2} for set_ in SETS}
+    file.close(dict.fromkeys(VARIANTS, counts))
+    return ET.parse(file.path).getroot()
+
+
+@pytest.mark.parametrize("piece", [3, 1 << 16])
+def test_each_suite_has_its_own_cases_in_order(
+    piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Suites stand by variant, then by set, however small the pieces are in which cases are copied."""
+    monkeypatch.setattr(junit, "_PIECE", piece)
+    found = {
+        suite.get("name"): [case.get("name") for case in suite]
+        for suite in _written(tmp_path).iter("testsuite")
+    }
+    assert found == {
+        f"{set_} ({variant})": [f"{set_}-{variant}-{number}" for number in range(3)]
+        for variant in VARIANTS
+        for set_ in SETS
+    }
+    assert list(found)[:2] == ["first (baseline)", "second (baseline)"]
+
+
+def test_nothing_but_the_document_is_left(tmp_path: Path) -> None:
+    """The files in which cases wait have no name."""
+    _written(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
+
+
+def test_a_failure_keeps_its_lines(tmp_path: Path) -> None:
+    """A case is copied by its bytes: lines within it do not end it."""
+    failure = _written(tmp_path).find(".//failure")
+    assert failure is not None
+    assert (failure.text or "").endswith("line one\nline <two>")

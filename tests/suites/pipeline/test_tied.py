@@ -1,0 +1,40 @@
+"""Tests that depend on each other are one case; each keeps its own records and knows whom it waits for."""
+
+from __future__ import annotations
+
+from assay.core.types import Record
+from assay.suites.pipeline.evaluation import by_test, given
+from assay.suites.pipeline.testset.case import TestCase
+from assay.suites.pipeline.testset.testsets import Group
+
+
+def _record(kind: str, part: str) -> Record:
+    data = {"outputs": {"of": part}} if kind == "answer" else {"status": "ok", "output": part}
+    return Record(0, "k", "set", "baseline", 1, kind, part, data=data)
+
+
+def test_records_go_to_the_test_that_made_them() -> None:
+    """Also where the id of one test begins with that of another and a slash."""
+    parts = ("a/one", "a/two", "a/b/one", "a/b/two")
+    records = [_record("step", part) for part in parts] + [_record("answer", "a"), _record("answer", "a/b")]
+    found = by_test(records, [TestCase("a"), TestCase("a/b")])
+    assert list(given(found["a"], "a").steps) == ["one", "two"]
+    assert list(given(found["a/b"], "a/b").steps) == ["one", "two"]
+    assert given(found["a"], "a").outputs == {"of": "a"}
+    assert given(found["a/b"], "a/b").outputs == {"of": "a/b"}
+
+
+def test_a_part_of_no_test_belongs_to_none() -> None:
+    """A damaged name costs its record, not the reading of the others."""
+    found = by_test([_record("step", "x/one"), _record("step", "")], [TestCase("a"), TestCase("b")])
+    assert found == {"a": [], "b": []}
+
+
+def test_a_test_waits_for_those_it_names_in_the_order_of_the_group() -> None:
+    """An id, or the id that several had before their parameters were filled in; each once."""
+    first, second = TestCase("p[k=1]", origin="p"), TestCase("p[k=2]", origin="p")
+    other = TestCase("q")
+    last = TestCase("r", raw_data={"id": "r", "inputs": {}, "depends_on": ["q", "p", "p[k=2]"]})
+    group = Group(0, "set", "key", [first, second, other, last])
+    assert group.waits_for(last) == ["p[k=1]", "p[k=2]", "q"]
+    assert group.waits_for(other) == []
