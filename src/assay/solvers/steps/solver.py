@@ -146,7 +146,8 @@ class TestRun:
 
     async def _done(self, step: Step, ctx: StepContext) -> tuple[Any, dict[str, Any]]:
         """The output, and what a batch has to say of its items. In a batch each item has its own retries."""
-        told = self._test.step_inputs.get(step.id) or {}
+        given = self._test.step_inputs
+        told = {**(given.get(step.output_key) or {}), **(given.get(step.id) or {})} if given else {}
         values = self._values(step, told)
         runner = step.runner.adapted(told) if told else step.runner
         if step.batch is None:

@@ -59,10 +59,10 @@ class Given(Struct):
 def given(records: Iterable[Record], test: str) -> Given:
     """The records of a test. A case may hold several tests; each has its own parts."""
     found = Given(steps={}, outputs={}, missing={})
-    begin = f"{test}/"
     for record in records:
-        if record.part.startswith(begin):
-            found.steps[record.part[len(begin) :]] = record.data
+        of, _, step = record.part.rpartition("/")  # a test's id may hold a slash, a step's does not
+        if record.kind in ("step", "aggregation") and of == test:
+            found.steps[step] = record.data
             found.seconds += record.data.get("seconds", 0.0)
             found.tokens += sum(record.data.get("tokens", ()))
         elif record.part == test and record.kind == "answer":

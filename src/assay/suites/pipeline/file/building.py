@@ -234,8 +234,8 @@ class Builder:
                 outputs.append(Output(entry["key"], source, self._graph.owner[source.root]))
         if self._file.outputs or not target:
             return outputs
-        step = next(step for step in steps if step.id == target)
-        return [Output(step.output_key, Source(step.output_key), step.id)]
+        found = [step for step in steps if step.id == target]  # none if the target is a mistake
+        return [Output(step.output_key, Source(step.output_key), step.id) for step in found]
 
 
 def _ordered(steps: list[Step]) -> list[Step]:

@@ -31,6 +31,8 @@ OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "
 _ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
 TYPES = ("prompt", "code", "aggregate")
 _ID = re.compile(r"\w[\w.-]*")
+_STEP_ID = re.compile(r"[\w-]+")
+_RESERVED = ("inputs", "batch_items")
 _TAKEN = ("assay",)
 """Where the runs themselves stand."""
 
@@ -110,8 +112,23 @@ class PipelineFile:
                 self.found.add(("steps", at, "id"), f"there are two steps named {step['id']!r}")
                 continue
             seen.add(step["id"])
+            self._check_names(step, at, given)
             steps.append({**step, "type": self._type(step, at), "at": at})
         return steps
+
+    def _check_names(self, step: dict[str, Any], at: int, steps: list[Any]) -> None:
+        """What others call this step and its output must be one thing, and readable in a path."""
+        if not _STEP_ID.fullmatch(step["id"]):
+            self.found.add(("steps", at, "id"), f"{step['id']!r} is no name; use letters, digits, _ and -")
+        key = str(step.get("output_key") or step["id"])
+        name = "output_key" if step.get("output_key") else "id"
+        if key in _RESERVED:
+            self.found.add(("steps", at, name), f"{key!r} is what the test gives; choose another name")
+        others = [one for one in steps[:at] + steps[at + 1 :] if isinstance(one, dict)]
+        if step.get("output_key") and any(key in (one.get("id"), one.get("output_key")) for one in others):
+            self.found.add(
+                ("steps", at, name), f"another step is called {key!r} or gives that; choose another name"
+            )
 
     def _type(self, step: dict[str, Any], at: int) -> str:
         """A step that says nothing is what its keys make it."""
