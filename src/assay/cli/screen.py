@@ -41,9 +41,14 @@ def heading(text: str) -> None:
     click.echo(click.style(text, bold=True))
 
 
+def plain(text: str) -> str:
+    """A text of somebody else's without control characters: it may not command the screen."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+
+
 def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
     """A text of somebody else's, set apart and without control characters; cut if it is too long."""
-    safe = "".join(char if char.isprintable() or char in "\n\t" else "�" for char in text)
+    safe = plain(text)
     if most is not None and len(safe) > most:
         safe = f"{safe[:most]}… ({len(safe):,} characters)"
     for line in safe.split("\n"):
