@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,16 +69,16 @@ class Results:
         ]
 
     def _junit(self) -> Path:
-        """Suite by suite, read from the scores alone."""
+        """Suite by suite; the tests of a set stand together, so each variant is read once."""
         plan, file = self._plan, JunitFile(self._folder, self._plan.file.id)
         for place, variant in enumerate(plan.variants):
-            for name, rate in self._tallies[variant].sets.items():
-                file.suite(f"{name} ({variant})", dict(rate.counts), self._cases(name, place))
+            for name, groups in groupby(plan.testsets.groups(), key=lambda group: group.set):
+                counts = dict(self._tallies[variant].sets[name].counts)
+                file.suite(f"{name} ({variant})", counts, self._cases(groups, place))
         file.close()
         return file.path
 
-    def _cases(self, name: str, place: int) -> Iterator[tuple[str, float, Score | None, str]]:
-        for group in self._plan.testsets.groups():
-            if group.set == name:
-                for row in self._rows(group, self._plan.variants[place], place):
-                    yield row.test.key, row.found.seconds, row.score, row.reason
+    def _cases(self, groups: Iterable[Group], place: int) -> Iterator[tuple[str, float, Score | None, str]]:
+        for group in groups:
+            for row in self._rows(group, self._plan.variants[place], place):
+                yield row.test.key, row.found.seconds, row.score, row.reason
