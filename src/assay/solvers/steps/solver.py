@@ -200,7 +200,8 @@ async def _again(run: Run, step: Step, values: dict[str, Any], ctx: StepContext)
             async with asyncio.timeout(step.timeout):
                 return await run(values, ctx)
         except TimeoutError:
-            error = StepFailed(f"it took longer than its timeout of {step.timeout:g} s", "timeout")
+            limit = f" than its timeout of {step.timeout:g} s" if step.timeout else ""
+            error = StepFailed(f"it took longer{limit or ' to start than it may'}", "timeout")
         except StepFailed as failed:
             error = failed
         if attempt > step.retry:
