@@ -195,6 +195,8 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
     [
         ([says("a.b")], "'a.b' is no name"),
         ([says("a/b")], "'a/b' is no name"),
+        ([says("a", output_key="b.c")], "'b.c' is no name"),
+        ([says("a", output_key=["b"])], "is no name"),
         ([says("inputs")], "'inputs' is what the test gives"),
         ([says("a", output_key="batch_items")], "'batch_items' is what the test gives"),
         ([says("a", output_key="b"), says("b")], "another step is called 'b' or gives that"),

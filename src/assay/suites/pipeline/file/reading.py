@@ -122,6 +122,8 @@ class PipelineFile:
             self.found.add(("steps", at, "id"), f"{step['id']!r} is no name; use letters, digits, _ and -")
         key = str(step.get("output_key") or step["id"])
         name = "output_key" if step.get("output_key") else "id"
+        if name == "output_key" and not _STEP_ID.fullmatch(key):
+            self.found.add(("steps", at, name), f"{key!r} is no name; use letters, digits, _ and -")
         if key in _RESERVED:
             self.found.add(("steps", at, name), f"{key!r} is what the test gives; choose another name")
         others = [one for one in steps[:at] + steps[at + 1 :] if isinstance(one, dict)]
@@ -184,7 +186,8 @@ class PipelineFile:
 
     def _resolved(self, step: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         own = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
-        own |= own.pop("code_config", None) or {}
+        own |= self.found.typed(own, "code_config", dict, ("steps", step["at"])) or {}
+        own.pop("code_config", None)
         if "flow" in change:  # another prompt: what the step said of the old one goes
             own = {key: value for key, value in own.items() if key not in ("template", "system")}
         merged = {**own, **change}
