@@ -12,7 +12,7 @@ from assay import api
 from assay.api import Run
 from assay.cli.compare import table_row
 from assay.cli.report import closing
-from assay.cli.screen import block, heading, table
+from assay.cli.screen import block, heading, safe, table
 from assay.core.types import Record
 
 _COUNTED = ("passed", "failed", "errored", "not_evaluated", "skipped", "invalid", "no_answer")
@@ -51,7 +51,7 @@ def _rate(name: str, rate: dict[str, Any]) -> Any:
     low_high = rate["interval"]
     shown = f"{low_high[0]:.2f} – {low_high[1]:.2f}" if low_high else ""
     value = f"{rate['value']:.3f}  {rate['numerator']:,}/{rate['n']:,}" if rate["n"] else "none evaluated"
-    return name, value, shown, rate["counts"]
+    return safe(name), value, shown, rate["counts"]
 
 
 def _steps(steps: dict[str, Any]) -> None:
@@ -89,7 +89,7 @@ def _worst(cases: list[dict[str, Any]]) -> None:
         wrong = case["first_wrong"] or {}
         place = f" at step {wrong['step']}" if wrong.get("step") else ""
         count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
-        heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
+        heading(safe(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}"))
         if "expected" in wrong or "actual" in wrong:
             _difference(wrong)
         else:

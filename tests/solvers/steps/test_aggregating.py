@@ -71,6 +71,7 @@ def test_a_shape_that_is_not_there_fails_the_step(lab: PipelineLab) -> None:
     [
         ({"separator": "; "}, '{"n": 1, "who": "a"}; {"n": 3, "who": "b"}'),
         ({"strategy": "filter", "condition": "n > 2"}, ITEMS[1:]),
+        ({"aggregation_strategy": "filter", "condition": "n > 2"}, ITEMS[1:]),
         ({"strategy": "group", "group_by": "n"}, {"1": ITEMS[:1], "3": ITEMS[1:]}),
         (
             {"strategy": "summary", "score_field": "n", "summary_fields": ["average_score"]},

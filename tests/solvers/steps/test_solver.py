@@ -134,6 +134,13 @@ def test_the_test_speaks_louder_than_the_mapping_and_the_mapping_than_the_inputs
     assert ran.output("step") == "input mapped told"
 
 
+def test_a_test_may_name_a_step_by_its_output(lab: PipelineLab) -> None:
+    """The step's own id counts where both are named."""
+    told = {"first": {"a": 1, "b": 1}, "one": {"b": 2}}
+    ran = lab.of(says("one", "{{ a }}{{ b }}", output_key="first"), step_inputs=told)
+    assert ran.output("one") == "12"
+
+
 @pytest.mark.parametrize(
     ("step", "why"),
     [

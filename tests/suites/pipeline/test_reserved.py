@@ -113,6 +113,20 @@ def test_a_judges_open_word_skips_nobody(lab: PipelineLab) -> None:
     assert ran.verdicts == {"a": "failed", "b": "passed"}
 
 
+def test_ids_that_begin_alike_are_kept_apart(lab: PipelineLab) -> None:
+    """Tests of one group stand in one case; an id may hold a slash."""
+    lab.pipeline(says("one"))
+    lab.tests(
+        case("a", inputs={"text": "A"}, expected_outputs={"one": "A"}),
+        case("a/one", inputs={"text": "B"}, depends_on=["a"], expected_outputs={"one": "B"}),
+        case("a/one/one", inputs={"text": "C"}, depends_on=["a/one"], expected_outputs={"one": "C"}),
+    )
+    ran = lab.run()
+    assert set(ran.verdicts.values()) == {"passed"}
+    assert [row["steps"]["one"]["output"] for row in ran.rows] == ["A", "B", "C"]
+    assert [list(row["steps"]) for row in ran.rows] == [["one"]] * 3
+
+
 def test_a_test_on_parameters_is_waited_for_in_all_its_combinations(lab: PipelineLab) -> None:
     """By its bare id; a single one by its own."""
     lab.pipeline(says("one", "{{ n }}", output_parser="number"), inputs=["n"])

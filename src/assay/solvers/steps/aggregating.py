@@ -26,6 +26,7 @@ TOLD = (
     "include_distribution",
 )
 """Settings that a test may give, under the names the pipeline file has for them."""
+_SAME = {"aggregation_strategy": "strategy", "aggregation_code": "code"}
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -86,6 +87,7 @@ class AggregateStep(Struct, frozen=True, kw_only=True):
 
     def adapted(self, told: dict[str, Any]) -> Runner:
         """With the settings of a test; its code runs in the sandbox."""
+        told = {_SAME.get(key, key): value for key, value in told.items()}
         given = {key: told[key] for key in TOLD if key in told}
         step = replace(self, settings=checked(given, self.settings)) if given else self
         if "code" in told:

@@ -148,7 +148,8 @@ class TestRun:
 
     async def _done(self, step: Step, ctx: StepContext) -> tuple[Any, dict[str, Any]]:
         """The output, and what a batch has to say of its items. In a batch each item has its own retries."""
-        told = self._test.step_inputs.get(step.id) or {}
+        given = self._test.step_inputs
+        told = {**(given.get(step.output_key) or {}), **(given.get(step.id) or {})} if given else {}
         values = self._values(step, told)
         runner = step.runner.adapted(told) if told else step.runner
         if step.batch is None:
@@ -201,7 +202,8 @@ async def _again(run: Run, step: Step, values: dict[str, Any], ctx: StepContext)
             async with asyncio.timeout(step.timeout):
                 return await run(values, ctx)
         except TimeoutError:
-            error = StepFailed(f"it took longer than its timeout of {step.timeout:g} s", "timeout")
+            limit = f" than its timeout of {step.timeout:g} s" if step.timeout else ""
+            error = StepFailed(f"it took longer{limit or ' to start than it may'}", "timeout")
         except StepFailed as failed:
             error = failed
         if attempt > step.retry:

@@ -58,10 +58,9 @@ class Given(Struct):
 def given(records: Iterable[Record], test: str) -> Given:
     """The records of a test. A case may hold several tests; each has its own parts."""
     found = Given(steps={}, outputs={}, missing={})
-    begin = f"{test}/"
     for record in records:
-        step = record.part.removeprefix(begin)
-        if step != record.part and "/" not in step:  # another test's id may begin with this one's
+        of, _, step = record.part.rpartition("/")  # a test's id may hold a slash, a step's does not
+        if record.kind in ("step", "aggregation") and of == test:
             found.steps[step] = record.data
             found.seconds += record.data.get("seconds", 0.0)
             found.tokens += sum(record.data.get("tokens", ()))

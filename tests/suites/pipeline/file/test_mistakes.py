@@ -190,6 +190,35 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
         assay.run(lab.spec())
 
 
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([says("a.b")], "'a.b' is no name"),
+        ([says("a/b")], "'a/b' is no name"),
+        ([says("a", output_key="b.c")], "'b.c' is no name"),
+        ([says("a", output_key=["b"])], "is no name"),
+        ([says("inputs")], "'inputs' is what the test gives"),
+        ([says("a", output_key="batch_items")], "'batch_items' is what the test gives"),
+        ([says("a", output_key="b"), says("b")], "another step is called 'b' or gives that"),
+        ([says("a", output_key="c"), says("b", output_key="c")], "another step is called 'c' or gives that"),
+    ],
+)
+def test_a_name_means_one_thing(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
+    """Of steps and of their outputs, since both are sources."""
+    lab.pipeline(*steps)
+    problems = check(lab.folder / "p.yaml")
+    assert problems
+    assert all(why in problem.message for problem in problems)
+
+
+def test_an_evaluated_step_that_is_not_there_is_a_mistake_among_others(lab: PipelineLab) -> None:
+    """Also where no outputs are declared."""
+    lab.pipeline(says("one", "{{ text"), evaluation_target="oen")
+    messages = [problem.message for problem in check(lab.folder / "p.yaml")]
+    assert messages[0] == "evaluation_target: there is no step named 'oen'; did you mean 'one'?"
+    assert "does not compile" in messages[1]
+
+
 @pytest.mark.parametrize("name", ["assay", "a/b", "..", ".hidden", "a b", ""])
 def test_an_id_that_leads_elsewhere_is_refused(lab: PipelineLab, name: str) -> None:
     """It names the folder of the results."""

@@ -111,12 +111,14 @@ class Builder:
         return self._prompt(step, at)
 
     def _prompt(self, step: dict[str, Any], at: Key) -> PromptStep:
-        if not isinstance(step.get("template"), str):
+        template = step.get("template")
+        if not isinstance(template, str):
             self._found.add(at, "a prompt needs a template, or an agent and a flow")
+            template = ""
         system = step.get("system")
         return PromptStep(
             role=self._models.role(self._found.typed(step, "model", str, at)),
-            template=self._template(step.get("template") or "", (*at, "template")),
+            template=self._template(template, (*at, "template")),
             system=self._template(str(system), (*at, "system")) if system else None,
             parse=self._parser(step, at),
             params=self._found.typed(step, "params", dict, at) or {},
@@ -170,7 +172,8 @@ class Builder:
 
     def _items(self, step: dict[str, Any]) -> str:
         """Under which name the list stands: `items`, or the only name that is mapped."""
-        mapped = list(step.get("input_mapping") or {})
+        told = step.get("input_mapping")
+        mapped = list(told) if isinstance(told, dict) else []
         if "items" in mapped or not mapped:
             return "items" if mapped else self._nearest(step)
         return str(mapped[0])
@@ -234,10 +237,10 @@ class Builder:
                 self._found.add(("outputs", at), f"no step has the output {source.root!r}")
             elif source:
                 outputs.append(Output(entry["key"], source, self._graph.owner[source.root]))
-        if self._file.outputs or not target:
+        if self._file.outputs or self._found.problems:  # with mistakes in it nothing runs
             return outputs
-        step = next(step for step in steps if step.id == target)
-        return [Output(step.output_key, Source(step.output_key), step.id)]
+        found = [step for step in steps if step.id == target]
+        return [Output(step.output_key, Source(step.output_key), step.id) for step in found]
 
 
 def _ordered(steps: list[Step]) -> list[Step]:

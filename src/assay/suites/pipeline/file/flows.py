@@ -51,7 +51,8 @@ def find_flow(beside: Path, agent: str, flow: str) -> Flow:
 def _file(home: Path, flow: str) -> Path:
     """`prompts/<flow>.yaml`, unless the agent's own file says that the flow stands elsewhere."""
     named = home / "agent.yaml"
-    for entry in (load_yaml(named).value.get("flows") or []) if named.is_file() else []:
+    told = load_yaml(named).value.get("flows") if named.is_file() else None
+    for entry in told if isinstance(told, list) else []:
         if isinstance(entry, dict) and entry.get("name") == flow and isinstance(entry.get("file"), str):
             return home / "prompts" / Path(entry["file"]).name
     return home / "prompts" / f"{flow}.yaml"

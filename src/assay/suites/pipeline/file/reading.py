@@ -31,8 +31,8 @@ OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "
 _ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
 TYPES = ("prompt", "code", "aggregate")
 _FOLDER = re.compile(r"\w[\w.-]*")
-_NAME = re.compile(r"[\w-]+")
-_TAKEN = ("inputs", "batch_items", "item")
+_STEP_ID = re.compile(r"[\w-]+")
+_RESERVED = ("inputs", "batch_items", "item")
 
 
 class InputField(Struct, frozen=True):
@@ -108,18 +108,25 @@ class PipelineFile:
                 self.found.add(("steps", at, "id"), f"there are two steps named {step['id']!r}")
                 continue
             seen.add(step["id"])
-            self._check_names(step, at)
+            self._check_names(step, at, given)
             steps.append({**step, "type": self._type(step, at), "at": at})
         return steps
 
-    def _check_names(self, step: dict[str, Any], at: int) -> None:
-        for key in ("id", "output_key"):
-            name = step.get(key)
-            if name is not None and (not _NAME.fullmatch(str(name)) or name in _TAKEN):
-                self.found.add(
-                    ("steps", at, key),
-                    f"{name!r} is no name here; use letters, digits, _ and -; not {' or '.join(_TAKEN)}",
-                )
+    def _check_names(self, step: dict[str, Any], at: int, steps: list[Any]) -> None:
+        """What others call this step and its output must be one thing, and readable in a path."""
+        if not _STEP_ID.fullmatch(step["id"]):
+            self.found.add(("steps", at, "id"), f"{step['id']!r} is no name; use letters, digits, _ and -")
+        key = str(step.get("output_key") or step["id"])
+        name = "output_key" if step.get("output_key") else "id"
+        if name == "output_key" and not _STEP_ID.fullmatch(key):
+            self.found.add(("steps", at, name), f"{key!r} is no name; use letters, digits, _ and -")
+        if key in _RESERVED:
+            self.found.add(("steps", at, name), f"{key!r} is what the test gives; choose another name")
+        others = [one for one in steps[:at] + steps[at + 1 :] if isinstance(one, dict)]
+        if step.get("output_key") and any(key in (one.get("id"), one.get("output_key")) for one in others):
+            self.found.add(
+                ("steps", at, name), f"another step is called {key!r} or gives that; choose another name"
+            )
 
     def _type(self, step: dict[str, Any], at: int) -> str:
         """A step that says nothing is what its keys make it."""
@@ -175,7 +182,8 @@ class PipelineFile:
 
     def _resolved(self, step: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         own = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
-        own |= own.pop("code_config", None) or {}
+        own |= self.found.typed(own, "code_config", dict, ("steps", step["at"])) or {}
+        own.pop("code_config", None)
         if "flow" in change:  # another prompt: what the step said of the old one goes
             own = {key: value for key, value in own.items() if key not in ("template", "system")}
         merged = {**own, **change}

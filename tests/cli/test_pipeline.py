@@ -1,0 +1,143 @@
+"""`assay pipeline` as people type it, and what it shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.pipelines import PipelineLab, case, says, typed
+
+RUN = (
+    "pipeline",
+    "p.yaml",
+    "--testset",
+    "tests.jsonl",
+    "--model",
+    "python/model.py:answer",
+    "--output-dir",
+    "out",
+)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+    """An empty folder that is the working directory, with a model in it that follows orders."""
+    monkeypatch.chdir(tmp_path)
+    return PipelineLab(tmp_path)
+
+
+def words(text: str) -> list[list[str]]:
+    """The lines of a table by their words."""
+    return [line.split() for line in text.splitlines()]
+
+
+def test_the_report_has_rates_steps_and_the_worst_tests(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pass rate with its denominator by tag, time and tokens by step, the first wrong step with its difference."""
+    lab.pipeline(says("one"), says("two", '{"mood": "{{ one }}"}', output_parser="json"))
+    lab.tests(
+        case("good", tags=["a"], expected_outputs={"output": {"mood": "hello"}}),
+        case("bad", tags=["a", "b"], expected_outputs={"output": {"mood": "gloomy", "more": 1}}),
+        case("free"),
+    )
+    done = typed(capsys, *RUN)
+    assert done.code == 1
+    shown = words(done.out)
+    assert ["baseline", "0.500", "1/2", "0.09", "–", "0.91", "1", "1", "1"] in shown
+    assert ["#a", "0.500", "1/2", "0.09", "–", "0.91", "1", "1", "0"] in shown
+    assert any(
+        line[:6] == ["two", "3", "0", "0", "1", "0.000"] and line[-3:] == ["3", "9", "6"] for line in shown
+    )
+    assert "✗ tests/bad failed at step two, 2 of 2 checks" in done.out
+    assert '- "gloomy"' in done.out
+    assert '+ "hello"' in done.out
+    for name in ("results.jsonl", "results.csv", "junit.xml", "summary.json"):
+        assert f"wrote out/p/{name}" in done.out
+        assert (Path("out/p") / name).is_file()
+
+
+def test_a_missing_value_is_shown_as_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is not null: that would be a value."""
+    lab.pipeline(says("one", "{}", output_parser="json"), outputs=[{"key": "mood", "from": "one.mood"}])
+    lab.tests(case(expected_outputs={"mood": None}))
+    done = typed(capsys, *RUN)
+    assert done.code == 1
+    assert "- null" in done.out
+    assert "+ (nothing)" in done.out
+
+
+def test_failed_items_are_told(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """The step is fine, some of its items are not."""
+    lab.pipeline(says("each", "{{ n }}", batch_mode=True, output_parser="number"))
+    lab.tests(case(batch_items=[{"n": 1}, {"n": "x"}, {"n": 3}]))
+    assert "each: 1 of 3 items failed" in typed(capsys, *RUN).out
+
+
+def test_the_same_command_shows_the_result_and_asks_nothing(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the same exit code."""
+    lab.pipeline(says("one"))
+    lab.tests(case(expected_outputs={"one": "bye"}))
+    first, again = typed(capsys, *RUN), typed(capsys, *RUN)
+    assert (first.code, again.code) == (1, 1)
+    assert "nothing asked" in again.out
+    assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
+
+
+def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code speaks."""
+    lab.pipeline(says("one"))
+    lab.tests(case(expected_outputs={"one": "bye"}))
+    assert typed(capsys, *RUN, "--quiet") == (1, "", "")
+
+
+def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Escape sequences of a model are shown, not obeyed."""
+    lab.pipeline(says("one"))
+    lab.tests(
+        case(
+            "i\u001b[2Jd",
+            tags=["t\u001b[2J"],
+            inputs={"text": "\u001b[31mred"},
+            expected_outputs={"one": "x"},
+        )
+    )
+    done = typed(capsys, *RUN)
+    assert done.code == 1
+    for shown in ("tests/i�[2Jd", "#t�[2J", '+ "\\u001b[31mred"'):
+        assert shown in done.out
+
+
+def test_the_default_testset_stands_beside_the_pipeline(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Or in `testsets/`; without one it has to be named."""
+    model = ("--model", "python/model.py:answer", "--output-dir", "out")
+    lab.pipeline(says("one"), default_testset="mine.jsonl", name="flows/p.yaml")
+    assert (
+        "there is no testset 'mine.jsonl' beside the pipeline"
+        in typed(capsys, "pipeline", "flows/p.yaml", *model).err
+    )
+    lab.tests(case("beside"), name="flows/testsets/mine.jsonl")
+    assert typed(capsys, "pipeline", "flows/p.yaml", *model).code == 0
+    lab.pipeline(says("one"))
+    done = typed(capsys, "pipeline", "p.yaml", *model)
+    assert (done.code, "names no default_testset; give one with --testset" in done.err) == (2, True)
+
+
+def test_what_is_wrong_is_said_in_one_message(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """No pipeline, a file that is not there, a file with mistakes: exit 2 and no traceback."""
+    lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
+    for arguments, why in (
+        (("pipeline",), "no pipeline is named"),
+        (("pipeline", "none.yaml", *RUN[2:]), "none.yaml"),
+        (RUN, "p.yaml:5: steps.0.tpye: there is no key named 'tpye'; did you mean 'type'?"),
+    ):
+        done = typed(capsys, *arguments)
+        assert done.code == 2
+        assert why in done.err
+        assert "Traceback" not in done.err
+    assert not Path("out").exists()

@@ -1,0 +1,80 @@
+"""`assay check` for pipelines and testsets, and what a run looks at before it begins."""
+
+from __future__ import annotations
+
+import pytest
+
+import assay
+from assay.core.errors import InputError
+from assay.suites.pipeline import check, is_pipeline
+
+from support.pipelines import PipelineLab, case, says, typed
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_one"),
+    [
+        ("p.yaml", "steps: [{id: a}]", True),
+        ("p.yml", "steps: []", True),
+        ("p.yaml", "task: x\n", False),
+        ("p.yaml", "steps: 3", False),
+        ("p.yaml", "steps: [", False),
+        ("p.json", "steps: []", False),
+    ],
+)
+def test_a_pipeline_is_known_by_its_steps(lab: PipelineLab, name: str, text: str, is_one: bool) -> None:
+    """A file that cannot be read is none: whoever opens it as what it is says why."""
+    lab.write(name, text)
+    assert is_pipeline(lab.folder / name) is is_one
+    assert is_pipeline(lab.folder / "absent.yaml") is False
+
+
+def test_a_testset_is_seen_with_its_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Steps that the pipeline does not have are warnings, by id or by the key of an output; exit 0."""
+    lab.pipeline(says("one", output_key="first"))
+    lab.tests(
+        case(
+            "a", step_inputs={"one": {}, "first": {}, "two": {"x": 1}}, intermediate_expectations={"three": 1}
+        )
+    )
+    found = check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    warned = [problem.message for problem in found if problem.level == "warning"]
+    assert len(warned) == 2
+    assert "'two'" in warned[0] + warned[1]
+    assert "'three'" in warned[0] + warned[1]
+    done = typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")
+    assert done.code == 0
+    assert [one for one in check(lab.folder / "tests.jsonl") if one.level == "warning"] == []
+
+
+def test_a_broken_pipeline_is_told_instead(lab: PipelineLab) -> None:
+    """Its testset cannot be seen with it."""
+    lab.write("p.yaml", "steps: [")
+    lab.tests(case("a"))
+    (problem,) = check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    assert "p.yaml" in problem.where
+
+
+def test_code_and_judges_are_no_faults_of_a_testset(lab: PipelineLab) -> None:
+    """A run may allow the one and name the other."""
+    lab.tests(case("a", step_inputs={"s": {"code": "x"}}, expected_outputs={"one": "judge:x"}))
+    assert [one for one in check(lab.folder / "tests.jsonl") if one.level == "error"] == []
+
+
+def test_what_cannot_be_expected_is_found_before_anything_runs(lab: PipelineLab) -> None:
+    """All of it at once: patterns, rules and conditions, wherever they stand."""
+    lab.pipeline(says("one"))
+    lab.tests(
+        case("a", expected_outputs={"one": {"deep": ["regex:("]}}),
+        case("b", expected_aggregation="regex:["),
+        case("c", intermediate_expectations={"one": "regex:*"}),
+        case("d", evaluation_config={"rules": [{"kind": "max_char", "value": 3}]}),
+        case("e", conditions="1 +"),
+        case("f", step_inputs={"one": {"code": "x"}}),
+        case("g", expected_outputs={"one": "judge:polite"}),
+    )
+    with pytest.raises(InputError) as refused:
+        assay.run(lab.spec())
+    places = [problem.where.split()[0] for problem in refused.value.problems]
+    assert sorted(set(places)) == [f"tests.jsonl:{line}" for line in range(1, 8)]
+    assert not (lab.folder / "out").exists()
