@@ -72,16 +72,21 @@ class RunCases:
             for view in self
             if view.end.case.startswith(key) and (not wanted_set or view.end.set == wanted_set)
         ]
-        exact = [view for view in found if view.end.case == key]
+        exact = [view for view in found if view.end.case == key] or self._by_part(name)
         if len(exact or found) == 1:
             return (exact or found)[0]
-        if not found:
+        if not (exact or found):
             raise UsageError(
                 f"there is no case {name!r} in {self.folder}; a number or the beginning of a key names one"
             )
         raise UsageError(
-            f"{name!r} could be {len(found)} cases: {', '.join(view.name for view in found[:10])}"
+            f"{name!r} could be {len(exact or found)} cases: "
+            + ", ".join(f"{view.end.index} ({view.name})" for view in (exact or found)[:10])
         )
+
+    def _by_part(self, name: str) -> list[CaseView]:
+        """Cases with a score for a part of this name, as the tests of a pipeline are named."""
+        return [view for view in self if any(score.part == name for score in view.scores)]
 
     def calls(self, index: int) -> list[Call]:
         """Everything that was asked for a case: each question with its replies, the first repeat first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from msgspec import Struct
@@ -30,13 +31,14 @@ class PromptStep(Struct, frozen=True, kw_only=True):
         request = Request(
             model=asker.name, endpoint=asker.endpoint, messages=self._messages(values), params=self.params
         )
+        started = time.perf_counter()
         try:
             call = await asker.call(request)
         except ModelError as error:
             if error.failure.status == "subject_error":  # the model's own word: other items and steps go on
                 raise StepFailed(error.failure.message, error.failure.kind) from None
             raise
-        ctx.meter.add(call)
+        ctx.meter.add(call, time.perf_counter() - started)
         assert call.response is not None
         return self.parse(call.response.text)
 

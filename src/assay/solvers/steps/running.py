@@ -9,18 +9,22 @@ from assay.core.types import Call
 
 
 class Meter:
-    """Counts what one step asked: tokens, calls, and the longest call, which a replay takes no time for."""
+    """Counts what one step asked: tokens, calls, and the time it waited for a turn to ask.
 
-    __slots__ = ("attempts", "calls", "input", "longest", "output")
+    A replayed call takes no time at all: then the wait is negative, and the call's own seconds are added.
+    """
+
+    __slots__ = ("attempts", "calls", "input", "longest", "output", "waited")
 
     def __init__(self) -> None:
         self.calls = self.input = self.output = 0
         self.attempts = 1
         """The most that the step, or one of its items, took."""
-        self.longest = 0.0
+        self.longest = self.waited = 0.0
 
-    def add(self, call: Call) -> None:
-        """One call with its reply."""
+    def add(self, call: Call, took: float) -> None:
+        """One call with its reply, and how long it was waited for."""
+        self.waited += took - call.seconds
         self.calls += 1
         self.longest = max(self.longest, call.seconds)
         if call.response is not None and call.response.usage is not None:

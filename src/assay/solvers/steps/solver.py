@@ -135,11 +135,13 @@ class TestRun:
             done = await self._done(step, StepContext(self._ctx, meter))
         except StepFailed as failed:
             error = failed
+        took = time.perf_counter() - started
+        seconds = took - meter.waited if step.batch is None else max(took, meter.longest)
         used: dict[str, Any] = {
             "attempts": meter.attempts,
             "calls": meter.calls,
             "tokens": [meter.input, meter.output] if meter.input or meter.output else [],
-            "seconds": round(max(time.perf_counter() - started, meter.longest), 6),
+            "seconds": round(max(seconds, 0.0), 6),
         }
         if done is None:
             return Result(FAILED, kind=error.kind, error=str(error), **used)

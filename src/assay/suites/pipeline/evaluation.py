@@ -79,10 +79,9 @@ def by_test(records: list[Record], tests: list[TestCase]) -> dict[str, list[Reco
         return {tests[0].key: records}
     found: dict[str, list[Record]] = {test.key: [] for test in tests}
     for record in records:
-        test = record.part
-        while test and test not in found:
-            test = test.rpartition("/")[0]
-        if test:
+        of_step = record.kind in ("step", "aggregation")
+        test = record.part.rpartition("/")[0] if of_step else record.part
+        if test in found:
             found[test].append(record)
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from assay.core.expressions import Expression, ExpressionProblem
 from assay.scoring.expectations import expectation_problems, rule_problems
 from assay.suites.pipeline.testset.case import TestCase, carries_code
 from assay.suites.pipeline.testset.validation import Fault
@@ -21,11 +20,11 @@ class Inspector:
         self._judge = judge
         self.judged = False
         self.coded = False
-        self.unjudged = 0
+        self.unjudged = self.unlooked = 0
 
     def faults(self, test: TestCase) -> list[Fault]:
         """What is wrong with a test besides its types."""
-        found = [*_expectations(test), *_condition(test)]
+        found = list(_expectations(test))
         if "step_inputs" in test.raw_data:
             found += self._code(test)
         if _any_judge([test.expected_outputs, test.expected_aggregation, test.intermediate_expectations]):
@@ -34,6 +33,7 @@ class Inspector:
                 found.append(
                     Fault((), "it expects a judge's word (judge:…); name one with --judge PROVIDER/NAME")
                 )
+        self.unlooked += bool(test.intermediate_expectations) and not test.should_evaluate_intermediate()
         if test.reference is not None:
             self.judged |= self._judge
             self.unjudged += not self._judge
@@ -47,6 +47,11 @@ class Inspector:
 
     def notices(self) -> Iterator[str]:
         """What a person should know before it runs."""
+        if self.unlooked:
+            yield (
+                f"{self.unlooked:,} tests have intermediate_expectations that are not evaluated; "
+                "evaluate_intermediate: true in their evaluation_config does so"
+            )
         if self.unjudged:
             yield (
                 f"{self.unjudged:,} tests say in words what they expect (`expected`); without --judge "
@@ -67,14 +72,6 @@ def _expectations(test: TestCase) -> Iterator[Fault]:
     if rules := test.evaluation_config.get("rules"):
         for path, message in rule_problems(rules):
             yield Fault(("evaluation_config", f"rules{path}"), message)
-
-
-def _condition(test: TestCase) -> Iterator[Fault]:
-    if test.conditions and test.conditions.strip():
-        try:
-            Expression(test.conditions)
-        except ExpressionProblem as problem:
-            yield Fault(("conditions",), str(problem))
 
 
 def _any_judge(value: Any) -> bool:

@@ -274,9 +274,21 @@ def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", [{"id": "b"}, {"tags": []}, {"inputs": {}}, {"batch_items": None}])
 def test_a_group_is_known_by_what_is_asked(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Its key changes with id, inputs, step inputs, batch items and tags."""
+    """Its key changes with id, inputs, step inputs and batch items; another tag leaves it what it is."""
     one, two = (next(Testsets([write(tmp_path / "a_b.jsonl", it)]).groups()) for it in (BASE, BASE | change))
-    assert one.key != two.key
+    assert (one.key == two.key) == ("tags" in change)
+
+
+def test_tags_are_asked_only_where_a_condition_may_look_at_them(tmp_path: Path) -> None:
+    """To tag a test asks nothing again."""
+
+    def asked(tag: str, **more: Any) -> str:
+        record = {"id": "a", "inputs": {"x": 1}, "tags": [tag], **more}
+        return Testsets([write(tmp_path / "a_b.jsonl", record)]).look().asked
+
+    assert asked("s") == asked("t")
+    assert asked("s", step_inputs={}) == asked("t", step_inputs={})
+    assert asked("s", conditions='"s" in tags') != asked("t", conditions='"s" in tags')
 
 
 def test_memory_stays_below_64_bytes_a_record(tmp_path: Path) -> None:

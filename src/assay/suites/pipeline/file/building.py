@@ -195,6 +195,10 @@ class Builder:
         return found
 
     def _code(self, step: dict[str, Any], at: Key) -> Code | None:
+        if step.get("env_vars"):
+            self._found.add(
+                (*at, "env_vars"), "they are not passed on; code reads the environment", "warning"
+            )
         if step.get("language", "python") != "python":
             self._found.add((*at, "language"), f"only python runs here, not {step['language']!r}")
             return None

@@ -29,8 +29,7 @@ _TWICE = "this key stands twice in one object; the last one counts"
 _USUAL = {"id", "tags", "inputs", "expected_outputs"}
 _PREFIXED = re.compile(rf'"(?:{"|".join(sorted(PREFIXES))}):'.encode())
 _EMPTY: dict[str, Any] = {}
-_NO_TAGS: list[str] = []
-_ASKS_NO_MORE: list[Any] = [{}, None, None, None, [], None]
+_ASKS_NO_MORE: list[Any] = [{}, None, None, None, [], None, None]
 _EXPECTS_NO_MORE: list[Any] = [None, {}, {}, None, None]
 
 
@@ -56,21 +55,22 @@ class Digests:
     def add(self, case: TestCase, keys: list[str]) -> None:
         """The next case; `keys` are the ids of those of its expansions that are meant."""
         given = case.parameters or None
-        said = [case.id, case.tags, case.inputs, case.step_inputs, case.batch_items]
-        self._asked.update(_encode([*said, given and keys, given, case.depends_on, case.conditions]))
+        said = [case.id, case.inputs, case.step_inputs, case.batch_items]
+        tags = case.tags if case.conditions else None  # nothing else of what is asked hangs on them
+        self._asked.update(_encode([*said, given and keys, given, case.depends_on, case.conditions, tags]))
         said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
         self._gold.update(_encode([*said, case.evaluation_config, case.performance_baseline, case.reference]))
 
     def add_usual(self, record: dict[str, Any]) -> None:
         """`add` for the record of a case that has no other than the usual keys: most have not."""
         get = record.get
-        said = [record["id"], get("tags", _NO_TAGS), get("inputs", _EMPTY)]
+        said = [record["id"], get("inputs", _EMPTY)]
         self._asked.update(_encode(said + _ASKS_NO_MORE))
         self._gold.update(_encode([get("expected_outputs", _EMPTY), *_EXPECTS_NO_MORE]))
 
     @property
     def asked(self) -> str:
-        """Changes with ids, inputs, tags, conditions, ties and their order."""
+        """Changes with ids, inputs, conditions, ties and their order."""
         return self._asked.hexdigest()
 
     @property
