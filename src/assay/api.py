@@ -152,6 +152,24 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     return lines
 
 
+def hop_data(target: str, data: str) -> str:
+    """A data file by its path, or by its name in the task's `TestCases/`."""
+    found: str = registry.find("suite", "hop").data_file(target, data)
+    return found
+
+
+def hop_folder(target: str, data: str) -> Path:
+    """Where the results of a batch go unless an output folder is named."""
+    found: Path = registry.find("suite", "hop").folder(target, data)
+    return found
+
+
+def analyse_hop(path: Path, target: str | None = None) -> dict[str, Any]:
+    """What the result files of a folder say, by profile, ours or another tool's."""
+    found: dict[str, Any] = registry.find("suite", "hop").analyse(path, target)
+    return found
+
+
 def providers() -> dict[str, About]:
     """Every provider and what it says about itself."""
     return {name: registry.find("model", name).ABOUT for name in registry.names("model")}

@@ -135,6 +135,20 @@ def table_row(row: Row) -> list[str]:
     ]
 
 
+def show_pairs(run: api.Run) -> None:
+    """Every subject of a run with every later one, on the cases that both have a verdict for."""
+    subjects = list(run.summary.results)
+    if len(subjects) < 2 or run.exit_code == 130:
+        return
+    rows = []
+    for at in range(len(subjects) - 1):
+        for pair in api.compare([f"{run.folder}@{name}" for name in subjects[at:]], 0).comparisons:
+            rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
+    table(["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows)
+    click.echo(f"which cases: assay compare {run.folder}")
+    click.echo()
+
+
 def _show_flips(name: str, flips: Flips) -> None:
     if not flips.count:
         return

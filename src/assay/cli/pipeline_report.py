@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from assay import api
 from assay.api import Run
-from assay.cli.compare import table_row
+from assay.cli.compare import show_pairs
 from assay.cli.report import closing
 from assay.cli.screen import block, heading, safe, table
 from assay.core.types import Record
@@ -26,7 +25,7 @@ def report_pipeline(run: Run) -> None:
         _rates(variant, found)
         _steps(found["steps"])
         _worst(found["worst"])
-    _pairs(run)
+    show_pairs(run)
     closing(run)
 
 
@@ -104,20 +103,6 @@ def _difference(wrong: dict[str, Any]) -> None:
     for sign, name in (("-", "expected"), ("+", "actual")):
         shown = json.dumps(wrong[name], ensure_ascii=False) if name in wrong else "(nothing)"
         block(f"{sign} {shown}", indent="    ", most=_MOST_CHARACTERS)
-
-
-def _pairs(run: Run) -> None:
-    """Every variant with every later one, on the tests that both have a verdict for."""
-    variants = list(run.summary.results)
-    if len(variants) < 2 or run.exit_code == 130:
-        return
-    rows = []
-    for at in range(len(variants) - 1):
-        for pair in api.compare([f"{run.folder}@{name}" for name in variants[at:]], 0).comparisons:
-            rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
-    table(["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows)
-    click.echo(f"which tests: assay compare {run.folder}")
-    click.echo()
 
 
 def show_steps(records: Sequence[Record]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from assay import api
+from assay.cli.hop_report import report_hop
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
@@ -16,7 +17,7 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
-_REPORTS = {"pipeline": report_pipeline}
+_REPORTS = {"pipeline": report_pipeline, "hop": report_hop}
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,0 +1,86 @@
+"""`assay hop`: run a function over the rows of a file, with every profile."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from assay import api
+from assay.cli.hop_report import report_hop, show_analysis
+from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
+from assay.cli.progress import observers
+from assay.core.errors import UsageError
+
+_OPTIONS = api.options_of("hop")
+_EXAMPLES = """\b
+Examples:
+  assay hop my_functions.py:check TestCases/verify.jsonl --model local/smollm2
+  assay hop Tasks/Verify verify.jsonl --profiles fast careful --workers 10
+  assay hop --analyse Tasks/Verify/TestCases
+"""
+
+
+class HopCommand(click.Command):
+    """Takes several words after `--profiles`, as batchhoptest does."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`--profiles a b` is `--profiles a,b`."""
+        return super().parse_args(ctx, joined(args))
+
+
+def joined(words: list[str]) -> list[str]:
+    """Words after `--profiles` put together, up to the next flag."""
+    found: list[str] = []
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        found.append(word)
+        if word == "--profiles":
+            names = []
+            while rest and not rest[0].startswith("-"):
+                names.append(rest.pop(0))
+            found.append(",".join(names))
+    return found
+
+
+@click.command("hop", cls=HopCommand, epilog=_EXAMPLES, context_settings=SETTINGS)
+@click.argument("target", required=False, metavar="TARGET")
+@click.argument("data", required=False, metavar="DATA.jsonl")
+@run_options(_OPTIONS)
+@click.option(
+    "--analyse",
+    type=click.Path(exists=True, path_type=Path),
+    help="Only count and compare the result files of a folder, ours or not.",
+)
+def command(target: str | None, data: str | None, analyse: Path | None, **flags: Any) -> int:
+    """Run TARGET over the rows of DATA.jsonl, once for each profile of the settings.
+
+    TARGET is FILE.py:function, package.module:function, or a task folder with Hoplet/Hop.py. Results stand in
+    the task's TestCases/, or beside the data. The same command continues a batch that was interrupted.
+    """
+    if analyse is not None:
+        show_analysis(api.analyse_hop(analyse, target))
+        return 0
+    told = file_values(_OPTIONS, flags["config"])
+    if not target or not data:
+        raise UsageError("name a function and its rows: assay hop FILE.py:function DATA.jsonl")
+    target, data = target, api.hop_data(target, data)
+    if flags["output_dir"] is None and "output_dir" not in told:
+        flags["output_dir"] = str(api.hop_folder(target, data))
+    spec = spec_from_flags("hop", _OPTIONS, {**flags, "target": target, "data": data}, told)
+    run = api.run(spec, observers(quiet=spec.quiet))
+    if not spec.quiet:
+        report_hop(run)
+    elif run.reason:
+        click.echo(run.reason, err=True)
+    return run.exit_code
+
+
+def batchhoptest() -> None:
+    """The console script: `batchhoptest TASK DATA [--workers N] [--profiles …]`."""
+    from assay.cli.main import main
+
+    main(["hop", *sys.argv[1:]])

@@ -1,0 +1,95 @@
+"""The end of a batch on the screen: rates by profile, tag and difficulty, bands, time, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from assay.api import Run
+from assay.cli.compare import show_pairs
+from assay.cli.report import closing
+from assay.cli.screen import block, heading, safe, table
+
+_MOST_SHOWN, _MOST_CHARACTERS = 10, 300
+
+
+def report_hop(run: Run) -> None:
+    """Everything a person wants to know when a batch ends or is looked at."""
+    show_analysis(run.summary.results)
+    show_pairs(run)
+    closing(run)
+
+
+def show_analysis(results: dict[str, Any]) -> None:
+    """What came of the rows, whoever wrote them."""
+    if not results:
+        click.echo("there is no result row")
+        return
+    rows = [row for profile, found in results.items() for row in _rates(profile, found)]
+    table(
+        ["profile", "total", "errors", "completed", "correct of completed", "correct of all", "p50 s", "p95 s"],
+        rows,
+    )
+    click.echo()
+    for profile, found in results.items():
+        _bands(profile, found)
+        _operators(profile, found["operators"])
+        _differing(profile, found["differing"])
+
+
+def _rates(profile: str, found: dict[str, Any]) -> Iterator[list[str]]:
+    seconds = found["seconds"]
+    times = ["" if seconds[name] is None else f"{seconds[name]:.3f}" for name in ("p50", "p95")]
+    yield [profile, *_counts(found), *times]
+    for tag, counts in found["tags"].items():
+        yield [f"  #{tag}", *_counts(counts), "", ""]
+    for name, counts in found["difficulties"].items():
+        yield [f"  {name}", *_counts(counts), "", ""]
+
+
+def _counts(found: dict[str, Any]) -> list[str]:
+    shares = [_share(found[name]) for name in ("correct_of_completed", "correct_of_all")]
+    return [f"{found['total']:,}", f"{found['errors']:,}", _share(found["completion"]), *shares]
+
+
+def _share(rate: dict[str, Any]) -> str:
+    if rate["value"] is None:
+        return "–"
+    return f"{rate['value']:.3f} {rate['numerator']:,}/{rate['n']:,}"
+
+
+def _bands(profile: str, found: dict[str, Any]) -> None:
+    for field, bands in found["bands"].items():
+        heading(safe(f"{profile}: bands of {field} (rows expected, columns found)"))
+        names = list(bands["matrix"])
+        rows = [[row, *(f"{bands['matrix'][row][column]:,}" for column in names)] for row in names]
+        table(["", *names], rows)
+        near = found["within_one"].get(field)
+        parts = [f"same band {_share(bands['accuracy'])}", f"other end {_share(bands['cross_band'])}"]
+        click.echo(" · ".join([*parts, f"within one {_share(near)}"] if near else parts))
+        click.echo()
+
+
+def _operators(profile: str, operators: dict[str, Any]) -> None:
+    if not operators:
+        return
+    rows = [
+        [name, f"{counts.get('calls', 0):,}", f"{counts.get('ok', 0):,}", f"{counts.get('retries', 0):,}"]
+        for name, counts in operators.items()
+    ]
+    table([f"{profile}: operator", "calls", "ok", "retries"], rows)
+    click.echo()
+
+
+def _differing(profile: str, differing: dict[str, Any]) -> None:
+    if not differing["count"]:
+        return
+    heading(safe(f"{profile}: {differing['count']:,} rows differ or failed"))
+    for case in differing["shown"][:_MOST_SHOWN]:
+        said = case["error"] or "; ".join(case["why"])
+        block(f"{case['id']} #{case['tag']}: {said}", most=_MOST_CHARACTERS)
+    if more := differing["count"] - len(differing["shown"][:_MOST_SHOWN]):
+        click.echo(f"  … {more:,} more")
+    click.echo()

@@ -1,0 +1,89 @@
+"""`observer.jsonl`: what runs, as it runs. Observing never breaks a run."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
+
+
+class HopletObserver:
+    """Appends `run_start`, `step` and `run_end` records to one file; every line is one write.
+
+    Any thread may write. A line that cannot be written is lost and counted in `lost`; nothing is raised.
+    """
+
+    def __init__(self, path: Path, hoplet: str) -> None:
+        self.path = path
+        self.lost = 0
+        self._hoplet = hoplet
+        self._lock = threading.Lock()
+        self._fd = -1
+
+    def run(self, fields: dict[str, Any]) -> RunTrace:
+        """Begin a run; the trace writes the rest of it."""
+        return RunTrace(self, self._hoplet, fields)
+
+    def write(self, record: dict[str, Any]) -> None:
+        """One line, whole or not at all."""
+        try:
+            line = _encode(record) + b"\n"
+            with self._lock:
+                if self._fd < 0:
+                    self._fd = self._opened()
+                os.write(self._fd, line)
+        except Exception:  # noqa: BLE001 - a full disk, a folder that is gone, a value that is no JSON
+            self.lost += 1
+
+    def _opened(self) -> int:
+        """A line that a kill cut off is ended first, so that it costs itself only."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            os.write(fd, b"\n")
+        return fd
+
+    def close(self) -> None:
+        """Let go of the file; a second time does nothing."""
+        with self._lock:
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd = -1
+
+
+class RunTrace:
+    """One run of the function: its status is that of the last step, unless it raised."""
+
+    def __init__(self, observer: HopletObserver, hoplet: str, fields: dict[str, Any]) -> None:
+        self.run_id = uuid.uuid4().hex
+        self._observer = observer
+        self._started = time.perf_counter()
+        self._last = "OK"
+        self._write("run_start", hoplet=hoplet, input=fields)
+
+    def step(self, step: dict[str, Any]) -> None:
+        """A step that ended, with its number, op, task, status and duration."""
+        self._last = step["status"]
+        self._write("step", **step)
+
+    def end(self, result: Any) -> None:
+        """It returned."""
+        self._write("run_end", duration=self._duration(), status=self._last, result=result)
+
+    def failed(self, error: str) -> None:
+        """It raised, hung, or returned what is no result."""
+        self._write("run_end", duration=self._duration(), status="FAIL", metadata={"error": error})
+
+    def _duration(self) -> float:
+        return round(time.perf_counter() - self._started, 4)
+
+    def _write(self, kind: str, **values: Any) -> None:
+        self._observer.write({"type": kind, "run_id": self.run_id, "timestamp": time.time(), **values})

@@ -1,0 +1,206 @@
+"""What came of a batch, by profile, tag and difficulty: rates with their denominators, bands, time, operators."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from assay.scoring.statistics import wilson
+from assay.suites.hop.comparing import OUTSIDE, Verdict, judge
+from assay.suites.hop.contract import OutputField
+
+NO_PROFILE, NO_TAG = "(none)", "(untagged)"
+_MOST_DIFFERING = 50
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    """One result row, whoever wrote it. `ok` is whether the call worked, `outcome` what the function said."""
+
+    profile: str = NO_PROFILE
+    tag: str = NO_TAG
+    difficulty: str = ""
+    id: Any = None
+    ok: bool = True
+    outcome: str = "OK"
+    error: str = ""
+    result: Any = None
+    expected: dict[str, Any] = {}
+    seconds: float | None = None
+    retries: int = 0
+    path: list[dict[str, Any]] = []
+
+
+class Counts:
+    """Rows of one group."""
+
+    def __init__(self) -> None:
+        self.total = self.errors = self.completed = self.expecting = self.correct = 0
+        self.judged = self.correct_completed = 0
+
+    def add(self, seen: Seen, correct: bool | None) -> None:
+        """Completed are those whose call worked and whose result was verified."""
+        completed = seen.ok and seen.outcome == "OK"
+        self.total += 1
+        self.errors += not seen.ok
+        self.completed += completed
+        if correct is not None:
+            self.expecting += 1
+            self.correct += correct
+            self.judged += completed
+            self.correct_completed += completed and correct
+
+    def summary(self) -> dict[str, Any]:
+        """Every ratio with numerator and denominator."""
+        return {
+            "total": self.total,
+            "errors": self.errors,
+            "completed": self.completed,
+            "completion": _rate(self.completed, self.total),
+            "correct_of_completed": _rate(self.correct_completed, self.judged),
+            "correct_of_all": _rate(self.correct, self.expecting),
+        }
+
+
+def _rate(numerator: int, n: int) -> dict[str, Any]:
+    return {
+        "value": numerator / n if n else None,
+        "numerator": numerator,
+        "n": n,
+        "interval": wilson(numerator, n),
+    }
+
+
+class Bands:
+    """The confusion matrix of one banded field: rows what was expected, columns what came."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = [*names, OUTSIDE]
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, pair: tuple[str, str]) -> None:
+        """One row's bands."""
+        self._counts[pair] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """The matrix, how often the band was right, and how often it was at the other end."""
+        total = self._counts.total()
+        first, last = self._names[0], self._names[-2]
+        crossed = self._counts[first, last] + self._counts[last, first] if first != last else 0
+        right = sum(self._counts[name, name] for name in self._names[:-1])
+        shown = [name for name in self._names if any(name in pair for pair in self._counts) or name != OUTSIDE]
+        matrix = {row: {column: self._counts[row, column] for column in shown} for row in shown}
+        return {"matrix": matrix, "accuracy": _rate(right, total), "cross_band": _rate(crossed, total)}
+
+
+class ProfileAnalysis:
+    """All rows of one profile."""
+
+    def __init__(self, fields: Mapping[str, OutputField]) -> None:
+        self._fields = fields
+        self.all = Counts()
+        self._tags: dict[str, Counts] = {}
+        self._difficulties: dict[str, Counts] = {}
+        self._bands = {name: Bands(list(field.bands)) for name, field in fields.items() if field.bands}
+        self._near: dict[str, list[int]] = {}
+        self._seconds = array("d")
+        self._operators: dict[str, Counter[str]] = {}
+        self._errors: Counter[str] = Counter()
+        self._differing: list[dict[str, Any]] = []
+        self._differs = 0
+
+    def add(self, seen: Seen) -> Verdict:
+        """One row."""
+        verdict = judge(seen.expected, seen.result, self._fields)
+        groups = [self.all, self._tags.setdefault(seen.tag, Counts())]
+        if seen.difficulty:
+            groups.append(self._difficulties.setdefault(seen.difficulty, Counts()))
+        for group in groups:
+            group.add(seen, verdict.correct)
+        for name, pair in verdict.bands.items():
+            self._bands[name].add(pair)
+        for name, distance in verdict.distances.items():
+            near = self._near.setdefault(name, [0, 0])
+            near[0] += distance <= 1
+            near[1] += 1
+        if seen.seconds is not None:
+            self._seconds.append(seen.seconds)
+        self._operate(seen)
+        self._differ(seen, verdict)
+        return verdict
+
+    def _operate(self, seen: Seen) -> None:
+        if not seen.ok:
+            self._errors[seen.error.partition(":")[0][:80]] += 1
+        for step in seen.path:
+            counts = self._operators.setdefault(str(step.get("op")), Counter())
+            counts["calls"] += 1
+            counts["ok"] += step.get("status") == "OK"
+            counts["retries"] += step.get("retry_count") or 0
+
+    def _differ(self, seen: Seen, verdict: Verdict) -> None:
+        if verdict.correct is not False and seen.ok:
+            return
+        self._differs += 1
+        if len(self._differing) < _MOST_DIFFERING:
+            wrong = [check for check in verdict.checks if not check.passed]
+            self._differing.append(
+                {
+                    "id": seen.id,
+                    "tag": seen.tag,
+                    "error": seen.error,
+                    "why": [f"{check.path}: {check.why}" for check in wrong] if seen.ok else [],
+                }
+            )
+
+    def summary(self, profile: str) -> dict[str, Any]:
+        """Everything, as JSON."""
+        whole = self.all.summary()
+        return {
+            "alias": profile,
+            "metrics": [_metric("correct_of_all", whole), _metric("correct_of_completed", whole)]
+            + [_metric("completion", whole)],
+            **whole,
+            "tags": {tag: counts.summary() for tag, counts in sorted(self._tags.items())},
+            "difficulties": {name: counts.summary() for name, counts in self._difficulties.items()},
+            "bands": {name: bands.summary() for name, bands in self._bands.items()},
+            "within_one": {name: _rate(*near) for name, near in self._near.items()},
+            "seconds": _percentiles(self._seconds),
+            "operators": {name: dict(counts) for name, counts in self._operators.items()},
+            "error_kinds": dict(self._errors.most_common(20)),
+            "differing": {"count": self._differs, "shown": self._differing},
+        }
+
+
+def _metric(name: str, whole: dict[str, Any]) -> dict[str, Any]:
+    rate = whole[name]
+    return {"filter": "", "metric": name, "aggregation": "mean", "stderr": None, "higher_is_better": True} | rate
+
+
+def _percentiles(seconds: array[float]) -> dict[str, Any]:
+    ordered = sorted(seconds)
+    if not ordered:
+        return {"n": 0, "p50": None, "p95": None}
+    places = {name: ordered[min(len(ordered) - 1, int(len(ordered) * at))] for name, at in (("p50", 0.5), ("p95", 0.95))}
+    return {"n": len(ordered), **places}
+
+
+class Analysis:
+    """Rows of any order, by profile."""
+
+    def __init__(self, fields: Mapping[str, OutputField]) -> None:
+        self._fields = fields
+        self.profiles: dict[str, ProfileAnalysis] = {}
+
+    def add(self, seen: Seen) -> Verdict:
+        """One row, to its profile."""
+        if seen.profile not in self.profiles:
+            self.profiles[seen.profile] = ProfileAnalysis(self._fields)
+        return self.profiles[seen.profile].add(seen)
+
+    def summary(self) -> dict[str, Any]:
+        """By profile, in the order in which they came."""
+        return {name: analysis.summary(name) for name, analysis in self.profiles.items()}

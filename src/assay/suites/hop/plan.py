@@ -1,0 +1,137 @@
+"""A batch test, resolved: which rows run with which profiles, how they are judged, what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core.connect import Role
+from assay.core.errors import UsageError
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Outcome, Reader, RunFacts, check_key
+from assay.core.spec import RunSpec
+from assay.core.types import Case
+from assay.solvers.hop.observer import HopletObserver
+from assay.solvers.hop.session import Side
+from assay.solvers.hop.solver import HopInputs, HopSolver, Sides
+from assay.suites.hop.analysis import Analysis
+from assay.suites.hop.options import HopOptions
+from assay.suites.hop.row import HopRow
+from assay.suites.hop.rows import Rows
+from assay.suites.hop.scorer import HopScorer, seen_of
+from assay.suites.hop.settings import Llm, Settings, default_settings, find_settings, load_settings
+from assay.suites.hop.target import Target, find_target
+from assay.suites.hop.writing import ResultFile, file_name
+
+
+class HopPlan:
+    """Rows one after the other, each with every profile."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        options = spec.options
+        assert isinstance(options, HopOptions)
+        if not options.target or not options.data:
+            raise UsageError("name a function and its rows: assay hop FILE.py:function DATA.jsonl")
+        self._spec, self._options = spec, options
+        self._data = Path(options.data)
+        self.target = find_target(options.target, self._data)
+        self._settings = settings_of(self.target, spec)
+        self.profiles = [profile.name for profile in self._settings.chosen(options.profiles)]
+        self._rows = Rows(self._data, self.target.contract, spec.limit)
+        look = self._rows.look()
+        self.total = look.total * len(self.profiles)
+        self.notices = (*self._settings.notices, *map(str, look.warnings))
+        self._models()
+        self._fields = self.target.contract.outputs if self.target.contract else {}
+        sides = {name: [llm.params for llm in self._sides(name)] for name in self.profiles}
+        self.ask: dict[str, Any] = {
+            "code": self.target.code_identity,
+            "rows": look.asked,
+            "params": sides,
+        }
+        self.score: dict[str, Any] = {"rows": look.gold, "fields": msgspec.to_builtins(self._fields)}
+        self.scorers = [HopScorer(f"hop@{fingerprint(self.score)}", self._fields)]
+
+    def _models(self) -> None:
+        """Two roles a profile. Without any model the function brings its own, or needs none."""
+        self.needs = frozenset[str]()
+        self.open_cases = self._options.workers
+        named = {
+            role: Role(llm.model, llm.base_url, llm.key_in())
+            for profile in self.profiles
+            for role, llm in zip(_roles(profile), self._sides(profile), strict=True)
+            if llm.model
+        }
+        self.roles: dict[str, str | Role] = dict(named)
+        self.common, self.common_role = bool(named), next(iter(named), "")
+        self._observer = HopletObserver(Path(self._spec.output_dir) / "observer.jsonl", self.target.name)
+        sides = {name: self._both(name) for name in self.profiles}
+        workers, timeout = self._options.workers, self._spec.timeout
+        self.solver = HopSolver(self.target.function, sides, self._observer, workers, timeout)
+
+    def _sides(self, profile: str) -> tuple[Llm, Llm]:
+        return self._settings.models(self._settings.profiles[profile])
+
+    def _both(self, profile: str) -> Sides:
+        sides = zip(_roles(profile), self._sides(profile), strict=True)
+        run, verify = [Side(role, llm.params) for role, llm in sides]
+        return Sides(run, verify)
+
+    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
+        """The rows were looked at to know which run this is."""
+        return {"rows": self._rows.look().total, "profiles": self.profiles, "set": self._data.stem}
+
+    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
+        """Row after row, each with every profile."""
+        count = len(self.profiles)
+        for row in self._rows.rows(lambda at: all(map(skip, range(at * count, at * count + count)))):
+            for place, profile in enumerate(self.profiles):
+                index = row.index * count + place
+                if not skip(index):
+                    inputs = HopInputs(profile, row.fields)
+                    yield Case(index, row.key, self._data.stem, profile, str(row.id), inputs, row)
+
+    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+        """The result file, all rows of a profile together, and the numbers."""
+        folder = Path(self._spec.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / file_name(self._data, facts.started)
+        file, analysis = ResultFile(path, self._options.wrapper, facts.started), Analysis(self._fields)
+        for place, profile in enumerate(self.profiles):
+            file.meta(profile, *self._sides(profile))
+            for row in self._rows.rows():
+                self._write(row, place, reader, file, analysis)
+        file.close()
+        return Outcome(analysis.summary(), [path])
+
+    def _write(
+        self, row: HopRow, place: int, reader: Reader, file: ResultFile, analysis: Analysis
+    ) -> None:
+        index = row.index * len(self.profiles) + place
+        end, records, _ = reader.case(index, self.scorers[0].id) or (None, [], [])
+        if end is not None:
+            check_key(row.key, end, str(row.id))
+        seen = seen_of(row, self.profiles[place], end, records)
+        analysis.add(seen)
+        file.row(row, seen, records)
+
+    async def close(self) -> None:
+        """Let go of the observer's file."""
+        self._observer.close()
+
+
+def _roles(profile: str) -> tuple[str, str]:
+    return f"run {profile}", f"verify {profile}"
+
+
+def settings_of(target: Target, spec: RunSpec) -> Settings:
+    """The nearest settings file; without one, a profile in which --model does both."""
+    options = spec.options
+    assert isinstance(options, HopOptions)
+    path = find_settings(options.settings, target.beside, target.folder)
+    if path is None or (spec.model and options.settings is None and not options.profiles):
+        return default_settings(spec.model, spec.base_url)
+    return load_settings(path)

@@ -1,0 +1,82 @@
+"""The result file: a meta line for each profile, then its rows, flat or as `{input, result}`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from assay.core.types import Record
+from assay.suites.hop.analysis import Seen
+from assay.suites.hop.rows import HopRow
+from assay.suites.hop.settings import Llm
+
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class ResultFile:
+    """Written under a temporary name, renamed when it is whole."""
+
+    def __init__(self, path: Path, wrapper: str, started: float) -> None:
+        self.path = path
+        self._wrapper = wrapper
+        self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
+        self._temporary = path.with_name(f".{path.name}.tmp")
+        self._file: IO[str] = self._temporary.open("w", encoding="utf-8", newline="\n")
+
+    def meta(self, profile: str, run: Llm, verify: Llm) -> None:
+        """What a profile ran with; the names of the models, not of the settings' entries."""
+        self._write(
+            {
+                "_type": "meta",
+                "profile": profile,
+                "run_llm": run.model_name,
+                "verify_llm": verify.model_name,
+                "run_params": run.params,
+                "timestamp": self._timestamp,
+            }
+        )
+
+    def row(self, row: HopRow, seen: Seen, records: list[Record]) -> None:
+        """One result."""
+        text = result_text(records)
+        if self._wrapper == "view":
+            said = {"result": text} if seen.ok else {"error": seen.error}
+            self._write({"input": row.record, **said})
+            return
+        stats: dict[str, Any] = {
+            "retry_count": seen.retries,
+            "execution_path": [
+                {key: step.get(key) for key in ("step", "op", "status")} for step in seen.path
+            ],
+            "status": "OK" if seen.ok else "ERROR",
+        }
+        if not seen.ok:
+            stats["error"] = seen.error
+        self._write({**row.record, "hop_result": text, "hop_stats": stats, "profile": seen.profile})
+
+    def _write(self, record: dict[str, Any]) -> None:
+        self._file.write(_dumps(record) + "\n")
+
+    def close(self) -> None:
+        """The file appears whole."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary.replace(self.path)
+
+
+def result_text(records: list[Record]) -> str | None:
+    """What the function returned, as JSON text; where it said more than OK, the pair of both."""
+    answer = next((record.data for record in records if record.kind == "answer"), None)
+    if answer is None:
+        return None
+    text: str = answer["result"]
+    return text if answer["status"] == "OK" else f"[{_dumps(answer['status'])}, {text}]"
+
+
+def file_name(data: Path, started: float) -> str:
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start."""
+    return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
