@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from assay.solvers.hop.tracing import Step
+
 _encode = msgspec.json.Encoder().encode
 
 
@@ -69,10 +71,12 @@ class RunTrace:
         self._last = "OK"
         self._write("run_start", hoplet=hoplet, input=fields)
 
-    def step(self, step: dict[str, Any]) -> None:
-        """A step that ended, with its number, op, task, status and duration."""
-        self._last = step["status"]
-        self._write("step", **step)
+    def step(self, step: Step) -> None:
+        """A step that ended; the optional parts of its record only where they say something."""
+        self._last = step.status
+        told: dict[str, Any] = {"step": step.step, "op": step.op, "task": step.task}
+        told |= {"status": step.status, "duration": step.duration, "retry_count": step.retry_count}
+        self._write("step", **told, **({"metadata": step.metadata} if step.metadata else {}))
 
     def end(self, result: Any) -> None:
         """It returned."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay.core.errors import CaseFailed, ModelError
@@ -12,8 +13,10 @@ from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
 from assay.solvers.hop.calling import FunctionFailed, call_function
-from assay.solvers.hop.observer import HopletObserver, RunTrace
+from assay.solvers.hop.blocking import open_sessions
+from assay.solvers.hop.observer import HopletObserver
 from assay.solvers.hop.session import Session, Side
+from assay.solvers.hop.status import FAIL
 
 
 class HopInputs(Struct, frozen=True):
@@ -44,27 +47,39 @@ class HopSolver:
         self._function = function
         self._profiles = profiles
         self._observer = observer
-        self._pool = DaemonPool(workers, "assay-hop")
+        self._pool = DaemonPool(workers, "assay-hop", replaces=True)
         self._timeout = timeout
 
     async def solve(self, inputs: HopInputs, ctx: Context) -> None:
         """Call the function; what it raises, or returns that is no result, counts against it."""
         sides, trace = self._profiles[inputs.profile], self._observer.run(inputs.fields)
-        session = Session(ctx, sides.run, sides.verify, lambda step: _traced(ctx, trace, step))
+        sessions = open_sessions(ctx, sides.run, sides.verify)
+        session = sessions.asynchronous
+        session.tracer.listen = trace.step
         try:
-            done = await call_function(self._function, session, inputs.fields, self._pool, self._timeout)
+            done = await call_function(self._function, sessions, inputs.fields, self._pool, self._timeout)
         except FunctionFailed as failed:
             trace.failed(str(failed))
-            if session.failure is not None:
-                raise ModelError(session.failure) from None
-            raise CaseFailed(Failure("user_code", str(failed), failed.kind)) from None
-        if session.failure is not None and done.status == "FAIL":
+            _emit_steps(ctx, session)
+            raise _blamed(session.failure, failed) from None
+        except ModelError as error:
+            trace.failed(str(error))
+            raise
+        if session.failure is not None and done.status == FAIL:
             trace.failed(session.failure.message)
             raise ModelError(session.failure)
         trace.end(done.value)
+        _emit_steps(ctx, session)
         ctx.emit("answer", {"status": done.status, "result": done.text})
 
 
-def _traced(ctx: Context, trace: RunTrace, step: dict[str, Any]) -> None:
-    ctx.emit("step", step, str(step["step"]))
-    trace.step(step)
+def _emit_steps(ctx: Context, session: Session) -> None:
+    for step in session.tracer.steps:
+        ctx.emit("step", msgspec.to_builtins(step), str(step.step))
+
+
+def _blamed(failure: Failure | None, failed: FunctionFailed) -> Exception:
+    """A function that failed after a call had failed for good is asked again; else it is its own fault."""
+    if failure is not None:
+        return ModelError(failure)
+    return CaseFailed(Failure("user_code", str(failed), failed.kind))
