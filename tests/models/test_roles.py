@@ -13,9 +13,9 @@ import assay
 from assay import api
 from assay.core.connect import Role, role_of
 from assay.core.errors import AssayError, UsageError
-from suites import shared
 
 from servers.endpoint import Endpoint
+from suites import shared
 
 FIRST, SECOND = "first-login-0001", "second-login-0002"
 
@@ -62,12 +62,12 @@ def test_each_endpoint_sees_its_own_key_and_no_file_sees_any(tmp_path: Path) -> 
         assert SECOND.encode() not in raw, path
 
 
-def test_an_unset_variable_falls_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unset_variable_falls_back(tmp_path: Path) -> None:
     """A variable that is named and not set leaves OPENAI_API_KEY; another key is the same run."""
 
     async def main() -> None:
         async with Endpoint() as first, Endpoint() as second:
-            run = await run_at(tmp_path, first, second, key="UNSET_LOGIN", max_calls=2)
+            run = await run_at(tmp_path, first, second, key="UNSET_LOGIN", max_calls=2, workers=1)
             assert keys_seen(second) == {"Bearer sk-of-the-user"}
             again = await run_at(tmp_path, first, second)
             assert again.folder == run.folder

@@ -121,7 +121,7 @@ class SharedPlan:
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """All answers in order of the rows."""
         answers = [record.data for at in range(self.total) for record in reader.records(at)]
-        return Outcome({"answers": answers}, [])
+        return Outcome({"shared": {"answers": answers, "metrics": []}}, [])
 
 
 class suite:  # noqa: N801 - a suite is a module, or an object that stands for one
