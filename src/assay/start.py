@@ -123,6 +123,9 @@ class Start:
         for role, named in self.plan.roles.items():
             if role not in self.models or isinstance(named, Role):
                 self.models[role] = unasked.playing(role) if unasked else connect(given, named)
+        self._shared = (
+            getattr(self.plan, "common_role", "main") if getattr(self.plan, "common", False) else None
+        )
         self._keys = {named.key for named in self.roles.values() if named.key}
         self._refuse_what_the_models_cannot()
         named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
@@ -151,6 +154,8 @@ class Start:
         return {"judge": [named.model, self.models["judge"].endpoint]} if isinstance(named, Role) else {}
 
     def _refuse_what_the_models_cannot(self) -> None:
+        if self._shared is not None and self._shared not in self.roles:
+            raise UsageError(f"this run has no model for the role {self._shared!r}, which its code may ask")
         for role, named in self.roles.items():
             if missing := self.plan.needs - self.models[role].can:
                 raise UsageError(
@@ -293,11 +298,9 @@ class Start:
         self, gateway: Gateway, callers: dict[str, Caller], journal: Journal, *, alone: bool
     ) -> Common | None:
         """The address for code that knows nothing of cases, where the plan wants one."""
-        if not self._asks or not getattr(self.plan, "common", False):
+        role = self._shared
+        if role is None or not self._asks:
             return None
-        role = getattr(self.plan, "common_role", "main")
-        if role not in callers:
-            raise UsageError(f"this run has no model for the role {role!r}")
         await gateway.start()
         asker = callers[role].share(journal.common())
         return Common(role, asker, gateway.common(role, asker), alone)
