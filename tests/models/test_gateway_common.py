@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 
 import assay
+from assay.core.connect import Connection
+from assay.core.protocols import Upstream
+from assay.core.types import Request, Response
+from assay.models.calling.gateway import Gateway
+from assay.models.openai import OpenAIModel
 from assay.store.cases import RunCases
 
 from servers.endpoint import Endpoint
 from servers.fake_openai import FakeOpenAI
+from servers.gateway_lab import CHAT, Told, post
 from suites import shared
 from support.commands import Job
 from support.killing import CONCURRENCY, looked_at
@@ -189,5 +195,50 @@ def test_a_damaged_call_costs_itself_only(tmp_path: Path) -> None:
             assert run.exit_code == 0
             assert any("is damaged; it counts as never asked" in event for event in told)
             assert len(endpoint.asked) == 5
+
+    asyncio.run(main())
+
+
+class Named:
+    """An asker whose replies are its name, or that never answers."""
+
+    endpoint = ""
+
+    def __init__(self, name: str, *, silent: bool = False) -> None:
+        self.name = name
+        self.asked = asyncio.Event()
+        self._silent = silent
+
+    async def call(self, request: Request) -> Any:
+        """Doors ask; they do not call."""
+        raise NotImplementedError
+
+    async def ask(self, request: Request) -> Response:
+        """Its name, as the data of a reply."""
+        self.asked.set()
+        if self._silent:
+            await asyncio.Event().wait()
+        return Response("", data={"json": self.name})
+
+
+def test_the_common_address_is_lent_and_given_back() -> None:
+    """Who came last answers; when that door closes its open calls end, and the one before answers again."""
+
+    async def main() -> None:
+        model = OpenAIModel(Connection(name="x", base_url="http://127.0.0.1:9/v1"))
+        gateway = Gateway({"main": Upstream("openai/x", model)})
+        await gateway.start()
+        run, row = Named("run"), Named("row", silent=True)
+        url = gateway.common("main", run).url + "/chat/completions"
+        assert (await post(url, CHAT)).json == "run"
+        lent = gateway.common("main", row)
+        assert lent.url + "/chat/completions" == url
+        waiting: asyncio.Task[Told] = asyncio.create_task(post(url, CHAT))
+        await row.asked.wait()
+        lent.close()
+        assert (await waiting).status == 410
+        assert (await post(url, CHAT)).json == "run"
+        gateway.common("main", row)
+        await gateway.close()
 
     asyncio.run(main())

@@ -46,7 +46,8 @@ def text_of(answer: bytes) -> str:
 
 
 def ask_in_thread(prompt: str) -> str:
-    """As a sync SDK."""
+    """As a sync SDK, which does not start without a key."""
+    assert os.environ["OPENAI_API_KEY"]
     url = f"{os.environ['OPENAI_BASE_URL']}/chat/completions"
     headers = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}", "Content-Type": "application/json"}
     with urllib.request.urlopen(urllib.request.Request(url, body_of(prompt), headers)) as answer:
