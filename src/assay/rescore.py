@@ -32,7 +32,8 @@ class Rescore:
         if hasattr(suite, "replaced"):
             spec = suite.replaced(spec, list(files), list(self.info.facts))
         # The endpoint as the run knew it: options may write it otherwise.
-        self._start = Start(spec, observers, unasked=Unasked(self.info.spec["base_url"] or ""))
+        others = {role: told[1] for role, told in self.info.parts["ask"].get("models", {}).items()}
+        self._start = Start(spec, observers, unasked=Unasked(self.info.spec["base_url"] or "", others))
         self._refuse_another_question()
 
     def _spec(self) -> RunSpec:

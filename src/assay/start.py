@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,13 +15,14 @@ import msgspec
 
 import assay
 from assay.core import registry
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
+from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Outcome, Plan, RunFacts, Upstream
 from assay.core.spec import RunSpec, marked
 from assay.core.types import Request, Response
+from assay.engine.context import Common
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
@@ -29,7 +30,7 @@ from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, Desk
-from assay.models.calling.gateway import Gateway
+from assay.models.calling.gateway import Gateway, found_by_sdks
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
 
@@ -61,21 +62,23 @@ class Run(NamedTuple):
         return [Path(name) for name in self.summary.files]
 
 
-def connect(spec: RunSpec, named: str) -> Model:
+def connect(spec: RunSpec, named: str | Role) -> Model:
     """One model of a run, checked by name; nothing is sent yet."""
-    provider, slash, name = named.partition("/")
+    role = role_of(named)
+    provider, slash, name = role.model.partition("/")
     if not slash or not name:
-        given = f"{named!r} is not a model" if named else "no model is named"
+        given = f"{role.model!r} is not a model" if role.model else "no model is named"
         raise UsageError(
             f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers"
         )
     connection = Connection(
         name=name,
-        base_url=spec.base_url,
+        base_url=role.base_url or spec.base_url,
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
         args=getattr(spec.options, "model_args", {}),
+        key=role.key,
     )
     model: Model = registry.find("model", provider).connect(connection)
     return model
@@ -86,8 +89,13 @@ class Unasked:
 
     can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, others: dict[str, str] | None = None) -> None:
         self.endpoint = endpoint
+        self._others = others or {}
+
+    def playing(self, role: str) -> Unasked:
+        """In place of the model of another role, at the endpoint that the run knew."""
+        return Unasked(self._others.get(role, self.endpoint))
 
     async def send(self, request: Request, seed: int) -> Response:
         """Never: the loop asks nothing."""
@@ -111,15 +119,20 @@ class Start:
             spec = msgspec.structs.replace(spec, base_url=self.models["main"].endpoint or None)
         self.spec = spec
         self.plan: Plan = suite.plan(spec)
-        for role, name in self.plan.roles.items():
-            if role not in self.models:
-                self.models[role] = unasked or connect(given, name)
+        self.roles = {role: role_of(named) for role, named in self.plan.roles.items()}
+        for role, named in self.plan.roles.items():
+            if role not in self.models or isinstance(named, Role):
+                self.models[role] = unasked.playing(role) if unasked else connect(given, named)
+        self._shared = (
+            getattr(self.plan, "common_role", "main") if getattr(self.plan, "common", False) else None
+        )
+        self._keys = {named.key for named in self.roles.values() if named.key}
         self._refuse_what_the_models_cannot()
         named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
         self._refuse_secrets()
         self.parts = {"ask": marked(spec, "ask") | named | self._other_models()}
         self.ask = fingerprint(self.parts["ask"])
-        self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score})
+        self.score = fingerprint(marked(spec, "score") | {"plan": self.plan.score} | self._other_judge())
         self.home = Path(spec.output_dir) / HOME
         self._reused = find_run(spec.reuse, other_than=f"-{self.ask}") if spec.reuse else None
         self._observers = list(observers)
@@ -127,22 +140,31 @@ class Start:
         self._unscored = 0
 
     def _other_models(self) -> dict[str, Any]:
-        """What else is asked besides --model, each at its endpoint."""
+        """What else is asked besides --model, each at its endpoint. No key is part of it."""
         others = {
-            role: [name, self.models[role].endpoint]
-            for role, name in self.plan.roles.items()
-            if role not in ("main", "judge")
+            role: [self.roles[role].model, self.models[role].endpoint]
+            for role, named in self.plan.roles.items()
+            if role not in ("main", "judge") or (role == "main" and isinstance(named, Role))
         }
         return {"models": others} if others else {}
 
+    def _other_judge(self) -> dict[str, Any]:
+        """A judge that has an endpoint of its own."""
+        named = self.plan.roles.get("judge")
+        return {"judge": [named.model, self.models["judge"].endpoint]} if isinstance(named, Role) else {}
+
     def _refuse_what_the_models_cannot(self) -> None:
-        for role, name in self.plan.roles.items():
+        if self._shared is not None and self._shared not in self.roles:
+            raise UsageError(f"this run has no model for the role {self._shared!r}, which its code may ask")
+        for role, named in self.roles.items():
             if missing := self.plan.needs - self.models[role].can:
-                raise UsageError(f"{name} cannot do {', '.join(sorted(missing))}, which this run needs")
+                raise UsageError(
+                    f"{named.model} cannot do {', '.join(sorted(missing))}, which this run needs"
+                )
 
     def _refuse_secrets(self) -> None:
         told = msgspec.json.encode(self.spec)
-        if Redactor(secrets_from_environment())(told) != told:
+        if Redactor(secrets_from_environment(self._keys))(told) != told:
             raise UsageError(
                 "an option holds a secret of the environment; options are written down, keys are not"
             )
@@ -211,7 +233,7 @@ class Start:
         started = time.perf_counter()
         folders.reopen(folder.path)
         journal = Journal(
-            folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment()
+            folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment(self._keys)
         )
         try:
             stopped = await self._loop(journal, info)
@@ -228,33 +250,35 @@ class Start:
         spec = self.spec
         reuse = ReusableCalls(self._reused).find if self._reused else None
         desk = Desk(journal, self._notify, spec.max_calls, reuse)
-        upstreams = {role: Upstream(name, self.models[role]) for role, name in self.plan.roles.items()}
+        upstreams = {role: Upstream(named.model, self.models[role]) for role, named in self.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
+        callers = {
+            role: Caller(up, permits[up.model.endpoint], desk, seed=spec.seed, max_retries=spec.max_retries)
+            for role, up in upstreams.items()
+        }
+        open_cases = self._open_cases()
+        common = await self._common(gateway, callers, journal, alone=open_cases == 1)
         loop = Loop(
             Setup(
                 plan=self.plan,
                 journal=journal,
-                models={
-                    role: Caller(
-                        up, permits[up.model.endpoint], desk, seed=spec.seed, max_retries=spec.max_retries
-                    )
-                    for role, up in upstreams.items()
-                },
+                models=callers,
                 gate=next(iter(permits.values()), Permits(spec.concurrency)),
                 halt=desk.halt,
                 notify=self._notify,
-                open_cases=min(spec.concurrency, max(1, self.plan.total)),
+                open_cases=open_cases,
                 retry_failed=spec.retry_failed,
                 seed=spec.seed,
                 started=info.started,
                 gateway=gateway,
+                common=common,
                 asks=self._asks,
             )
         )
         for notice in self.plan.notices:
             self._notify(Noted(notice))
-        with interruptible(loop):
+        with interruptible(loop), found_by_sdks(common.door.url) if common else nullcontext():
             try:
                 await loop.run()
             except (AssayError, KeyboardInterrupt) as error:
@@ -264,6 +288,22 @@ class Start:
                 self._spent_now = desk.counts()
                 self._unscored = loop.unscored
         return None
+
+    def _open_cases(self) -> int:
+        """What the plan says, else as many as calls may be in flight; never more than there are cases."""
+        most = getattr(self.plan, "open_cases", None) or self.spec.concurrency
+        return min(most, max(1, self.plan.total))
+
+    async def _common(
+        self, gateway: Gateway, callers: dict[str, Caller], journal: Journal, *, alone: bool
+    ) -> Common | None:
+        """The address for code that knows nothing of cases, where the plan wants one."""
+        role = self._shared
+        if role is None or not self._asks:
+            return None
+        await gateway.start()
+        asker = callers[role].share(journal.common())
+        return Common(role, asker, gateway.common(role, asker), alone)
 
     def _notify(self, event: Event) -> None:
         for observer in self._observers:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError, RunBusy, StopRun
-from assay.core.types import ASK, Call, End, Record, Request, Response, Score
+from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Record, Request, Response, Score
 from assay.journal.files import SYNC_SECONDS, AppendFile, Syncer
 from assay.journal.folder import lock_folder
 from assay.journal.journal import Journal
@@ -127,3 +127,38 @@ def test_a_disk_that_does_not_keep_what_is_written_stops_the_run(tmp_path: Path)
         file.append([b"{}"])
     syncer.close()
     file.close()
+
+
+def test_calls_of_no_case_are_found_by_request_and_count(tmp_path: Path) -> None:
+    """They are no case's history; only good replies count, and a failure does not hide the reply after it."""
+    from assay.core.types import Failure
+
+    failed = Call(NO_CASE, "", "", "", COMMON, 1, "h", 1, None, None, Failure("timeout", "slow"))
+    journal = open_journal(tmp_path)
+    assert not journal.common(), "a new run was told nothing"
+    for text, n in (("first", 0), ("third", 2)):
+        journal.call(Call(NO_CASE, "", "", "", COMMON, 1, "h", n, None, Response(text)))
+    journal.call(failed)
+    journal.call(call(0, text="of a case"))
+    journal.close()
+    again = open_journal(tmp_path)
+    assert (again.empty, again.problems) == (False, [])
+    common, case = again.common(), again.replies(0, ASK, 0)
+    told = [common.get((COMMON, "h", n)) for n in range(3)]
+    assert [one and one.response and one.response.text for one in told] == ["first", None, "third"]
+    assert [one.response and one.response.text for one in case.values()] == ["of a case"]
+    assert again.spent()["calls"] == 4
+    again.end(end(0), [record(0)])
+    again.close()
+    assert open_journal(tmp_path).problems == []
+
+
+def test_a_journal_without_such_calls_has_none(tmp_path: Path) -> None:
+    """A journal from before there were any reads as it did, and a shared address finds nothing in it."""
+    journal = open_journal(tmp_path)
+    journal.call(call(0))
+    journal.close()
+    again = open_journal(tmp_path)
+    assert again.common().get((COMMON, "h", 0)) is None
+    assert list(again.replies(0, ASK, 0)) == [(ASK, "h", 0)]
+    again.close()

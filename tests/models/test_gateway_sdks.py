@@ -90,6 +90,7 @@ def test_a_run_without_foreign_code_loads_no_server() -> None:
 
 SUITE = """
 import asyncio, json, urllib.request
+from assay.core.protocols import Outcome
 from assay.core.spec import Options as Base
 from assay.core.types import Case
 
@@ -98,10 +99,10 @@ class Options(Base): ...
 class Plan:
     ask = score = None
     scorers, needs, notices, total = [], frozenset(), (), 2
-    def __init__(self): self.solver = self
+    def __init__(self, spec): self.solver, self.roles = self, {"main": spec.model}
     def prepare(self, facts): return {}
     def load(self, skip): return (Case(n, f"k{n}", "s", "me", "", n) for n in range(2) if not skip(n))
-    def finish(self, reader, facts): return {"said": [reader.records(n)[0].data for n in range(2)]}, []
+    def finish(self, reader, facts): return Outcome({"said": [reader.records(n)[0].data for n in range(2)]}, [])
     async def solve(self, inputs, ctx):
         ctx.emit("answer", await asyncio.to_thread(ask, await ctx.base_url(), inputs))
 
@@ -111,7 +112,7 @@ def ask(url, inputs):
     with urllib.request.urlopen(request) as reply:
         return json.load(reply)["choices"][0]["message"]["content"]
 
-def plan(spec): return Plan()
+def plan(spec): return Plan(spec)
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 from msgspec import Struct, field
@@ -25,6 +26,24 @@ class Connection(Struct, frozen=True, kw_only=True):
     concurrency: int = 16
     seed: int = 1234
     args: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+    """The variable that holds the key; without one, or where it is not set, OPENAI_API_KEY does."""
+
+
+class Role(Struct, frozen=True):
+    """A model with an endpoint and a key of its own. `key` is the name of a variable, never the key."""
+
+    model: str
+    base_url: str | None = None
+    key: str = ""
+
+
+def role_of(named: str | Role) -> Role:
+    """A role as plans may write it: plain PROVIDER/NAME takes endpoint and key of the run."""
+    role = Role(named) if isinstance(named, str) else named
+    if role.key and not _VARIABLE.fullmatch(role.key):
+        raise UsageError(f"the key of {role.model} is not the name of an environment variable; write no keys")
+    return role
 
 
 class About(Struct, frozen=True, kw_only=True):
@@ -36,7 +55,14 @@ class About(Struct, frozen=True, kw_only=True):
     example: str
 
 
+_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 OPENAI = "https://api.openai.com/v1"
+
+
+def openai_key(connection: Connection) -> str | None:
+    """The key of this connection's own variable, else OPENAI_API_KEY."""
+    own = os.environ.get(connection.key) if connection.key else None
+    return own or os.environ.get("OPENAI_API_KEY")
 
 
 def openai_base_url(connection: Connection) -> str:
@@ -48,7 +74,7 @@ def openai_base_url(connection: Connection) -> str:
         raise UsageError("an endpoint with a password in it would be written down; use OPENAI_API_KEY")
     for tail in ("/chat/completions", "/completions"):
         url = url.rstrip("/").removesuffix(tail)
-    if url == OPENAI and not os.environ.get("OPENAI_API_KEY"):
+    if url == OPENAI and not openai_key(connection):
         raise UsageError(
             "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
             f"or set OPENAI_API_KEY for {OPENAI}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
+from assay.core.connect import Role
 from assay.core.errors import Problem, StopRun
 from assay.core.spec import Options, RunSpec
 from assay.core.types import Call, Case, End, Record, Request, Response, Score
@@ -172,10 +173,13 @@ class Plan(Protocol):
     solver: Solver
     scorers: list[Scorer]
     needs: frozenset[str]
-    roles: dict[str, str]
-    """The models that are asked, PROVIDER/NAME by role: `main` for what --model names, `judge` for judges."""
     notices: tuple[str, ...]
     """What a person should know before it runs, and nothing stops."""
+
+    @property
+    def roles(self) -> Mapping[str, str | Role]:
+        """The models that are asked, by role: `main` for what --model names, `judge` for judges."""
+        ...
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
         """Look at the data once; a later start hands back what the first one found."""

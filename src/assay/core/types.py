@@ -14,7 +14,10 @@ Status = Literal["ok", "subject_error", "infra_error"]
 ScoreStatus = Literal["scored", "not_applicable", "invalid"]
 
 ASK = "ask"
-"""The stage in which a case is solved; every other stage is a scorer's id."""
+"""The stage in which a case is solved; every other stage is a scorer's id, or COMMON."""
+
+COMMON, NO_CASE = "common", -1
+"""Stage and index of calls at the address that a whole run shares: nobody can say which case made them."""
 
 SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_step"})
 """Failures that count against what is evaluated. All others are the infrastructure's."""

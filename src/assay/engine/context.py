@@ -14,6 +14,8 @@ from assay.core.errors import AssayError, UsageError
 from assay.core.protocols import Asker
 from assay.core.types import Call, Case, Failure, Record, Usage
 
+_COMMON = "OPENAI_BASE_URL"
+"""The name of the common address among a try's doors; the others have the names of roles."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -60,6 +62,19 @@ class Gateway(Protocol):
         """An address at which this asker answers."""
         ...
 
+    def common(self, role: str, asker: Asker) -> Door:
+        """The run's common address, at which this asker answers until its door is closed."""
+        ...
+
+
+class Common(Struct, frozen=True):
+    """The address that all cases share. `alone`: only one is open at a time, and calls there are its own."""
+
+    role: str
+    asker: Metered
+    door: Door
+    alone: bool
+
 
 Verdict = Callable[[Case, list[Record], str], bool]
 """Whether the records of a case meet what its gold says of a part, as far as no judge is needed."""
@@ -83,6 +98,7 @@ class TryContext:
         self._run = run
         self._askers: dict[str, Metered] = {}
         self._doors: dict[str, Door] = {}
+        self._known = run.common.door.failure if run.common else None
         self.written: list[int] = []
         self.pending: Record | None = None
         self.records: list[Record] = []
@@ -107,17 +123,33 @@ class TryContext:
             self._doors[role] = gateway.open(role, asker)
         return self._doors[role].url
 
+    def take_common(self) -> None:
+        """From now on the calls at the run's common address are this try's, if no other is open."""
+        common, gateway = self._run.common, self._run.gateway
+        if common and common.alone and gateway:
+            self._doors[_COMMON] = gateway.common(common.role, self.model(common.role))
+
     def blamed(self, error: Exception) -> Failure:
         """What the solver's exception means: an SDK turns a failed call into an error of its own."""
         said = f"{type(error).__name__}: {error}"
         told = next((door.failure for door in self._doors.values() if door.failure), None)
+        told = told or self._failed_in_common()
         return replace(told, where=said) if told else Failure("user_code", said)
+
+    def _failed_in_common(self) -> Failure | None:
+        """What failed at the common address during this try.
+
+        It may have been another's call. To ask this case again is cheap: its replies are in the log.
+        """
+        failure = self._run.common.door.failure if self._run.common else None
+        return None if failure is self._known else failure
 
     def close(self) -> None:
         """Shut this try's addresses. Raises what stopped the run, however the case's code took it."""
         for door in self._doors.values():
             door.close()
-        for asker in self._askers.values():
+        shared = [self._run.common.asker] if self._run.common else []
+        for asker in [*self._askers.values(), *shared]:
             if asker.stopped:
                 raise asker.stopped
 
@@ -180,3 +212,4 @@ class RunContext(Struct, frozen=True):
     started: float
     gateway: Gateway | None = None
     verdict: Verdict | None = None
+    common: Common | None = None

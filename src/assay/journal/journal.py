@@ -13,11 +13,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from assay.core.errors import Problem
-from assay.core.types import ASK, Call, Commit, End, Record, Score
+from assay.core.types import ASK, NO_CASE, Call, Commit, End, Record, Score
 from assay.journal.files import AppendFile, Syncer
 from assay.journal.folder import FILES
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.redact import Redactor
+from assay.journal.reuse import CommonReplies
 from assay.journal.scan import INFRA_ERROR, OK, SUBJECT_ERROR, Index, call_decoder, decoded_blocks, spent
 
 Replies = dict[tuple[str, str, int], Call]
@@ -34,8 +35,10 @@ class Journal:
         self.index = Index([ASK, *scorers])
         self.index.scan(self._records.path)
         self.index.scan(self._scores.path)
+        self._told = False
         self._asked = self._unfinished_calls()
         self._call_reader = CallReader(folder)
+        self._common: CommonReplies | None = None
         self._syncer = Syncer([self._calls, self._records, self._scores])
         self.reader = RunReader(folder, self.index)
 
@@ -47,7 +50,7 @@ class Journal:
     @property
     def empty(self) -> bool:
         """Whether no reply was ever recorded."""
-        return not self._asked and not len(self.index.ask.codes)
+        return not self._told and not self._asked and not len(self.index.ask.codes)
 
     def _unfinished_calls(self) -> dict[int, list[int]]:
         """Places of the calls whose case may be run again: those not ended well."""
@@ -58,10 +61,12 @@ class Journal:
         for begin, values in decoded_blocks(self._calls.path, bad, call_decoder):
             offset = begin
             for size, line in values:
+                if line is None:
+                    pass
+                elif line.index == NO_CASE:
+                    self._told = True  # `common` finds these by request
                 # Calls of an answered case are not needed again, but for those of its scorers.
-                if line is not None and (
-                    line.index >= known or answered[line.index] != OK or line.stage != ASK
-                ):
+                elif line.index >= known or answered[line.index] != OK or line.stage != ASK:
                     asked.setdefault(line.index, []).append(offset)
                 offset += size
         self.index.name(self._calls.path, bad, "is damaged; it counts as never asked")
@@ -78,6 +83,13 @@ class Journal:
             if call.stage == stage and (good or call.try_ > last_try):
                 found[call.stage, call.hash, call.n] = call
         return found
+
+    def common(self) -> CommonReplies | Replies:
+        """What the run was told at the address that all its cases share, by request and count."""
+        if not self._told:
+            return {}
+        self._common = self._common or CommonReplies(self.folder)
+        return self._common
 
     def done_map(self, total: int, *, retry_failed: bool) -> bytes:
         """A byte for each case: 1 where nothing is left to do in any stage."""
@@ -121,6 +133,7 @@ class Journal:
 
     def call(self, call: Call) -> None:
         """Log one call. Whoever asked hears of the reply only after this."""
+        self._told = self._told or call.response is not None
         self._calls.append([self._calls.encode(call)])
 
     def record(self, record: Record) -> int:
@@ -155,6 +168,8 @@ class Journal:
             file.close()
         self.reader.close()
         self._call_reader.close()
+        if self._common:
+            self._common.close()
 
 
 def _commit_of(end: End) -> Commit:

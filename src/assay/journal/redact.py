@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Collection
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?$", re.IGNORECASE)
 _MARK = b"[redacted]"
 MIN_LENGTH = 8
+"""Shorter values would hit ordinary text."""
 
 
-def secrets_from_environment() -> list[str]:
-    """The values of variables that are named like secrets; shorter ones would hit ordinary text."""
-    return [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+def secrets_from_environment(named: Collection[str] = ()) -> list[str]:
+    """The values of variables that are named like secrets, and of those that a run names as its keys."""
+    return [value for name, value in os.environ.items() if name in named or _SECRET_NAME.search(name)]
 
 
 class Redactor:

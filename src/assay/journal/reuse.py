@@ -47,14 +47,38 @@ class ReusableCalls:
 
     def find(self, case: Case, stage: str, name: str, n: int) -> Call | None:
         """The call another run made for the same question of the same case."""
-        digest = _digest(case.key, stage, name, n)
+        return self.named(case.key, stage, name, n)
+
+    def named(self, key: str, stage: str, name: str, n: int) -> Call | None:
+        """The same by the key of the case alone."""
+        digest = _digest(key, stage, name, n)
         at = bisect_left(self._digests, digest)
         while at < len(self._digests) and self._digests[at] == digest:
             call = self._reader.call(self._offsets[at])
-            if call and (call.case, call.stage, call.hash, call.n) == (case.key, stage, name, n):
+            if call and (call.case, call.stage, call.hash, call.n) == (key, stage, name, n):
                 return call
             at += 1
         return None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._reader.close()
+
+
+class CommonReplies:
+    """A run's own replies to what belongs to no case. Failures are not among them: no try owns up to them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._calls = ReusableCalls(folder)
+
+    def get(self, key: tuple[str, str, int], /) -> Call | None:
+        """The reply to the n-th issue of a request, by (stage, hash, n)."""
+        stage, name, n = key
+        return self._calls.named("", stage, name, n)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._calls.close()
 
 
 def _digest(case: str, stage: str, name: str, n: int) -> int:

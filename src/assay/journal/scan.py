@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.core.errors import Problem
-from assay.core.types import ASK, End, Failure, ScoreStatus, Status, Usage
+from assay.core.types import ASK, NO_CASE, End, Failure, ScoreStatus, Status, Usage
 
 _CHUNK = 1 << 20
 _CODES = {"ok": 1, "subject_error": 2, "infra_error": 3}
@@ -68,7 +68,7 @@ class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
 class CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
     """As much of a call as the scan needs."""
 
-    index: _Place
+    index: Annotated[int, msgspec.Meta(ge=NO_CASE)]
     stage: str
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import msgspec
 
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection, openai_base_url
+from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection, openai_base_url, openai_key
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.forward import forward
@@ -32,7 +31,7 @@ class OpenAIModel:
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
         self._name = connection.name
-        key = os.environ.get("OPENAI_API_KEY")
+        key = openai_key(connection)
         self._http = HttpEndpoint(self.endpoint, key, connection.timeout)
 
     async def send(self, request: Request, seed: int) -> Response:

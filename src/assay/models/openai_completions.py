@@ -5,11 +5,9 @@ Likelihoods come from the same path, with the prompt echoed; see `likelihood/end
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
-from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url
+from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url, openai_key
 from assay.core.types import Request, Response
 from assay.models.calling.forward import forward
 from assay.models.calling.http import HttpEndpoint, parse
@@ -34,7 +32,7 @@ class CompletionsModel:
     def __init__(self, connection: Connection) -> None:
         self.endpoint = openai_base_url(connection)
         self._name = connection.name
-        key = os.environ.get("OPENAI_API_KEY")
+        key = openai_key(connection)
         self._http = HttpEndpoint(self.endpoint, key, connection.timeout)
         self._beside = HttpEndpoint(self.endpoint.removesuffix("/v1"), key, connection.timeout)
         self._likelihood = EndpointLikelihood(self._http, self._beside, self._name, connection.args)

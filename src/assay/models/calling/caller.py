@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from assay.core.connect import LIKELIHOOD
@@ -14,11 +14,9 @@ from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import Called, Notify, Retrying
 from assay.core.hashing import request_hash
 from assay.core.protocols import Upstream
-from assay.core.types import Call, Case, Failure, Request, Response
+from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.permits import Permits
 
-Replies = Mapping[tuple[str, str, int], Call]
-"""(stage, hash, n) of what an earlier try was told."""
 Reuse = Callable[[Case, str, str, int], Call | None]
 """The complete call of another run for (case, stage, hash, n)."""
 
@@ -27,6 +25,14 @@ _LONGEST_WAIT = 30.0
 _REFUSALS = frozenset({"auth", "not_found"})
 _NEVER = "unsupported"
 """The kind of a failure that every call of its sort would meet, whatever was answered before."""
+
+
+class Replies(Protocol):
+    """What was told before; a plain dict will do."""
+
+    def get(self, key: tuple[str, str, int], /) -> Call | None:
+        """The call of (stage, hash, n)."""
+        ...
 
 
 class CallLog(Protocol):
@@ -119,6 +125,10 @@ class Caller:
     def bind(self, case: Case, stage: str, try_: int, replies: Replies) -> CaseAsker:
         """The model as one try of one case sees it."""
         return CaseAsker(self, case, stage, try_, replies)
+
+    def share(self, replies: Replies) -> CaseAsker:
+        """The model as all cases see it at their common address: equal requests count over the whole run."""
+        return CaseAsker(self, Case(NO_CASE, "", "", "", "", None), COMMON, 1, replies)
 
     async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int, float]:
         """Ask the endpoint; the reply, the number of attempts and the seconds of the last one."""

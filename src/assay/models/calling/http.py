@@ -17,7 +17,7 @@ from assay.core.types import Failure
 _RETRIED = frozenset({408, 409})
 _OVERFLOW = ("context length", "context_length", "maximum context", "exceed_context_size", "too many tokens")
 _HINTS = {
-    "auth": ". Check the key in OPENAI_API_KEY",
+    "auth": ". Check the key in OPENAI_API_KEY, or in the variable that is named for this model",
     "not_found": ". Check the model's name and the base URL",
 }
 

@@ -1,0 +1,244 @@
+"""The common address of a run: code that looks into the environment is logged and replayed like all others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core.connect import Connection
+from assay.core.protocols import Upstream
+from assay.core.types import Request, Response
+from assay.models.calling.gateway import Gateway
+from assay.models.openai import OpenAIModel
+from assay.store.cases import RunCases
+
+from servers.endpoint import Endpoint
+from servers.fake_openai import FakeOpenAI
+from servers.gateway_lab import CHAT, Told, post
+from suites import shared
+from support.commands import Job
+from support.killing import CONCURRENCY, looked_at
+
+
+@pytest.fixture(autouse=True)
+def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's endpoint or key."""
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def calls_of(run: assay.Run) -> list[dict[str, Any]]:
+    """The lines of the log."""
+    return [json.loads(line) for line in (run.folder / "calls.jsonl").read_text().splitlines()[1:]]
+
+
+def started(out: Path, endpoint: Endpoint, **options: Any) -> Any:
+    """One start of the run in this folder."""
+    return assay.arun(shared.spec(base_url=endpoint.url, output_dir=str(out), **options))
+
+
+def prompts(endpoint: Endpoint) -> Counter[tuple[str, int]]:
+    """How often each question with its seed arrived."""
+    return Counter((asked.body["messages"][-1]["content"], asked.body["seed"]) for asked in endpoint.asked)
+
+
+def test_calls_at_the_common_address_belong_to_no_case(tmp_path: Path) -> None:
+    """They are logged with index -1, counted over the whole run, paid once, and the environment is restored."""
+
+    async def main() -> None:
+        async with Endpoint() as endpoint:
+            run = await started(tmp_path, endpoint)
+            calls = calls_of(run)
+            assert {(call["index"], call["case"], call["stage"]) for call in calls} == {(-1, "", "common")}
+            equal = [call for call in calls if call["hash"] == calls[0]["hash"]]
+            assert sorted(call["n"] for call in equal) == list(range(12))
+            assert prompts(endpoint)["shared", 1234 + 11] == 1
+            assert run.exit_code == 0
+            assert run.summary.spent["calls"] == len(endpoint.asked) == 24
+            assert run.summary.spent["input_tokens"] == 24 * 7
+            assert RunCases(run.folder).calls(11) == []
+            assert [asked.authorization for asked in endpoint.asked] == [""] * 24
+
+    asyncio.run(main())
+    assert "OPENAI_BASE_URL" not in os.environ
+    assert "OPENAI_API_KEY" not in os.environ
+
+
+def test_the_environment_is_as_before_also_after_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the user has set there stands there again; the run itself goes to that endpoint with that key."""
+
+    async def main() -> None:
+        async with Endpoint() as endpoint:
+            monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-user")
+            run = await assay.arun(shared.spec(output_dir=str(tmp_path), max_calls=3))
+            assert run.exit_code == 3
+            assert os.environ["OPENAI_BASE_URL"] == endpoint.url
+            assert os.environ["OPENAI_API_KEY"] == "sk-of-the-user"
+            assert {asked.authorization for asked in endpoint.asked} == {"Bearer sk-of-the-user"}
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("careless", [False, True])
+def test_a_stopped_run_asks_nothing_again(tmp_path: Path, *, careless: bool) -> None:
+    """At --max-calls no row is committed that may have been told to stop; the rest is asked once, in all."""
+
+    async def main() -> None:
+        async with Endpoint() as endpoint:
+            stopped = await started(tmp_path, endpoint, max_calls=9, careless=careless)
+            assert (stopped.exit_code, len(endpoint.asked)) == (3, 9)
+            assert not any("made up" in view.records[0].data for view in RunCases(stopped.folder))
+            run = await started(tmp_path, endpoint, careless=careless)
+            assert run.folder == stopped.folder
+            assert run.exit_code == 0
+            assert "made up" not in json.dumps(run.results)
+            assert set(prompts(endpoint).values()) == {1}
+            own = [prompt for prompt, _ in prompts(endpoint) if prompt.startswith("row")]
+            assert sorted(own) == sorted(f"row {at}" for at in range(12))
+            assert run.summary.spent["calls"] == len(endpoint.asked)
+            assert run.summary.this_start["replayed"] > 0
+
+    asyncio.run(main())
+
+
+def test_a_killed_run_asks_only_what_was_in_flight(tmp_path: Path) -> None:
+    """After kill -9 nothing that stands in the log is asked again, with rows side by side."""
+    with FakeOpenAI(latency=0.01, jitter=1.5) as server:
+        options = [f"base_url={server.url}", f"output_dir={tmp_path}", "cases=30", "workers=8"]
+        job, kills, lost = Job([str(Path(shared.__file__)), *options], tmp_path), [], 0
+        for row in (5, 11, 23):
+            assert job.run(f"crash=told:{row}").code == -9
+            kills.append(looked_at(job, server, lost))
+            lost += kills[-1].lost
+        assert job.run().code == 0
+        stats = server.stats()
+        for kill in kills:
+            assert 0 <= kill.lost <= CONCURRENCY
+            assert kill.logged.isdisjoint(seen.reply for seen in stats.requests[kill.received :])
+        assert stats.repeated <= lost
+        answers = job.summary()["results"]["shared"]["answers"]
+    own = {seen.prompt: seen.reply for seen in stats.requests}
+    assert [second for _, second in answers] == [own[f"row {at}"] for at in range(30)]
+
+
+def test_with_one_row_at_a_time_calls_are_the_rows_own(tmp_path: Path) -> None:
+    """With one worker the common address is that of the open row: its calls, its counters, its replay."""
+
+    async def main() -> None:
+        async with Endpoint() as endpoint:
+            stopped = await started(tmp_path, endpoint, workers=1, max_calls=5)
+            assert stopped.exit_code == 3
+            run = await started(tmp_path, endpoint, workers=1)
+            calls = calls_of(run)
+            assert [call["index"] for call in calls] == [at // 2 for at in range(24)]
+            assert {(call["stage"], call["n"]) for call in calls} == {("ask", 0)}
+            assert len(endpoint.asked) == 24
+            views = list(RunCases(run.folder))
+            assert {view.end.calls for view in views} == {2}
+            assert [len(RunCases(run.folder).calls(at)) for at in range(12)] == [2] * 12
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_an_endpoint_that_fails_is_not_the_rows_fault(tmp_path: Path, workers: int) -> None:
+    """A row whose SDK raises for a failed call is an infrastructure error, and the next start asks that again."""
+
+    async def main() -> None:
+        async with Endpoint(faults=[500]) as endpoint:
+            first = await started(tmp_path, endpoint, workers=workers, max_retries=0, cases=4)
+            assert (first.exit_code, first.summary.subject_error) == (3, 0)
+            assert first.summary.infra_error >= 1
+            run = await started(tmp_path, endpoint, workers=workers, max_retries=0, cases=4)
+            assert (run.exit_code, run.summary.ok) == (0, 4)
+            assert len(endpoint.asked) == run.summary.spent["calls"] == 9
+
+    asyncio.run(main())
+
+
+def test_another_run_can_reuse_the_replies(tmp_path: Path) -> None:
+    """`--reuse` finds calls of no case as it finds those of cases: by request and count."""
+
+    async def main() -> None:
+        async with Endpoint() as endpoint:
+            first = await started(tmp_path / "a", endpoint, cases=3)
+            again = await started(tmp_path / "b", endpoint, cases=2, reuse=str(first.folder))
+            assert again.exit_code == 0
+            assert len(endpoint.asked) == 6
+            assert again.summary.spent["calls"] == 0
+
+    asyncio.run(main())
+
+
+def test_a_damaged_call_costs_itself_only(tmp_path: Path) -> None:
+    """A damaged line among them is named and asked again; the others are replayed."""
+
+    async def main() -> None:
+        async with Endpoint() as endpoint:
+            stopped = await started(tmp_path, endpoint, cases=2, workers=2, max_calls=2)
+            path = stopped.folder / "calls.jsonl"
+            header, first, *rest = path.read_bytes().split(b"\n")
+            path.write_bytes(b"\n".join([header, first[:-9], *rest]))
+            told: list[str] = []
+            values = {"base_url": endpoint.url, "output_dir": str(tmp_path), "cases": 2, "workers": 2}
+            run = await assay.arun(shared.spec(**values), [lambda event: told.append(str(event))])
+            assert run.exit_code == 0
+            assert any("is damaged; it counts as never asked" in event for event in told)
+            assert len(endpoint.asked) == 5
+
+    asyncio.run(main())
+
+
+class Named:
+    """An asker whose replies are its name, or that never answers."""
+
+    endpoint = ""
+
+    def __init__(self, name: str, *, silent: bool = False) -> None:
+        self.name = name
+        self.asked = asyncio.Event()
+        self._silent = silent
+
+    async def call(self, request: Request) -> Any:
+        """Doors ask; they do not call."""
+        raise NotImplementedError
+
+    async def ask(self, request: Request) -> Response:
+        """Its name, as the data of a reply."""
+        self.asked.set()
+        if self._silent:
+            await asyncio.Event().wait()
+        return Response("", data={"json": self.name})
+
+
+def test_the_common_address_is_lent_and_given_back() -> None:
+    """Who came last answers; when that door closes its open calls end, and the one before answers again."""
+
+    async def main() -> None:
+        model = OpenAIModel(Connection(name="x", base_url="http://127.0.0.1:9/v1"))
+        gateway = Gateway({"main": Upstream("openai/x", model)})
+        await gateway.start()
+        run, row = Named("run"), Named("row", silent=True)
+        url = gateway.common("main", run).url + "/chat/completions"
+        assert (await post(url, CHAT)).json == "run"
+        lent = gateway.common("main", row)
+        assert lent.url + "/chat/completions" == url
+        waiting: asyncio.Task[Told] = asyncio.create_task(post(url, CHAT))
+        await row.asked.wait()
+        lent.close()
+        assert (await waiting).status == 410
+        assert (await post(url, CHAT)).json == "run"
+        gateway.common("main", row)
+        await gateway.close()
+
+    asyncio.run(main())
