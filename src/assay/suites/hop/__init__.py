@@ -1,0 +1,1 @@
+"""`assay hop`: batch tests of LLM functions, in the formats of HOP."""
