@@ -103,6 +103,9 @@ def first_ones(digests: array[int]) -> bytearray:
         return bytearray(places[digest] == at for at, digest in enumerate(digests))
     import numpy as np
 
-    flags = np.zeros(len(digests), dtype=np.uint8)
-    flags[np.unique(np.frombuffer(digests, dtype=digests.typecode), return_index=True)[1]] = 1
+    view = np.frombuffer(digests, dtype=digests.typecode)
+    order = np.argsort(view, kind="stable")
+    in_order = view[order]
+    flags = np.ones(len(digests), dtype=np.uint8)
+    flags[order[1:][in_order[1:] == in_order[:-1]]] = 0
     return bytearray(flags)

@@ -7,7 +7,8 @@ and `profile` in it. Lines of `_type: meta` and lines of an observer's log are n
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 Fields = dict[str, Any]
 
@@ -73,11 +74,26 @@ def is_result(key: str) -> bool:
     return key == "profile" or key.startswith("hop_")
 
 
+class _Keys(NamedTuple):
+    given: tuple[str, ...]
+    expected: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+@lru_cache(1024)
+def _sorted(keys: tuple[str, ...], inputs: tuple[str, ...]) -> _Keys:
+    """The keys of a record by what becomes of them. Rows of a file have mostly the same keys."""
+    apart = [key for key in keys if is_about(key) or is_result(key) or key == "expected"]
+    given = [key for key in inputs if key in keys] if inputs else [key for key in keys if key not in apart]
+    expected = [key for key in keys if key.startswith(EXPECTED) and key != EXPECTED and key not in inputs]
+    kept = [key for key in keys if key in inputs or not is_result(key)]
+    return _Keys(tuple(given), tuple(expected), tuple(kept))
+
+
 def without_results(record: Fields, inputs: Collection[str] = ()) -> Fields:
     """The record as it was before an earlier batch; what the contract calls an input stays."""
-    if not any(map(is_result, record)):
-        return record
-    return {key: value for key, value in record.items() if key in inputs or not is_result(key)}
+    kept = _sorted(tuple(record), tuple(inputs)).kept
+    return record if len(kept) == len(record) else {key: record[key] for key in kept}
 
 
 def function_fields(record: Fields, inputs: Collection[str] = ()) -> Fields:
@@ -85,19 +101,9 @@ def function_fields(record: Fields, inputs: Collection[str] = ()) -> Fields:
 
     A bare `expected` is an answer, as in other formats: without a contract that names it, it is kept back.
     """
-    if inputs:
-        return {key: record[key] for key in inputs if key in record}
-    return {
-        key: value
-        for key, value in record.items()
-        if not (is_about(key) or is_result(key) or key == "expected")
-    }
+    return {key: record[key] for key in _sorted(tuple(record), tuple(inputs)).given}
 
 
 def expectations(record: Fields, inputs: Collection[str] = ()) -> Fields:
     """`{score: 4}` for `expected_score: 4`."""
-    return {
-        key.removeprefix(EXPECTED): value
-        for key, value in record.items()
-        if key.startswith(EXPECTED) and key != EXPECTED and key not in inputs
-    }
+    return {key[len(EXPECTED) :]: record[key] for key in _sorted(tuple(record), tuple(inputs)).expected}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -78,8 +78,7 @@ class RowReader:
 
     def __init__(self, contract: Contract | None = None) -> None:
         self._contract = contract or Contract()
-        self._inputs: Collection[str] = self._contract.inputs.keys()
-        self._outputs: Collection[str] = self._contract.outputs.keys()
+        self._inputs = tuple(self._contract.inputs)
 
     def record(self, value: dict[str, Any]) -> dict[str, Any] | None:
         """The record within its wrappers; None for a line that holds no row. ValueError without an end."""
@@ -89,7 +88,7 @@ class RowReader:
         return None if found is not value and (is_meta(found) or is_observed(found)) else found
 
     def row(self, record: dict[str, Any], line: int, index: int = 0) -> HopRow:
-        """The row of a record that has no faults."""
+        """The row of a record; what is told of it in a wrong way is as if it were not told."""
         named = _is_id(record.get("id"))
         id_: int | str = record["id"] if named else line
         fields = function_fields(record, self._inputs)
@@ -107,14 +106,16 @@ class RowReader:
             row_key(_encode([id_, fields])),
         )
 
-    def faults(self, record: dict[str, Any]) -> list[Fault]:
-        """What is wrong with the record of a row, and what is to be told of it."""
+    def faults(self, record: dict[str, Any], row: HopRow) -> list[Fault]:
+        """What is wrong with a record that was made a row, and what is to be told of it."""
         found: list[Fault] = []
         self._about(record, found)
         self._given(record, found)
-        if self._outputs:
-            wrong = expectations(record, self._inputs).keys() - self._outputs
-            found += [Fault(f"expected_{name}", _NO_OUTPUT, "warning") for name in sorted(wrong)]
+        if not row.fields and not self._inputs:
+            found.append(Fault("", "there is no input in this row"))
+        if outputs := self._contract.outputs:
+            wrong = [name for name in row.expected if name not in outputs]
+            found += [Fault(f"expected_{name}", _NO_OUTPUT, "warning") for name in wrong]
         return found
 
     def _about(self, record: dict[str, Any], found: list[Fault]) -> None:
@@ -145,8 +146,6 @@ class RowReader:
             found.append(Fault("expected", f"`expected` {_KEPT_BACK}", "warning"))
         if "profile" in record and not any(is_result(key) and key != "profile" for key in record):
             found.append(Fault("profile", f"`profile` {_KEPT_BACK}", "warning"))
-        if not function_fields(record):
-            found.append(Fault("", "there is no input in this row"))
 
 
 def _without_id(record: dict[str, Any]) -> dict[str, Any]:

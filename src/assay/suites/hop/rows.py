@@ -130,6 +130,8 @@ class _Pass:
                     self._cut = line.number
             except ValueError as error:
                 self._error(line.number, str(error))
+            except RecursionError:
+                self._error(line.number, "nested too deeply")
         if not self._keys and not self._errors:
             self._error(0, "there is no row in this file")
 
@@ -138,11 +140,11 @@ class _Pass:
         if record is None:
             self.skipped["meta or observer lines"] += 1
             return
-        faults = self._reader.faults(record)
+        row = self._reader.row(record, line)
+        faults = self._reader.faults(record, row)
         for fault in faults:
             self._fault(fault, line)
         if all(fault.level != "error" for fault in faults):
-            row = self._reader.row(record, line)
             self.kinds[-1] = _ROW
             self._ids.append(_digest(row.id))
             self._keys.append(int(row.key, 16))
@@ -251,10 +253,7 @@ def _lines(path: Path) -> Iterator[jsonl.Line]:
 def _parsed(line: jsonl.Line, path: Path) -> dict[str, Any] | None:
     """The object of a line; None if it is cut off, ValueError if it is something else."""
     problems: list[Problem] = []
-    try:
-        value = jsonl.parse_object(line.raw, jsonl.Place(path, line.number), problems)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    value = jsonl.parse_object(line.raw, jsonl.Place(path, line.number), problems)
     if not problems:
         return value
     if problems[0].message == _CUT:
