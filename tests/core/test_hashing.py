@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from array import array
+from unittest.mock import patch
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.hashing import RepeatFinder, Twins, fingerprint, row_key
+from assay.core import hashing
+from assay.core.hashing import RepeatFinder, Twins, fingerprint, first_ones, row_key
 
 
 def test_the_order_of_keys_does_not_change_a_fingerprint() -> None:
@@ -30,3 +34,14 @@ def test_many_rows_are_searched_without_a_set_of_all() -> None:
     for number in range(60_000):
         finder.add(row_key(b"%d" % (number % 59_999)))
     assert finder.repeated() == [row_key(b"0")]
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 3), max_size=30))
+def test_the_first_of_equal_numbers_is_marked(numbers: list[int]) -> None:
+    """Few or many: they are found in two ways that agree, and neither changes the numbers."""
+    digests = array("Q", numbers)
+    marks = [number not in numbers[:at] for at, number in enumerate(numbers)]
+    assert list(first_ones(digests)) == marks
+    with patch.object(hashing, "_FEW", 0):
+        assert list(first_ones(digests)) == marks
+    assert list(digests) == numbers

@@ -68,3 +68,11 @@ def test_what_an_import_raises_is_said(tmp_path: Path) -> None:
     path = folder(tmp_path, "a", own="1 / 0") / "own.py"
     with pytest.raises(InputError, match=r"own.py: importing it raised ZeroDivisionError"):
         load_module(path)
+
+
+def test_a_file_that_exits_is_not_taken_for_a_module(tmp_path: Path) -> None:
+    """Neither then nor when it is asked for again."""
+    path = folder(tmp_path, "a", own="raise SystemExit(3)") / "own.py"
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"own.py: importing it raised SystemExit: 3"):
+            load_module(path)

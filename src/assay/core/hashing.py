@@ -94,3 +94,18 @@ def repeated(digests: array[int]) -> set[int]:
     view = np.frombuffer(digests, dtype=digests.typecode)  # a view: sorting needs no second copy
     view.sort()
     return set(view[1:][view[1:] == view[:-1]].tolist())
+
+
+def first_ones(digests: array[int]) -> bytearray:
+    """For each number 1 where it stands for the first time, else 0; their order stays."""
+    if len(digests) < _FEW:
+        places = {digest: at for at, digest in reversed(list(enumerate(digests)))}
+        return bytearray(places[digest] == at for at, digest in enumerate(digests))
+    import numpy as np
+
+    view = np.frombuffer(digests, dtype=digests.typecode)
+    order = np.argsort(view, kind="stable")
+    in_order = view[order]
+    flags = np.ones(len(digests), dtype=np.uint8)
+    flags[order[1:][in_order[1:] == in_order[:-1]]] = 0
+    return bytearray(flags)

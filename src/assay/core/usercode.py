@@ -34,7 +34,7 @@ def load_module(path: Path) -> ModuleType:
     try:
         with _own_folder(path.resolve().parent):
             spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise InputError(
             Problem(str(path), f"importing it raised {type(error).__name__}: {error}")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.core.expressions import Expression, ExpressionProblem
+from assay.core.findings import Findings, Key
 from assay.core.templates import Template, TemplateProblem
 from assay.scoring.expectations import Rule, rule_of, rule_problems
 from assay.solvers.code import Code, CodeRunner
@@ -18,7 +19,6 @@ from assay.solvers.steps.pipeline import AGGREGATE, CODE, Output, Pipeline, Step
 from assay.solvers.steps.prompting import PromptStep
 from assay.solvers.steps.running import Runner
 from assay.solvers.steps.sources import Source
-from assay.suites.pipeline.file.findings import Findings, Key
 from assay.suites.pipeline.file.graph import Graph, key_of
 from assay.suites.pipeline.file.models import Models
 from assay.suites.pipeline.file.reading import PipelineFile

@@ -7,10 +7,10 @@ from typing import Any
 
 from jinja2 import Environment, TemplateError, meta
 
+from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
 from assay.solvers.steps.batching import BATCH_ITEMS
 from assay.solvers.steps.sources import Source
-from assay.suites.pipeline.file.findings import Findings, Key
 
 _parse = Environment(autoescape=False).parse  # noqa: S701 - only to read names, nothing is rendered
 

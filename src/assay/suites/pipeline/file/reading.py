@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import InputError, UsageError
+from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
 from assay.core.yamlfile import load_yaml
-from assay.suites.pipeline.file.findings import Findings, Key
 from assay.suites.pipeline.file.flows import find_flow
 
 BASELINE = "baseline"

@@ -1,4 +1,4 @@
-"""Collects every problem of a pipeline file, each with the line of its key."""
+"""Collects every problem of a YAML file, each with the line of its key."""
 
 from __future__ import annotations
 

@@ -1,0 +1,283 @@
+"""The rows of a JSONL file: inputs, results of earlier batches in both forms, or all of them mixed.
+
+The file is read twice, once to check it and to know what is asked, once to run it. Between the two a row
+costs eight bytes and a line one, whatever is written in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections.abc import Callable, Iterator
+from math import ceil
+from operator import xor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay.core import jsonl
+from assay.core.errors import InputError, Problem
+from assay.core.hashing import first_ones, repeated, row_key
+from assay.suites.hop.contract import Contract
+from assay.suites.hop.row import Fault, HopRow, RowReader, gold_digest
+
+_MOST_ERRORS, _MOST_WARNINGS = 1000, 200
+_NO_ROW, _ROW, _REPEAT = 0, 1, 2
+_PAIR = "a pair of a status and a result has no inputs to run; name the file that was run to get it"
+_TORN = "the last line is cut off and left out; the file was probably being written"
+_CHANGED = "the file has changed while it was read"
+_CUT = "not JSON: Input data was truncated"
+_OTHER_GOLD = Fault("id", "the same row stands above with other expectations; those count", "warning")
+_PAIRED = re.compile(rb'\[\s*"[^"]*"\s*,')
+
+
+class Look(NamedTuple):
+    """What one pass over a file found. `skipped` are lines and rows that do not run, by what they are."""
+
+    total: int
+    asked: str
+    gold: str
+    skipped: dict[str, int]
+    warnings: list[Problem]
+
+
+class Rows:
+    """The rows of a file, for a function with this contract; rows equal in id and inputs are one.
+
+    `limit` keeps the first rows; below 1 it is a share of them, rounded up.
+    """
+
+    def __init__(self, path: Path, contract: Contract | None = None, limit: float | None = None) -> None:
+        self.path = path
+        self._reader = RowReader(contract)
+        self._limit = limit
+        self._kinds = bytearray()
+        self._keys = array("Q")
+        self._look: Look | None = None
+
+    def look(self) -> Look:
+        """Read and check everything once; raises InputError with every error in the file."""
+        if self._look is None:
+            seen = _Pass(self.path, self._reader)
+            seen.refuse()
+            self._kinds, self._keys = seen.kinds, seen.kept
+            count = len(self._keys)
+            if self._limit is not None:
+                count = min(count, ceil(count * self._limit) if self._limit < 1 else int(self._limit))
+            self._look = Look(count, seen.asked, seen.gold, seen.skipped, seen.warnings())
+        return self._look
+
+    def rows(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[HopRow]:
+        """Every row in the order of the file, except those whose index is to be skipped."""
+        total, index = self.look().total, 0
+        for at, line in enumerate(_lines(self.path)):
+            if index >= total:
+                return
+            if at >= len(self._kinds):
+                break
+            if self._kinds[at] != _ROW:
+                continue
+            if not skip(index):
+                yield self._row(line, index)
+            index += 1
+        if index < total:
+            raise InputError(Problem(str(self.path), _CHANGED))
+
+    def _row(self, line: jsonl.Line, index: int) -> HopRow:
+        row = self._reader.row(_record_of(line, self.path, self._reader), line.number, index)
+        if int(row.key, 16) != self._keys[index]:
+            raise InputError(Problem(f"{self.path}:{line.number}", _CHANGED))
+        return row
+
+
+class _Spot(NamedTuple):
+    """What is kept of a row to tell of a disagreement with a later one."""
+
+    line: int
+    id: int | str
+    key: str
+    inputs: str
+    numbered: bool
+
+
+class _Pass:
+    """One pass over a file: digests of every row, and all that is wrong."""
+
+    def __init__(self, path: Path, reader: RowReader) -> None:
+        self._path, self._reader = path, reader
+        self.kinds = bytearray()
+        self._ids, self._keys, self._gold = array("Q"), array("Q"), array("Q")
+        self._errors: list[tuple[int, Problem]] = []
+        self._more = 0
+        self._told: dict[Fault, list[int]] = {}
+        self._cut: int | None = None
+        self.skipped = {"meta or observer lines": 0, "repeated rows": 0}
+        self._read()
+        self._collapse()
+        del self._ids, self._keys, self._gold
+
+    def _read(self) -> None:
+        for line in _lines(self._path):
+            if self._cut is not None:
+                self._error(self._cut, _CUT)
+            self._cut = None
+            self.kinds.append(_NO_ROW)
+            try:
+                value = _parsed(line, self._path)
+                if value is not None:
+                    self._value(value, line.number)
+                else:
+                    self._cut = line.number
+            except ValueError as error:
+                self._error(line.number, str(error))
+            except RecursionError:
+                self._error(line.number, "nested too deeply")
+        if not self._keys and not self._errors:
+            self._error(0, "there is no row in this file")
+
+    def _value(self, value: dict[str, Any], line: int) -> None:
+        record = self._reader.record(value)
+        if record is None:
+            self.skipped["meta or observer lines"] += 1
+            return
+        row = self._reader.row(record, line)
+        faults = self._reader.faults(record, row)
+        for fault in faults:
+            self._fault(fault, line)
+        if all(fault.level != "error" for fault in faults):
+            self.kinds[-1] = _ROW
+            self._ids.append(_digest(row.id))
+            self._keys.append(int(row.key, 16))
+            self._gold.append(int(gold_digest(row.expected), 16))
+
+    def _fault(self, fault: Fault, line: int) -> None:
+        if fault.level == "error":
+            self._error(line, fault.message, fault.key)
+        elif fault in self._told:
+            self._told[fault][1] += 1
+        elif len(self._told) < _MOST_WARNINGS:
+            self._told[fault] = [line, 1]
+
+    def _error(self, line: int, message: str, key: str = "") -> None:
+        if len(self._errors) >= _MOST_ERRORS:
+            self._more += 1
+            return
+        self._errors.append((line, Problem(_place(self._path, line, key), message)))
+
+    def _collapse(self) -> None:
+        """Of equal rows the first one stays. One id with different inputs is an error."""
+        first = first_ones(self._keys)
+        places = (at for at, kind in enumerate(self.kinds) if kind == _ROW)
+        for at, kept in zip(places, first, strict=True):
+            if not kept:
+                self.kinds[at] = _REPEAT
+        self.skipped["repeated rows"] = first.count(0)
+        self.kept = _where(self._keys, first)
+        self.asked = hashlib.sha256(self.kept).hexdigest()
+        self.gold = hashlib.sha256(_where(self._gold, first)).hexdigest()
+        twice = repeated(_where(self._ids, first))
+        differing = self._differing(first)
+        if twice or differing:
+            self._again(twice, differing)
+
+    def _differing(self, first: bytearray) -> set[int]:
+        """The keys of rows that are there again with other expectations."""
+        if 0 not in first:
+            return set()
+        pairs = first_ones(array("Q", map(xor, self._keys, self._gold)))
+        return {key for key, pair, kept in zip(self._keys, pairs, first, strict=True) if pair and not kept}
+
+    def _again(self, twice: set[int], differing: set[int]) -> None:
+        """Read once more to name the lines of rows that disagree."""
+        ids: dict[str, _Spot] = {}
+        golds: dict[str, str] = {}
+        for record, row in self._rows():
+            if _digest(row.id) in twice:
+                spot = _Spot(row.line, row.id, row.key, gold_digest(row.fields), record.get("id") is None)
+                before = ids.setdefault(str(row.id), spot)
+                if before.key != row.key:
+                    self._error(row.line, _clash(before, spot), "id")
+            if int(row.key, 16) in differing:
+                gold = gold_digest(row.expected)
+                if golds.setdefault(row.key, gold) != gold:
+                    self._fault(_OTHER_GOLD, row.line)
+
+    def _rows(self) -> Iterator[tuple[dict[str, Any], HopRow]]:
+        for at, line in enumerate(_lines(self._path)):
+            if at < len(self.kinds) and self.kinds[at] != _NO_ROW:
+                record = _record_of(line, self._path, self._reader)
+                yield record, self._reader.row(record, line.number)
+
+    def refuse(self) -> None:
+        """Raise all errors at once, in the order of lines."""
+        if self._errors:
+            problems = [problem for _, problem in sorted(self._errors, key=lambda error: error[0])]
+            more = [Problem(str(self._path), f"and {self._more:,} more errors")] if self._more else []
+            raise InputError(problems + more)
+
+    def warnings(self) -> list[Problem]:
+        """One for each thing there is to say, with the first line it is said of."""
+        found = [
+            Problem(_place(self._path, line, fault.key), _times(fault.message, count), "warning")
+            for fault, (line, count) in self._told.items()
+        ]
+        if self._cut is not None:
+            found.append(Problem(_place(self._path, self._cut), _TORN, "warning"))
+        return found
+
+
+def _place(path: Path, line: int, key: str = "") -> str:
+    where = f"{path}:{line}" if line else str(path)
+    return f"{where} $.{key}" if key else where
+
+
+def _record_of(line: jsonl.Line, path: Path, reader: RowReader) -> dict[str, Any]:
+    """The record of a line that held one when the file was looked at."""
+    at = jsonl.Place(path, line.number)
+    value = jsonl.parse_object(line.raw, at)
+    record = reader.record(value) if value is not None else None
+    if record is None:
+        raise InputError(Problem(at.where, _CHANGED))
+    return record
+
+
+def _lines(path: Path) -> Iterator[jsonl.Line]:
+    try:
+        yield from jsonl.lines(path)
+    except FileNotFoundError:
+        raise InputError(Problem(str(path), "there is no such file")) from None
+    except OSError as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}")) from None
+
+
+def _parsed(line: jsonl.Line, path: Path) -> dict[str, Any] | None:
+    """The object of a line; None if it is cut off, ValueError if it is something else."""
+    problems: list[Problem] = []
+    value = jsonl.parse_object(line.raw, jsonl.Place(path, line.number), problems)
+    if not problems:
+        return value
+    if problems[0].message == _CUT:
+        return None
+    raise ValueError(_PAIR if _PAIRED.match(line.raw) else problems[0].message)
+
+
+def _clash(before: _Spot, row: _Spot) -> str:
+    if before.inputs == row.inputs:
+        return f"this id stands on line {before.line} as {before.id!r}; write it in one way"
+    told = f"the id {str(row.id)!r} stands on line {before.line} with other inputs"
+    if not (before.numbered or row.numbered):
+        return told
+    return f"{told}; a row without an id has the number of its line, so give every row one"
+
+
+def _times(message: str, count: int) -> str:
+    return message if count == 1 else f"{message} (so on {count:,} lines)"
+
+
+def _digest(id_: int | str) -> int:
+    """1 and "1" are the same id."""
+    return int(row_key(str(id_).encode()), 16)
+
+
+def _where(numbers: array[int], wanted: bytearray) -> array[int]:
+    return array("Q", (number for number, flag in zip(numbers, wanted, strict=True) if flag))

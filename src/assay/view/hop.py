@@ -1,0 +1,126 @@
+"""What the View's batch page runs: any JSONL file through a Hoplet's function, in the View's own form."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from enum import Enum
+from threading import Lock
+from typing import Any, TypedDict
+
+import msgspec
+
+from assay.core.errors import UsageError
+from assay.core.wrappers import (
+    function_fields,
+    is_meta,
+    is_observed,
+    normalize_input,
+    unwrapped,
+    view_record,
+    without_results,
+)
+
+
+class BatchState(TypedDict):
+    """How far a batch is; the page asks for it every second."""
+
+    running: bool
+    completed: int
+    total: int
+    errors: int
+    output_file: str | None
+
+
+class BaseService:
+    """One batch at a time. `state` is what the page shows."""
+
+    def __init__(self) -> None:
+        self.state = BatchState(running=False, completed=0, total=0, errors=0, output_file=None)
+        self._busy = Lock()
+
+    @staticmethod
+    def _normalize_input(rec: dict[str, Any]) -> dict[str, Any]:
+        """The input of a View record; any other record as it is. One level."""
+        return normalize_input(rec)
+
+    def _batch_worker(
+        self,
+        records: Iterable[dict[str, Any]],
+        function: Callable[[dict[str, Any]], Any],
+        inputs: Collection[str] = (),
+        output_file: str | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Run the function, sync or async, on every record and yield each as a View record.
+
+        All wrappers are taken off first, so that output may be input again. Lines that hold no input are left
+        out, and neither `hop_*` nor `expected_*` reaches the function. `inputs` are the contract's fields.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise UsageError("a batch is running; wait for its end")
+        try:
+            total = sum(map(_is_input, records)) if isinstance(records, Sequence) else 0
+            self.state |= BatchState(
+                running=True, completed=0, total=total, errors=0, output_file=output_file
+            )
+            with asyncio.Runner() as runner:
+                for record in filter(_is_input, records):
+                    yield self._one(record, function, inputs, runner)
+        finally:
+            self.state["running"] = False
+            self._busy.release()
+
+    def _one(
+        self,
+        record: dict[str, Any],
+        function: Callable[[dict[str, Any]], Any],
+        inputs: Collection[str],
+        runner: asyncio.Runner,
+    ) -> dict[str, Any]:
+        kept = record
+        try:
+            kept = without_results(unwrapped(record, inputs, self._normalize_input), inputs)
+            given = function(function_fields(kept, inputs))
+            found = runner.run(_awaited(given)) if inspect.isawaitable(given) else given
+            done = view_record(kept, result=result_text(found))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad row must not stop a batch
+            self.state["errors"] += 1
+            done = view_record(kept, error=f"{type(error).__name__}: {error}")
+        self.state["completed"] += 1
+        self.state["total"] = max(self.state["total"], self.state["completed"])
+        return done
+
+
+def _is_input(record: dict[str, Any]) -> bool:
+    """Meta lines and observer lines are not; nor are those that an older View has run and wrapped."""
+    try:
+        inner = unwrapped(record)
+    except ValueError:
+        return True
+    return not (is_meta(inner) or is_observed(inner))
+
+
+async def _awaited(given: Any) -> Any:
+    return await given
+
+
+def result_text(value: Any) -> str:
+    """What a function gave, as the text of a JSON value. Of `(status, result)` it is the result.
+
+    A text that is JSON stays as it is; ValueError or TypeError for what JSON has no form for.
+    """
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (str, Enum)):
+        value = value[1]
+    if isinstance(value, str) and _is_json(value):
+        return value
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,325 @@
+"""Rows of a file: what is read, what is left out, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import InputError
+from assay.core.wrappers import view_record
+from assay.suites.hop.contract import Contract, OutputField
+from assay.suites.hop.row import HopRow
+from assay.suites.hop.rows import Rows
+
+META = {
+    "_type": "meta",
+    "profile": "a",
+    "run_llm": "m",
+    "verify_llm": "m",
+    "run_params": {},
+    "timestamp": "t",
+}
+OBSERVED = {"type": "step", "run_id": "r", "timestamp": 1.0, "step": 1, "op": "hop_get"}
+CONTRACT = Contract(
+    inputs={"question": "string", "top": "int"},
+    outputs={"answer": OutputField(type="string")},
+    optional=frozenset({"top"}),
+)
+
+
+def file(tmp_path: Path, *lines: Any, end: str = "\n") -> Path:
+    path = tmp_path / "rows.jsonl"
+    texts = [line if isinstance(line, str) else msgspec.json.encode(line).decode() for line in lines]
+    path.write_text("\n".join(texts) + end)
+    return path
+
+
+def row(id_: int | str, question: str = "?", **more: Any) -> dict[str, Any]:
+    return {"id": id_, "tag": "t", "question": question, **more}
+
+
+def read(path: Path, contract: Contract | None = None) -> list[HopRow]:
+    return list(Rows(path, contract).rows())
+
+
+def errors(path: Path, contract: Contract | None = None) -> list[str]:
+    with pytest.raises(InputError) as found:
+        Rows(path, contract).look()
+    return [str(problem).removeprefix(f"{path}:") for problem in found.value.problems]
+
+
+def warnings(path: Path, contract: Contract | None = None) -> list[str]:
+    return [str(problem).removeprefix(f"{path}:") for problem in Rows(path, contract).look().warnings]
+
+
+def test_a_row_has_all_its_parts(tmp_path: Path) -> None:
+    """Fields for the function, expectations for the scorer, the record for files; the line and the index."""
+    given = row(5, difficulty="hard", description="d", expected_answer="x", top=3)
+    (found,) = read(file(tmp_path, "", META, given))
+    assert found == HopRow(
+        0, 5, "t", "hard", "d", {"question": "?", "top": 3}, {"answer": "x"}, given, 3, found.key
+    )
+
+
+def test_mixed_files_are_read_right(tmp_path: Path) -> None:
+    """Both wrappers, nested ones, meta and observer lines, blank lines and a torn one at the end."""
+    wrapped = view_record(view_record(row(2), result="{}"), error="late")
+    flat = {**row(3), "hop_result": "{}", "hop_stats": {"status": "OK"}, "profile": "a"}
+    around = view_record({**flat, "id": 4}, result="{}")
+    path = file(
+        tmp_path,
+        META,
+        row(1),
+        "",
+        "  ",
+        OBSERVED,
+        wrapped,
+        flat,
+        around,
+        view_record(META, error="x"),
+        '{"id": 9, "ta',
+        end="",
+    )
+    found = read(path)
+    assert [one.id for one in found] == [1, 2, 3, 4]
+    assert [one.index for one in found] == [0, 1, 2, 3]
+    assert all(one.fields == {"question": "?"} for one in found)
+    assert [one.record for one in found] == [row(1), row(2), row(3), row(4)]
+    look = Rows(path).look()
+    assert look.skipped == {"meta or observer lines": 3, "repeated rows": 0}
+    assert [str(one) for one in look.warnings] == [
+        f"{path}:10: the last line is cut off and left out; the file was probably being written"
+    ]
+
+
+def test_encodings_people_have(tmp_path: Path) -> None:
+    """A BOM and CRLF are fine."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(
+        "﻿".encode() + '{"id": 1, "tag": "标签", "q": "é"}\r\n{"id": 2, "tag": "t", "q": ""}'.encode()
+    )
+    assert [(one.id, one.tag, one.fields) for one in read(path)] == [
+        (1, "标签", {"q": "é"}),
+        (2, "t", {"q": ""}),
+    ]
+
+
+def test_missing_ids_and_tags_are_warnings_told_once(tmp_path: Path) -> None:
+    """The number of the line is the id; null is missing too. Text ids are ids."""
+    path = file(tmp_path, {"q": 1}, {"id": None, "q": 2}, {"id": "x", "tag": "t", "q": 3})
+    found = read(path)
+    assert [(one.id, one.tag) for one in found] == [(1, "(untagged)"), (2, "(untagged)"), ("x", "t")]
+    assert warnings(path) == [
+        "1 $.id: there is no id; the number of the line stands for it (so on 2 lines)",
+        "1 $.tag: there is no tag; the row is counted as (untagged) (so on 2 lines)",
+    ]
+    assert found[0].record == {"id": 1, "q": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"id": 1.5}, "$.id: expected a whole number or a text, found 1.5"),
+        ({"id": True}, "$.id: expected a whole number or a text, found true"),
+        ({"id": " "}, '$.id: expected a whole number or a text, found " "'),
+        ({"tag": 3}, "$.tag: expected a text, found 3"),
+        ({"tag": ["a"]}, '$.tag: expected a text, found ["a"]'),
+        ({"difficulty": "hardest"}, '$.difficulty: expected one of easy, medium, hard, found "hardest"'),
+        ({"difficulty": ["easy"]}, '$.difficulty: expected one of easy, medium, hard, found ["easy"]'),
+        ({"description": {}}, "$.description: expected a text, found {}"),
+    ],
+)
+def test_what_is_told_of_a_row_is_checked(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    assert errors(file(tmp_path, {**row(1), **change})) == [f"1 {message}"]
+
+
+def test_null_is_as_good_as_absent(tmp_path: Path) -> None:
+    (found,) = read(file(tmp_path, row(1, difficulty=None, description=None)))
+    assert (found.difficulty, found.description) == (None, None)
+
+
+def test_the_contracts_inputs_must_be_there_with_their_types(tmp_path: Path) -> None:
+    """All rows are checked, and all that is wrong is told; an optional input may be absent or null."""
+    path = file(
+        tmp_path,
+        {"id": 1, "tag": "t"},
+        row(2, top="many"),
+        {**row(3), "question": None},
+        row(4),
+        row(5, top=None),
+        row(6, top=True),
+    )
+    assert errors(path, CONTRACT) == [
+        "1 $.question: the contract wants this input, and it is not there",
+        '2 $.top: the contract wants int, found "many"',
+        "3 $.question: the contract wants string, found null",
+        "6 $.top: the contract wants int, found true",
+    ]
+
+
+def test_with_a_contract_the_function_gets_exactly_its_inputs(tmp_path: Path) -> None:
+    """Other keys stay in the record; a name such as profile is an input if the contract says so."""
+    contract = Contract(
+        inputs={"question": "string", "profile": "string", "difficulty": "int", "tag": "array"}
+    )
+    given = {
+        "id": 1,
+        "tag": ["x"],
+        "question": "?",
+        "profile": "p",
+        "difficulty": 3,
+        "note": "n",
+        "hop_result": "{}",
+    }
+    (found,) = read(file(tmp_path, given), contract)
+    assert found.fields == {"question": "?", "profile": "p", "difficulty": 3, "tag": ["x"]}
+    assert (found.tag, found.difficulty) == ("(untagged)", None)
+    assert found.record == {key: value for key, value in given.items() if key != "hop_result"}
+
+
+def test_gold_is_kept_back(tmp_path: Path) -> None:
+    """`expected_*` never reaches the function; a bare `expected` and a lone `profile` do not either, with a word."""
+    path = file(tmp_path, row(1, expected_answer=None, expected="x", profile="mine"))
+    (found,) = read(path)
+    assert found.fields == {"question": "?"}
+    assert found.expected == {"answer": None}
+    assert [one.split(" ")[1] for one in warnings(path)] == ["$.expected:", "$.profile:"]
+
+
+def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
+    path = file(tmp_path, row(1, expected_anser="x"), row(2, expected_anser="y", expected_answer="y"))
+    assert warnings(path, CONTRACT) == ["1 $.expected_anser: the contract has no such output (so on 2 lines)"]
+
+
+def test_lines_that_are_no_rows_are_all_told(tmp_path: Path) -> None:
+    """A pair of status and result, other lists, texts, NaN, a cut line in the middle, nothing to run on."""
+    path = file(
+        tmp_path,
+        '["OK", "{}"]',
+        "[1]",
+        '"text"',
+        '{"id": NaN}',
+        '{"id": 5, ',
+        row(6),
+        {"id": 7, "tag": "t"},
+        "[" * 9999,
+    )
+    found = errors(path)
+    assert [one.partition(":")[0].partition(" ")[0] for one in found] == ["1", "2", "3", "4", "5", "7", "8"]
+    assert "a pair of a status and a result has no inputs to run" in found[0]
+    assert "expected an object, found a list" in found[1]
+    assert "not JSON" in found[3]
+    assert "truncated" in found[4]
+    assert "there is no input in this row" in found[5]
+
+
+@pytest.mark.parametrize("lines", [[], [""], [META], [OBSERVED], ['{"id": 1']])
+def test_a_file_without_a_row_is_refused(tmp_path: Path, lines: list[Any]) -> None:
+    path = file(tmp_path, *lines)
+    with pytest.raises(InputError, match="there is no row in this file"):
+        Rows(path).look()
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        Rows(tmp_path / "gone.jsonl").look()
+    with pytest.raises(InputError, match="cannot be read"):
+        Rows(tmp_path).look()
+
+
+def test_equal_rows_are_one(tmp_path: Path) -> None:
+    """The output of several profiles has each row several times; ids, keys and digests are those of the input."""
+    plain = file(tmp_path, row(1, expected_answer="a"), row(2))
+    whole, keys = Rows(plain).look(), [one.key for one in read(plain)]
+    results = [
+        {**each, "hop_result": "{}", "hop_stats": {}, "profile": profile}
+        for profile in "abc"
+        for each in (row(1, expected_answer="a"), row(2))
+    ]
+    path = file(tmp_path, META, META, META, *results)
+    look = Rows(path).look()
+    assert (look.total, look.asked, look.gold) == (2, whole.asked, whole.gold)
+    assert look.skipped["repeated rows"] == 4
+    assert [one.key for one in read(path)] == keys
+    assert [one.line for one in read(path)] == [4, 5]
+
+
+def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:
+    """Both lines are named, and a row after an equal one is not blamed."""
+    path = file(tmp_path, row(1), row(2), row(1), row(2, "other"), row(3), row("3"))
+    assert errors(path) == [
+        "4 $.id: the id '2' stands on line 2 with other inputs",
+        "6 $.id: this id stands on line 5 as 3; write it in one way",
+    ]
+
+
+def test_a_line_number_that_is_anothers_id_is_explained(tmp_path: Path) -> None:
+    (found,) = errors(file(tmp_path, {"tag": "t", "q": 1}, {"id": 1, "tag": "t", "q": 2}))
+    assert "stands on line 1 with other inputs; a row without an id has the number of its line" in found
+
+
+def test_equal_rows_with_other_expectations_are_told(tmp_path: Path) -> None:
+    """The first one counts."""
+    path = file(tmp_path, row(1, expected_answer="a"), row(2), row(2), row(1, expected_answer="b"))
+    assert warnings(path) == ["4 $.id: the same row stands above with other expectations; those count"]
+    assert [one.expected for one in read(path)] == [{"answer": "a"}, {}]
+
+
+def test_digests_tell_what_is_asked_from_what_is_expected(tmp_path: Path) -> None:
+    """Tags, descriptions and the order of keys change neither."""
+
+    def digests(*rows: dict[str, Any]) -> tuple[str, str]:
+        look = Rows(file(tmp_path, *rows)).look()
+        return look.asked, look.gold
+
+    asked, gold = digests(row(1, expected_answer="a"), row(2))
+    assert digests(
+        {"question": "?", "expected_answer": "a", "tag": "u", "id": 1}, row(2, description="d")
+    ) == (asked, gold)
+    assert digests(row(1, expected_answer="b"), row(2))[0] == asked
+    assert digests(row(1, expected_answer="b"), row(2))[1] != gold
+    for other in (
+        (row(1, "x", expected_answer="a"), row(2)),
+        (row(9, expected_answer="a"), row(2)),
+        (row(2), row(1, expected_answer="a")),
+    ):
+        assert digests(*other)[0] != asked
+
+
+def test_rows_can_be_skipped_and_limited(tmp_path: Path) -> None:
+    """An index stays that of the row; a limit below 1 is a share, rounded up."""
+    path = file(tmp_path, META, *(row(n) for n in range(5)), row(0))
+    assert [one.index for one in Rows(path).rows(lambda at: at % 2 == 0)] == [1, 3]
+    for limit, count in ((2, 2), (0.5, 3), (99, 5)):
+        rows = Rows(path, limit=limit)
+        assert rows.look().total == count
+        assert [one.id for one in rows.rows()] == list(range(count))
+
+
+def test_a_file_that_changes_between_the_passes_is_noticed(tmp_path: Path) -> None:
+    """Another row, or one that is gone."""
+    for lines in ([row(1), row(2, "new")], [row(1)], [row(1), META]):
+        rows = Rows(file(tmp_path, row(1), row(2)))
+        rows.look()
+        file(tmp_path, *lines)
+        with pytest.raises(InputError, match="has changed while it was read"):
+            list(rows.rows())
+
+
+def test_many_errors_and_warnings_stay_few(tmp_path: Path) -> None:
+    path = file(tmp_path, *({"id": n, "tag": n, "q": 1} for n in range(1005)))
+    found = errors(path)
+    assert len(found) == 1001
+    assert found[-1].endswith("and 5 more errors")
+
+
+def test_large_files_collapse_as_small_ones_do(tmp_path: Path) -> None:
+    """Many digests are compared in another way."""
+    path = file(tmp_path, *(row(n % 30_000) for n in range(60_000)))
+    rows = Rows(path)
+    assert rows.look().total == 30_000
+    assert rows.look().skipped["repeated rows"] == 30_000
+    assert [one.id for one in rows.rows(lambda at: at < 29_998)] == [29_998, 29_999]

@@ -1,0 +1,201 @@
+"""settings.yaml: models, profiles, keys, and everything that can be wrong with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import InputError, UsageError
+from assay.suites.hop.settings import (
+    Llm,
+    Profile,
+    default_settings,
+    find_settings,
+    full_model,
+    key_variable,
+    load_settings,
+)
+
+GOOD = """\
+defaults: {temperature: 0.1, max_tokens: 4000}
+llms:
+  kimi-k2.5:
+    base_url: https://example.org/v1
+    model: Kimi-K2-Instruct-0905
+    params: {temperature: 0.7, stop: ["\\n"]}
+  small: {model: local/smollm2}
+profiles:
+  kimi-full: {run: kimi-k2.5, verify: kimi-k2.5}
+  mixed: {run: small, verify: kimi-k2.5}
+  alone: {run: small}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text)
+    return path
+
+
+def problems(tmp_path: Path, text: str) -> list[str]:
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as found:
+        load_settings(path)
+    return [str(problem).removeprefix(str(path) + ":") for problem in found.value.problems]
+
+
+def test_a_file_as_the_notes_have_it(tmp_path: Path) -> None:
+    """Parameters are the defaults with the llm's own over them; a bare model is one of an OpenAI-like endpoint."""
+    settings = load_settings(written(tmp_path, GOOD))
+    kimi = settings.llms["kimi-k2.5"]
+    assert kimi.model == "openai/Kimi-K2-Instruct-0905"
+    assert kimi.model_name == "Kimi-K2-Instruct-0905"
+    assert kimi.params == {"temperature": 0.7, "max_tokens": 4000, "stop": ["\n"]}
+    assert (kimi.base_url, kimi.key_variable) == ("https://example.org/v1", "HOP_KEY_KIMI_K2_5")
+    assert settings.llms["small"].params == settings.defaults == {"temperature": 0.1, "max_tokens": 4000}
+    assert settings.profiles["mixed"] == Profile(name="mixed", run="small", verify="kimi-k2.5")
+    assert settings.models(settings.profiles["mixed"]) == (settings.llms["small"], kimi)
+
+
+def test_a_profile_that_names_no_verifier_verifies_with_what_runs(tmp_path: Path) -> None:
+    assert load_settings(written(tmp_path, GOOD)).profiles["alone"].verify == "small"
+
+
+def test_profiles_are_chosen_by_name(tmp_path: Path) -> None:
+    """None named: every one in the order of the file. Each once. Unknown ones are all told, with the nearest."""
+    settings = load_settings(written(tmp_path, GOOD))
+    assert [one.name for one in settings.chosen()] == ["kimi-full", "mixed", "alone"]
+    assert [one.name for one in settings.chosen(["mixed", "alone", "mixed"])] == ["mixed", "alone"]
+    with pytest.raises(UsageError, match="(?s)'kimi'.*'kimi-full'.*'zzz'"):
+        settings.chosen(["kimi", "zzz"])
+
+
+@pytest.mark.parametrize(
+    ("named", "full"),
+    [
+        ("gpt-4o", "openai/gpt-4o"),
+        ("meta-llama/Llama-3", "openai/meta-llama/Llama-3"),
+        ("local/smollm2", "local/smollm2"),
+        ("openai/gpt-4o", "openai/gpt-4o"),
+        ("openai-completions/x", "openai-completions/x"),
+        ("", ""),
+    ],
+)
+def test_models_get_their_provider(named: str, full: str) -> None:
+    """A first part that is no provider belongs to the model's name."""
+    assert full_model(named) == full
+
+
+def test_a_key_comes_from_the_llms_own_variable_or_the_common_one() -> None:
+    """Both names are compared in capitals, with `_` for `-` and `.`; an empty variable is none."""
+    llm = Llm(name="x-y.z", model="openai/m", key_variable=key_variable("x-y.z"))
+    assert llm.key_variable == "HOP_KEY_X_Y_Z"
+    assert llm.key_in({"HOP_KEY_X_Y_Z": "k", "OPENAI_API_KEY": "o"}) == "HOP_KEY_X_Y_Z"
+    assert llm.key_in({"HOP_KEY_x-y.z": "k"}) == "HOP_KEY_x-y.z"
+    assert llm.key_in({"HOP_KEY_x-y.z": "k", "HOP_KEY_X_Y_Z": "k"}) == "HOP_KEY_X_Y_Z"
+    assert llm.key_in({"HOP_KEY_X_Y_Z": "", "HOP_KEY_OTHER": "k"}) == "OPENAI_API_KEY"
+
+
+def test_without_a_file_the_model_runs_and_verifies() -> None:
+    settings = default_settings("gpt-4o", "http://here/v1")
+    (profile,) = settings.chosen()
+    assert profile == Profile(name="default", run="default", verify="default")
+    run, verify = settings.models(profile)
+    assert run is verify
+    assert (run.model, run.base_url, run.key_variable) == (
+        "openai/gpt-4o",
+        "http://here/v1",
+        "OPENAI_API_KEY",
+    )
+
+
+def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
+    """Wrong types, missing models, unknown llms and keys, in one error."""
+    found = problems(
+        tmp_path,
+        "defaults: [1]\nllms:\n  a: {base_url: ftp://x, params: 3}\n  b: {model: 4, temprature: 1}\n  c: text\n"
+        "  1: {model: m}\nprofiles:\n  p: {run: nobody, verify: a}\n  q: {verify: a, runn: a}\n  r: 3\nprofile: x\n",
+    )
+    assert {line.partition(":")[0] for line in found} == {"1", "3", "4", "5", "6", "8", "9", "10", "11"}
+    text = "\n".join(found)
+    for part in (
+        "defaults: expected a mapping, found [1]",
+        "llms.a.model: an llm needs a model",
+        "llms.a.base_url: an endpoint begins with http",
+        "llms.a.params: expected a mapping",
+        "llms.b.model: expected a text, found 4",
+        "llms.b.temprature: there is no key named 'temprature'",
+        "parameters of requests stand in `params`",
+        "llms.c: expected a mapping",
+        "put 1 in quotes",
+        "profiles.p.run: there is no llm named 'nobody'",
+        "profiles.q.run: a profile names the llm that runs",
+        "profiles.r: expected a mapping, found 3",
+        "did you mean 'profiles'?",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.parametrize("text", ["{}\n", "llms: {}\nprofiles: {}\n", "defaults: {}\n"])
+def test_a_file_without_models_or_profiles_is_refused(tmp_path: Path, text: str) -> None:
+    found = "\n".join(problems(tmp_path, text))
+    assert "at least one of the llms" in found
+    assert "at least one of the profiles" in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  a: {model: m, api_key: hidden-value}",
+        "  a: {model: m, apiKey: hidden-value}",
+        "  a: {model: m, params: {extra_headers: {Authorization: hidden-value}}}",
+        "  a: {model: m, params: {headers: [sk-hidden-value]}}",
+        "  a: {model: m, params: {user: 'Bearer hidden-value'}}",
+        "  a: {model: m, openai_api_key: hidden-value}",
+        "  a: {model: m, base_url: 'https://me:hidden-value@host/v1'}",
+    ],
+)
+def test_secrets_are_refused_and_never_shown(tmp_path: Path, line: str) -> None:
+    (problem,) = problems(tmp_path, f"llms:\n{line}\nprofiles: {{p: {{run: a}}}}\n")
+    assert problem.startswith("2: llms.a.")
+    assert "HOP_KEY_" in problem
+    assert "hidden-value" not in problem
+
+
+def test_names_and_numbers_of_tokens_are_no_secrets(tmp_path: Path) -> None:
+    """An llm may be called `key`, and `max_tokens` is a number."""
+    text = "defaults: {max_tokens: 5, stop_token_ids: [1]}\nllms: {key: {model: m}}\nprofiles: {token: {run: key}}\n"
+    assert load_settings(written(tmp_path, text)).profiles["token"].run == "key"
+
+
+def test_parameters_must_be_json(tmp_path: Path) -> None:
+    """A date, `.nan` and a key that is no text cannot be sent."""
+    text = "defaults: {seed: 2020-01-01, top_p: .nan, 1: 2, x: {yes: 1}}\nllms: {a: {model: m}}\nprofiles: {p: {run: a}}\n"
+    assert len(problems(tmp_path, text)) == 4
+
+
+def test_keys_that_are_not_acted_on_are_told(tmp_path: Path) -> None:
+    text = "llms: {a: {model: m, protocol: openai}}\nprofiles: {p: {run: a}}\n"
+    (notice,) = load_settings(written(tmp_path, text)).notices
+    assert "settings.yaml:1: llms.a.protocol: " in notice
+
+
+def test_where_settings_are_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one given, beside the target, in the task's folder, three levels above, here: the first that is there."""
+    task = tmp_path / "a" / "b" / "c" / "d" / "task"
+    hoplet, here = task / "Hoplet", tmp_path / "here"
+    for folder in (hoplet, here):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    assert find_settings(None, hoplet, task) is None
+    too_high = tmp_path / "a" / "settings.yaml"
+    too_high.write_text("")
+    assert find_settings(None, hoplet, task) is None
+    order = [here, task.parents[2], task.parents[0], task, hoplet]
+    for folder in order:
+        (folder / "settings.yaml").write_text("")
+        assert find_settings(None, hoplet, task) == folder / "settings.yaml"
+    assert find_settings(str(too_high), hoplet, task) == too_high
+    with pytest.raises(UsageError, match="no settings file 'gone.yaml'"):
+        find_settings("gone.yaml", hoplet, task)

@@ -1,0 +1,152 @@
+"""BaseService: the document's rule, and batches over any file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from enum import Enum
+from typing import Any
+
+import pytest
+
+from assay.core.errors import UsageError
+from assay.core.wrappers import view_record
+from assay.view.hop import BaseService, result_text
+
+META = {"_type": "meta", "profile": "a"}
+OBSERVED = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}
+Fields = dict[str, Any]
+
+
+class Status(Enum):
+    OK = "OK"
+
+
+def echo(fields: Fields) -> Fields:
+    return {"given": fields}
+
+
+def test_normalize_input_is_the_documents_rule() -> None:
+    """A static method that takes off one level, and gives back anything else as it is."""
+    inner = {"question": "?"}
+    once = {"input": inner, "result": "{}"}
+    assert BaseService._normalize_input(once) is inner
+    assert BaseService._normalize_input({"input": once, "error": "x"}) is once
+    assert BaseService._normalize_input(inner) is inner
+
+
+def test_a_batch_takes_off_all_wrappers_and_stores_what_is_inside() -> None:
+    """The function gets inputs only; the stored input is the record without results, whole otherwise."""
+    row = {"id": 1, "tag": "t", "question": "?", "expected_answer": "gold"}
+    flat = {**row, "hop_result": "{}", "hop_stats": {}, "profile": "a"}
+    nested = view_record(view_record(row, result="{}"), error="late")
+    records: list[Fields] = [META, row, OBSERVED, flat, nested, view_record(META, error="x")]
+    done = list(BaseService()._batch_worker(records, echo))
+    assert done == [{"input": row, "result": '{"given": {"question": "?"}}'}] * 3
+
+
+def test_three_rounds_over_own_output_nest_nothing() -> None:
+    records: list[Fields] = [{"question": "一"}, {"question": "二", "id": 2}]
+    first = list(BaseService()._batch_worker(records, echo))
+    done = first
+    for _ in range(3):
+        done = list(BaseService()._batch_worker(done, echo))
+        assert done == first
+    assert [one["input"] for one in first] == records
+
+
+def test_a_contract_says_what_the_function_gets() -> None:
+    record = {"id": 1, "question": "?", "profile": "p", "more": 1}
+    (done,) = BaseService()._batch_worker([record], echo, inputs={"question", "profile"})
+    assert json.loads(done["result"])["given"] == {"question": "?", "profile": "p"}
+    assert done["input"] == record
+
+
+def test_errors_are_records_and_the_batch_goes_on() -> None:
+    """What raises, exits, or gives something that is no JSON."""
+    answers: list[Any] = [ValueError("no"), SystemExit(3), float("nan"), {1, 2}, b"x", {"fine": True}]
+
+    def answer(fields: Fields) -> Any:
+        found = answers[fields["n"]]
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    service = BaseService()
+    done = list(service._batch_worker([{"n": n} for n in range(len(answers))], answer))
+    assert [sorted(one) for one in done] == [["error", "input"]] * 5 + [["input", "result"]]
+    assert [one["error"].partition(":")[0] for one in done[:5]] == [
+        *("ValueError", "SystemExit", "ValueError", "TypeError", "TypeError")
+    ]
+    assert service.state == {"running": False, "completed": 6, "total": 6, "errors": 5, "output_file": None}
+
+
+def test_the_function_may_be_async() -> None:
+    async def later(fields: Fields) -> Fields:
+        await asyncio.sleep(0)
+        if fields["n"]:
+            raise KeyError("late")
+        return fields
+
+    done = list(BaseService()._batch_worker([{"n": 0}, {"n": 1}], later))
+    assert done == [
+        {"input": {"n": 0}, "result": '{"n": 0}'},
+        {"input": {"n": 1}, "error": "KeyError: 'late'"},
+    ]
+
+
+def test_the_state_tells_how_far_it_is() -> None:
+    """Data records count, meta lines do not; of a stream only what came so far is known."""
+    service = BaseService()
+    state = service.state
+    batch = service._batch_worker([META, {"n": 1}, {"n": 2}], echo, output_file="out.jsonl")
+    seen = [(state["running"], state["completed"], state["total"], state["output_file"]) for _ in batch]
+    assert seen == [(True, 1, 2, "out.jsonl"), (True, 2, 2, "out.jsonl")]
+    assert not state["running"]
+    totals = [state["total"] for _ in service._batch_worker(iter([{"n": 1}, {"n": 2}]), echo)]
+    assert totals == [1, 2]
+
+
+def test_one_batch_at_a_time() -> None:
+    """A second one is refused; after the first has ended or was given up, another may start."""
+    service = BaseService()
+    running = service._batch_worker([{"n": 1}, {"n": 2}], echo)
+    next(running)
+    with pytest.raises(UsageError, match="a batch is running"):
+        next(service._batch_worker([{"n": 3}], echo))
+    assert service.state["completed"] == 1
+    running.close()  # type: ignore[attr-defined]
+    assert not service.state["running"]
+    assert len(list(service._batch_worker([{"n": 3}], echo))) == 1
+
+
+def test_a_subclass_may_have_another_rule() -> None:
+    """`_batch_worker` goes through `_normalize_input`."""
+
+    class Service(BaseService):
+        @staticmethod
+        def _normalize_input(rec: Fields) -> Fields:
+            inner: Fields = rec.get("row", rec)
+            return inner
+
+    (done,) = Service()._batch_worker([{"row": {"row": {"n": 1}}}], echo)
+    assert done["input"] == {"n": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"a": "一"}, '{"a": "一"}'),
+        ('{"a":1}', '{"a":1}'),
+        ("plain", '"plain"'),
+        ("NaN", '"NaN"'),
+        (("OK", '{"a":1}'), '{"a":1}'),
+        ((Status.OK, {"a": 1}), '{"a": 1}'),
+        ([1, 2], "[1, 2]"),
+        (None, "null"),
+        ("", '""'),
+    ],
+)
+def test_results_are_json_texts(value: Any, text: str) -> None:
+    """A text that is JSON stays; a status beside it is no part of it."""
+    assert result_text(value) == text
