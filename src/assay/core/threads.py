@@ -10,39 +10,95 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 R = TypeVar("R")
-_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+
+
+class _Job:
+    """A function and who waits for it. `begun`: a thread has it; `left`: it no longer counts as open."""
+
+    __slots__ = ("begun", "function", "future", "left", "loop")
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], function: Callable[[], Any]
+    ) -> None:
+        self.loop = loop
+        self.future = future
+        self.function = function
+        self.begun = False
+        self.left = False
 
 
 class DaemonPool:
-    """At most `size` threads, started when needed. They end with the process, not before."""
+    """At most `size` threads, started when needed. They end with the process, not before.
 
-    def __init__(self, size: int, name: str) -> None:
+    With `replaces`, a thread that nobody waits for any more is no longer one of them: another may be started
+    in its place, and it ends when its function does. So functions that hang leave the pool its full width.
+    """
+
+    def __init__(self, size: int, name: str, *, replaces: bool = False) -> None:
         self._size = size
         self._name = name
+        self._replaces = replaces
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._open = 0
+        """Jobs that wait or run. There are always as many threads, up to the size."""
         self._threads = 0
+        self._started = 0
 
     async def run(self, function: Callable[[], R]) -> R:
         """What the function returns or raises. A cancelled wait abandons the thread to its work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
-        self._jobs.put((loop, future, function))
-        if not self._idle.acquire(blocking=False) and self._threads < self._size:
+        job = _Job(loop, future, function)
+        with self._lock:
+            self._open += 1
+            self._jobs.put(job)
+            self._staff()
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._leave(job)
+            raise
+
+    def _staff(self) -> None:
+        """Start the thread that is missing, if one is. The lock is held."""
+        if self._open > self._threads and self._threads < self._size:
             self._threads += 1
-            threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
-        return await future
+            self._started += 1
+            threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
+
+    def _leave(self, job: _Job) -> None:
+        """Nobody waits for it: what has not begun never will, what runs may lose its place."""
+        with self._lock:
+            if job.future.cancelled() and not job.left and (self._replaces or not job.begun):
+                job.left = True
+                self._open -= 1
+                self._threads -= job.begun
+                self._staff()
 
     def _work(self) -> None:
         while True:
-            loop, future, function = self._jobs.get()
-            try:
-                result, error = function(), None
-            except BaseException as raised:  # noqa: BLE001 - whatever user code raises belongs to the one who waits
-                result, error = None, raised
-            with suppress(RuntimeError):  # the loop is gone: nobody waits any more
-                loop.call_soon_threadsafe(_settle, future, result, error)
-            self._idle.release()
+            job = self._jobs.get()
+            with self._lock:
+                job.begun = not job.left
+            if job.begun and not self._run(job):
+                return
+            del job  # or it keeps its result until the next one comes
+
+    def _run(self, job: _Job) -> bool:
+        """Whether this thread is still one of the pool's afterwards."""
+        try:
+            result, error = job.function(), None
+        except BaseException as raised:  # noqa: BLE001 - whatever user code raises belongs to the one who waits
+            result, error = None, raised
+        with self._lock:
+            if job.left:
+                return False
+            job.left = True
+            self._open -= 1
+        with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+            job.loop.call_soon_threadsafe(_settle, job.future, result, error)
+        return True
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

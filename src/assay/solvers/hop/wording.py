@@ -1,0 +1,91 @@
+"""What models are asked, from the text files in `prompts/`. A new wording is a new version of its file."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+VERSION = "v1"
+_FOLDER = Path(__file__).with_name("prompts")
+_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
+_PLACE = re.compile(r"\{(mark|task|context|format|feedback|tools|result|answer|reason)\}")
+_SHOWN = 4_000
+
+Messages = list[dict[str, Any]]
+
+
+class Asked(NamedTuple):
+    """What an operator was asked to do: the task, and what it may be based on as text."""
+
+    task: str
+    context: str
+
+
+class Rejected(NamedTuple):
+    """An earlier answer and why it was not accepted."""
+
+    answer: str
+    reason: str
+
+
+def asked(task: Any, context: Any) -> Asked:
+    """A context that is no text is shown as JSON."""
+    return Asked(as_text(task), as_text(context) if context is not None else "")
+
+
+def as_text(value: Any) -> str:
+    """Text as it is, JSON values as JSON, and anything else as Python shows it."""
+    if isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except Exception:  # noqa: BLE001 - any object may be handed in, and its encoding raise anything
+        return repr(value)
+
+
+def messages(name: str, what: Asked, values: Mapping[str, str], rejected: list[Rejected]) -> Messages:
+    """The prompt of this name. Equal arguments give equal messages."""
+    mark = _mark(what.task, what.context, *values.values(), *(text for each in rejected for text in each))
+    shared = _parts("parts")
+    feedback = [_filled(shared["feedback"], {"mark": mark, **_shown(each)}) for each in rejected]
+    context = _filled(shared["context"], {"mark": mark, "context": what.context}) if what.context else ""
+    known = {**values, "mark": mark, "task": what.task, "context": context, "feedback": "\n".join(feedback)}
+    parts = _parts(name)
+    return [{"role": role, "content": _filled(parts[role], known)} for role in ("system", "user")]
+
+
+def fingerprint() -> str:
+    """The version and the sha256 of all prompts: another wording may get another reply."""
+    texts = "\0".join(path.read_text("utf-8") for path in sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
+    return f"{VERSION}@{hashlib.sha256(texts.encode()).hexdigest()}"
+
+
+def _shown(rejected: Rejected) -> dict[str, str]:
+    return {"answer": cut(rejected.answer, _SHOWN), "reason": cut(rejected.reason, _SHOWN)}
+
+
+def cut(text: str, most: int) -> str:
+    """Its beginning, with a sign that there is more."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def _mark(*values: str) -> str:
+    """A marker that none of the texts can hold, since it is made of all of them."""
+    return hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _filled(part: str, values: Mapping[str, str]) -> str:
+    """In one pass: what is filled in is not looked at again, so a task may contain `{context}`."""
+    return _PLACE.sub(lambda place: values[place[1]], part)
+
+
+@cache
+def _parts(name: str) -> dict[str, str]:
+    _, *pieces = _PART.split((_FOLDER / f"{name}.{VERSION}.txt").read_text("utf-8"))
+    return {name: text.rstrip("\n") for name, text in zip(pieces[::2], pieces[1::2], strict=True)}

@@ -1,0 +1,140 @@
+"""A run with a run side and a verify side, whose one case is a function of the test: real askers and a real log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assay.core.connect import CHAT
+from assay.core.errors import AssayError, ModelError
+from assay.core.protocols import Context, Model, Upstream
+from assay.core.threads import DaemonPool
+from assay.core.types import Failure, Request, Response
+from assay.engine.loop import Loop, Setup
+from assay.journal.journal import Journal
+from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.gateway import Gateway
+from assay.models.calling.permits import Permits
+from assay.solvers.hop.blocking import Sessions, open_sessions
+from assay.solvers.hop.calling import call_function
+from assay.solvers.hop.results import Returned
+from assay.solvers.hop.session import Session, Side
+
+from servers.gateway_lab import Plan
+
+T = TypeVar("T")
+Answer = str | Failure
+AGREES = '{"verdict": "OK", "reason": "it holds"}'
+RUN, VERIFY = Side("run", {"temperature": 0.1}), Side("verify", {"temperature": 0})
+
+
+class Telling:
+    """A model that tells its answers in the order it is asked; the last one again and again."""
+
+    can = frozenset({CHAT})
+
+    def __init__(self, *answers: Answer) -> None:
+        self.endpoint = "here"
+        self.answers = answers
+        self.asked: list[Request] = []
+
+    async def send(self, request: Request, seed: int) -> Response:
+        self.asked.append(request)
+        return self.answer(self.answers[min(len(self.asked), len(self.answers)) - 1])
+
+    def answer(self, answer: Answer) -> Response:
+        if isinstance(answer, Failure):
+            raise ModelError(answer)
+        return Response(answer)
+
+    async def close(self) -> None:
+        pass
+
+    def said(self, at: int) -> str:
+        """The user's part of the at-th question."""
+        messages = self.asked[at].messages
+        assert messages is not None
+        return str(messages[-1]["content"])
+
+
+class HopLab:
+    """One start: `work` is the case's solver, and what it returns or raises comes out."""
+
+    def __init__(self, folder: Path, run: Model, verify: Model | None = None) -> None:
+        self.folder = folder
+        self.models = {"run": run, "verify": verify or Telling(AGREES)}
+        self.stopped: AssayError | None = None
+
+    async def start(self, work: Callable[[Context], Awaitable[T]], max_calls: int | None = None) -> T:
+        told: list[Any] = []
+
+        async def solve(_: Any, ctx: Context) -> None:
+            try:
+                told.append((await work(ctx), None))
+            except Exception as error:
+                told.append((None, error))
+                raise
+
+        self.folder.mkdir(exist_ok=True)
+        journal = Journal(self.folder, [], [])
+        permits, desk = Permits(8), Desk(journal, lambda _: None, max_calls, None)
+        named = {role: Upstream(f"test/{role}", model) for role, model in self.models.items()}
+        callers = {role: Caller(each, permits, desk, seed=1, max_retries=0) for role, each in named.items()}
+        gateway = Gateway(named)
+        plan: Any = Plan(solve, 1)
+        setup = Setup(
+            plan=plan,
+            journal=journal,
+            models=callers,
+            gate=permits,
+            halt=desk.halt,
+            notify=lambda _: None,
+            open_cases=1,
+            retry_failed=False,
+            seed=1,
+            started=0.0,
+            gateway=gateway,
+        )
+        try:
+            await Loop(setup).run()
+        except AssayError as error:
+            self.stopped = error
+        finally:
+            await gateway.close()
+            journal.close()
+        value, error = told[0]
+        if error is not None:
+            raise error
+        return value  # type: ignore[no-any-return]
+
+    def calls(self) -> list[dict[str, Any]]:
+        lines = (self.folder / "calls.jsonl").read_text().split("\n")[1:-1]
+        return [json.loads(line) for line in lines]
+
+    def session(self, work: Callable[[Session], Awaitable[T]], hop_retry: int = 3) -> T:
+        """What `work` makes of an async session."""
+
+        async def solve(ctx: Context) -> T:
+            return await work(open_sessions(ctx, RUN, VERIFY, hop_retry).asynchronous)
+
+        return asyncio.run(self.start(solve))
+
+    def call(
+        self, function: Callable[..., Any], fields: dict[str, Any] | None = None, timeout: float | None = 20
+    ) -> tuple[Returned, Sessions]:
+        """What a function under test returns, and the sessions it was given."""
+
+        async def solve(ctx: Context) -> tuple[Returned, Sessions]:
+            sessions = open_sessions(ctx, RUN, VERIFY)
+            pool = DaemonPool(4, "test", replaces=True)
+            return await call_function(function, sessions, fields or {}, pool, timeout), sessions
+
+        return asyncio.run(self.start(solve))
+
+
+def result(value: Any) -> str:
+    """A reply that has a result."""
+    return json.dumps({"result": value})
