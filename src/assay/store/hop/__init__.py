@@ -32,7 +32,7 @@ class BaseDataStore:
         self._tables: Tables | None = None
 
     def load_results(self, force_reload: bool = False) -> int:
-        """The number of results, errors among them. Reads only if a file is new, gone or changed, or if told to."""
+        """The number of results, errors among them. Reads if a file is new, gone or changed, or if told to."""
         return self._load(force=force_reload).total
 
     @property
@@ -48,7 +48,7 @@ class BaseDataStore:
         return stats(self._current(), self.config.output_fields, profile)
 
     def get_profiles(self) -> list[dict[str, Any]]:
-        """Each profile with its results and its last meta line, in alphabetical order; None has no profile."""
+        """Each profile in alphabetical order, with its results and last meta line; None is no profile."""
         tables = self._current()
         counts = dict(tables.query("select profile, count(*) from results group by profile"))
         names = sorted({*counts, *tables.metas} - {None}) + ([None] if None in counts else [])
@@ -66,11 +66,11 @@ class BaseDataStore:
         if changed(tables.stamps):
             tables = self._load(force=True)
         order = self._order(tables, sort_by, ascending)
-        sql = f"select file, start, size from results order by {order}file, start limit ? offset ?"  # noqa: S608
-        return [self._row(tables.files[file], *at) for file, *at in tables.query(sql, [limit, offset])]
+        sql = f"select file, start from results order by {order}file, start limit ? offset ?"  # noqa: S608
+        return [self._row(tables.files[file], start) for file, start in tables.query(sql, [limit, offset])]
 
     def get_error_distribution(self) -> list[dict[str, Any]]:
-        """What the errors say, the most frequent first; long messages count by their first 1,000 characters."""
+        """What the errors say, most frequent first; long messages count by their first 1,000 characters."""
         sql = "select error, count(*) from results where failed group by error order by 2 desc, error"
         return [{"value": error, "count": count} for error, count in self._current().query(sql)]
 
@@ -79,7 +79,7 @@ class BaseDataStore:
         return perf_summary(self._current())
 
     def sortable_columns(self) -> list[str]:
-        """What results may be sorted by: what the config says, else what every result has and the fields found."""
+        """What results may be sorted by: as the config says, else what every result has and fields found."""
         if self.config.sortable_columns:
             return list(self.config.sortable_columns)
         fields = [path[0] for path in self._current().columns if len(path) == 1]
@@ -106,7 +106,9 @@ class BaseDataStore:
 
     def _paths(self) -> list[Path]:
         if not self.folder.is_dir():
-            raise UsageError(f"there is no folder {self.folder}; name the one with the results, such as TestCases")
+            raise UsageError(
+                f"there is no folder {self.folder}; name the one with the results, such as TestCases"
+            )
         return sorted(path for path in self.folder.glob("*.jsonl") if path.is_file())
 
     def _order(self, tables: Tables, sort_by: str | None, ascending: bool) -> str:
@@ -119,9 +121,9 @@ class BaseDataStore:
         way = "asc" if ascending else "desc"
         return f"{number(column)} {way} nulls last, {column} {way} nulls last, "
 
-    def _row(self, path: Path, start: int, size: int) -> dict[str, Any]:
+    def _row(self, path: Path, start: int) -> dict[str, Any]:
         try:
-            found = self._normalize_audit(line_at(path, start, size))
+            found = self._normalize_audit(line_at(path, start))
         except (OSError, ValueError) as error:
             raise UsageError(f"{path} changed while it was read; ask again") from error
         return found or {}

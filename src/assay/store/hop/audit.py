@@ -1,8 +1,8 @@
 """One line of a results file as one result, whatever wrote it: the rules for every shape.
 
-A result is flat (`hop_result`, `hop_stats`), wrapped by the view (`input` and `result` or `error`), or plain: an
-object with a `result` that holds JSON, or with the task's key field on top. Other lines are no results: meta lines,
-records of the observer, of the frontend's log, and lines of input.
+A result is flat (`hop_result`, `hop_stats`), wrapped by the view (`input` and `result` or `error`), or plain:
+an object with a `result` that holds an object as text, or with the task's key field on top. Other lines are no
+results: meta lines, records of the observer, of the frontend's log, and lines of input.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Audit(msgspec.Struct):
         return self.status == "ERROR"
 
     def flat(self) -> dict[str, Any]:
-        """One object: the line's own fields under those of the result; id, tag and difficulty stay the line's."""
+        """One object: the result's fields over the line's own, of which id, tag and difficulty stay."""
         identity = {name: self.row[name] for name in _IDENTITY if name in self.row}
         found = {**self.row, **self.fields, **identity, "profile": self.profile}
         found |= {"hop_status": self.status, "hop_outcome": self.outcome, "hop_error": self.error}
@@ -81,7 +81,7 @@ def is_observed(rec: Mapping[str, Any]) -> bool:
 
 
 def read_json(text: str | bytes) -> Any:
-    """A JSON value of any writer: NaN and infinities are null, half a surrogate pair is `?`. ValueError if none."""
+    """JSON of any writer: NaN and infinities are null, half a surrogate pair is `?`. ValueError if none."""
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError):
@@ -124,16 +124,18 @@ def _viewed(rec: Mapping[str, Any]) -> Audit:
 
 
 def _plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
-    """A result without a wrapper: JSON in `result`, with the key field where there is one, or the key on top."""
-    row = Audit(_row(rec), profile=_profile(rec))
+    """A result without a wrapper; of one in `result` the key field must be there if the task has one."""
+    audit, result = Audit(_row(rec), profile=_profile(rec)), rec.get("result")
     if key is not None and key in rec:
-        row.fields = {name: rec[name] for name in row.row if name not in _IDENTITY}
-        return row
-    if not isinstance(rec.get("result"), (str, list)):
+        audit.fields = {name: rec[name] for name in audit.row if name not in _IDENTITY}
+        return audit
+    if not _is_pair(result) and not (isinstance(result, str) and result.lstrip()[:1] in {"{", "["}):
         return None
-    found = _filled(row, rec["result"], None)
-    del found.row["result"]
-    return found if found.fields.keys() > {SCALAR} or (key or SCALAR) in found.fields and key else None
+    del audit.row["result"]
+    _filled(audit, result, None)
+    is_object = isinstance(result, list) or result.lstrip()[0] == "{" or audit.outcome is not None
+    known = bool(audit.fields) if key is None else key in audit.fields
+    return audit if is_object and known else None
 
 
 def _row(rec: Mapping[str, Any]) -> dict[str, Any]:

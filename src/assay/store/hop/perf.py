@@ -10,14 +10,16 @@ _RUNS = """
 select count(*), round(avg(duration), 4), count(duration)
 from observations where kind = 'run_end'
 """
-_AT = "select duration from observations where kind = 'run_end' and duration is not null order by 1 offset ? limit 1"
+_AT = """
+select duration from observations where kind = 'run_end' and duration is not null order by 1 offset ? limit 1
+"""
 _UNFINISHED = """
 select count(distinct run_id) from observations where kind = 'run_start'
 and run_id not in (select run_id from observations where kind = 'run_end')
 """
 _OPERATORS = """
-select op, count(*), round(count(*) filter (ok) / count(*), 4), round(avg(duration), 4), round(avg(retries), 4)
-from observations where kind = 'step' group by op order by 2 desc, op
+select op, count(*), round(count(*) filter (ok) / count(*), 4), round(avg(duration), 4),
+  round(avg(retries), 4) from observations where kind = 'step' group by op order by 2 desc, op
 """
 _NAMES = ("op", "calls", "success_rate", "avg_duration", "avg_retries")
 

@@ -14,9 +14,7 @@ from assay.store.hop.table import LONGEST_VALUE, Column, Tables
 
 _MOST_LABELS = 50
 """Without a config, texts with at most so many different values are shown as a distribution."""
-_COUNTS = (
-    "count(*), count(*) filter (failed), count(*) filter (not failed), count(*) filter (parse_error)"
-)
+_COUNTS = "count(*), count(*) filter (failed), count(*) filter (not failed), count(*) filter (parse_error)"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -88,7 +86,9 @@ def guessed(tables: Tables) -> list[FieldAggregation]:
     asked = [_kinds(column.name) for column in tables.columns.values()]
     (row,) = tables.query(f"select {', '.join(asked)} from results")  # noqa: S608
     paths = list(tables.columns)
-    return [_guess(path[0], dict(zip(_KINDS, row[place * 6 :], strict=False))) for place, path in enumerate(paths)]
+    return [
+        _guess(path[0], dict(zip(_KINDS, row[place * 6 :], strict=False))) for place, path in enumerate(paths)
+    ]
 
 
 _KINDS = ("known", "flags", "texts", "containers", "distinct", "longest")

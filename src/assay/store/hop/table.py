@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +12,7 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.store.hop.audit import read_json
 from assay.store.hop.config import ViewConfig
-from assay.store.hop.lines import Block, Observation, Result, blocks
+from assay.store.hop.lines import Block, Clean, Observation, Result, blocks, named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -22,12 +22,18 @@ LONGEST_VALUE = 200
 MOST_FIELDS = 256
 IDENTITY = {"id": "id", "tag": "tag", "profile": "profile", "hop_outcome": "outcome", "hop_error": "error"}
 """Columns that every result has: the name in a row of `query_results`, and the column."""
-_AT_ONCE = 20_000
+_TYPES = {"start": "i8", "failed": "?", "parse_error": "?", "ok": "?", "duration": "f8", "retries": "f8"}
+_DEFAULTS = {"start": "start", "id": "id", "tag": "tag", "profile": "profile"}
+_DEFAULTS |= {"failed": "false", "parse_error": "false", "outcome": "null", "error": "null"}
 _encode = msgspec.json.Encoder().encode
-_CONFIG = {"threads": 1, "enable_external_access": "false", "autoinstall_known_extensions": "false"}
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+}
 _TABLES = """
 create table results (
-  file integer, start bigint, size integer, id varchar, tag varchar, profile varchar,
+  file integer, start bigint, id varchar, tag varchar, profile varchar,
   failed boolean, parse_error boolean, outcome varchar, error varchar
 );
 create table observations (
@@ -37,7 +43,7 @@ create table observations (
 
 
 class Column(NamedTuple):
-    """Where a field stands: the column holds JSON text, cut to some length where only a distribution needs all."""
+    """Where a field stands. The column holds JSON text; only a distribution needs it whole if it is long."""
 
     name: str
     whole: bool
@@ -64,6 +70,8 @@ class Tables:
         import duckdb
 
         self._connection: DuckDBPyConnection = duckdb.connect(":memory:", config=_CONFIG)
+        # Columns of Python objects hold text or None: looking at a thousand values first costs milliseconds.
+        self._connection.execute("set pandas_analyze_sample = 0")
         self._connection.execute(_TABLES)
         self._lock = threading.Lock()
         self.files: list[Path] = []
@@ -98,48 +106,58 @@ class Tables:
 
     def _add(self, block: Block) -> None:
         self.bad_lines += block.bad
-        self.total += len(block.results)
+        self.total += len(block.results) + len(block.clean.start)
         self.metas |= {str(meta.get("profile")): meta for meta in block.metas}
         with self._lock:
-            _in_parts(block.results, self._add_results)
-            _in_parts(block.observations, self._add_observations)
+            if block.clean.start:
+                self._add_results(_clean_columns(block.clean))
+            if block.results:
+                self._add_results(_columns(Result._fields, block.results))
+            if block.observations:
+                self._add_observations(_columns(Observation._fields, block.observations))
 
-    def _add_results(self, results: list[Result]) -> None:
+    def _add_results(self, chunk: dict[str, Any]) -> None:
         import duckdb
 
-        chunk = _columns(Result._fields, results)
         try:
             self._insert(chunk)
         except duckdb.InvalidInputException:
             # JSON to msgspec, but not to DuckDB: half a surrogate pair, mostly.
-            self._insert({**chunk, "text": _encodable(results)})
+            self._insert(chunk | {"text": _encodable(chunk["text"])})
 
     def _insert(self, chunk: dict[str, Any]) -> None:
         self._connection.register("chunk", chunk)
         try:
             if self._open:
                 self._find_fields()
-            self._connection.execute(self._insertion(), [[_pointer(path) for path in self.columns]])
+            self._connection.execute(self._insertion(chunk), [[_pointer(path) for path in self.columns]])
         finally:
             self._connection.unregister("chunk")
 
     def _find_fields(self) -> None:
         """Without a config every field that occurs gets a column, up to some number of them."""
-        found = self._connection.execute("select distinct unnest(json_keys(text::varchar)) from chunk").fetchall()
+        found = self._connection.execute(
+            "select distinct unnest(json_keys(text::varchar)) from chunk"
+        ).fetchall()
         for (name,) in sorted(found):
             if (name,) not in self.columns and len(self.columns) < MOST_FIELDS:
                 self._add_column((name,), whole=False)
 
-    def _insertion(self) -> str:
-        plain = f"{len(self.files) - 1}, start, size, id, tag, profile, failed, parse_error, outcome, error"
+    def _insertion(self, chunk: dict[str, Any]) -> str:
+        plain = [name if name in chunk else default for name, default in _DEFAULTS.items()]
         values = [_value(f"f[{n}]", column) for n, column in enumerate(self.columns.values(), 1)]
         source = "select *, json_extract(text::varchar, ?) as f from chunk"
-        return f"insert into results select {', '.join([plain, *values])} from ({source})"  # noqa: S608
+        return (
+            f"insert into results select {len(self.files) - 1}, {', '.join([*plain, *values])} "  # noqa: S608
+            f"from ({source})"
+        )
 
-    def _add_observations(self, found: list[Observation]) -> None:
-        self._connection.register("chunk", _columns(Observation._fields, found))
+    def _add_observations(self, chunk: dict[str, Any]) -> None:
+        self._connection.register("chunk", chunk)
         try:
-            self._connection.execute("insert into observations select * from chunk")
+            self._connection.execute(
+                "insert into observations select kind, run_id, op, ok, duration, retries from chunk"
+            )
         finally:
             self._connection.unregister("chunk")
 
@@ -153,24 +171,32 @@ class Tables:
         self._connection.execute(f"alter table results add column {column.name} varchar")
 
 
-def _in_parts(items: list[Any], add: Callable[[list[Any]], None]) -> None:
-    for start in range(0, len(items), _AT_ONCE):
-        add(items[start : start + _AT_ONCE])
-
-
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     import numpy as np
 
-    kinds = {"start": "i8", "size": "i4", "failed": "?", "parse_error": "?", "ok": "?"}
     found = zip(names, zip(*rows, strict=True), strict=True)
-    return {name: np.array(values, dtype=kinds.get(name, object)) for name, values in found}
+    return {name: np.array(values, dtype=_TYPES.get(name, object)) for name, values in found}
 
 
-def _encodable(results: list[Result]) -> Any:
+def _clean_columns(clean: Clean) -> dict[str, Any]:
+    """Ids that are all numbers are given to DuckDB as numbers: it makes text of them faster."""
     import numpy as np
 
-    texts = [one.text and _encode(read_json(one.text)).decode() for one in results]
-    return np.array(texts, dtype=object)
+    columns = clean._asdict()
+    for name in ("id", "tag"):
+        kinds = set(map(type, columns[name]))
+        if kinds == {int} and max(map(abs, columns[name])) < 1 << 62:
+            columns[name] = np.array(columns[name], dtype="i8")
+        elif not kinds <= {str, type(None)}:
+            columns[name] = list(map(named, columns[name]))
+    kept = {name: values for name, values in columns.items() if type(values) is list}
+    return columns | {name: np.array(values, dtype=_TYPES.get(name, object)) for name, values in kept.items()}
+
+
+def _encodable(texts: Any) -> Any:
+    import numpy as np
+
+    return np.array([text and _encode(read_json(text)).decode() for text in texts], dtype=object)
 
 
 def _value(item: str, column: Column) -> str:
