@@ -32,7 +32,7 @@ class BaseDataStore:
         self._tables: Tables | None = None
 
     def load_results(self, force_reload: bool = False) -> int:
-        """The number of results, errors among them. Reads if a file is new, gone or changed, or if told to."""
+        """The number of results, errors among them. Reads if a file is new, gone or changed, or if told."""
         return self._load(force=force_reload).total
 
     @property

@@ -1,8 +1,8 @@
 """One line of a results file as one result, whatever wrote it: the rules for every shape.
 
 A result is flat (`hop_result`, `hop_stats`), wrapped by the view (`input` and `result` or `error`), or plain:
-an object with a `result` that holds an object as text, or with the task's key field on top. Other lines are no
-results: meta lines, records of the observer, of the frontend's log, and lines of input.
+an object with a `result` that holds an object as text, or with the task's key field on top. Other lines are
+no results: meta lines, records of the observer, of the frontend's log, and lines of input.
 """
 
 from __future__ import annotations
@@ -106,21 +106,20 @@ def _flat(rec: Mapping[str, Any]) -> Audit:
     said, result = rec.get("hop_stats"), rec.get("hop_result")
     stats = said if isinstance(said, dict) else {}
     status, error = _status(stats.get("status")), stats.get("error")
-    nothing = result is None or result == ""
     audit = Audit(_row(rec), profile=_profile(rec), stats=stats)
-    if status == "ERROR" or (not status and (nothing or error not in {None, ""})):
+    if status == "ERROR" or (not status and (_is_empty(result) or not _is_empty(error))):
         return _error(audit, error, result)
     return _filled(audit, result, status if status not in {"", "OK"} else None)
 
 
 def _viewed(rec: Mapping[str, Any]) -> Audit:
-    """An error wins over a result beside it. An empty one counts where there is no result."""
+    """An error wins over a result beside it; an empty one wins where the result is empty, too."""
     error, result = rec.get("error"), rec.get("result")
     audit = Audit(_row(unwrapped(rec)), profile=_profile(rec))
-    empty = error == "" and (result is None or result == "")
-    if error not in {None, ""} if not isinstance(error, (dict, list)) else error:
+    nothing = "result" not in rec or (error is not None and _is_empty(result))
+    if nothing or not _is_empty(error):
         return _error(audit, error, result)
-    return _error(audit, error, result) if empty or "result" not in rec else _filled(audit, result, None)
+    return _filled(audit, result, None)
 
 
 def _plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
@@ -129,13 +128,17 @@ def _plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
     if key is not None and key in rec:
         audit.fields = {name: rec[name] for name in audit.row if name not in _IDENTITY}
         return audit
-    if not _is_pair(result) and not (isinstance(result, str) and result.lstrip()[:1] in {"{", "["}):
+    opens = result.lstrip()[:1] if isinstance(result, str) else "[" if _is_pair(result) else ""
+    if opens not in {"{", "["}:
         return None
     del audit.row["result"]
     _filled(audit, result, None)
-    is_object = isinstance(result, list) or result.lstrip()[0] == "{" or audit.outcome is not None
     known = bool(audit.fields) if key is None else key in audit.fields
-    return audit if is_object and known else None
+    return audit if known and (opens == "{" or audit.outcome is not None) else None
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value == ""
 
 
 def _row(rec: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +158,7 @@ def _status(said: Any) -> str:
 
 def _error(audit: Audit, error: Any, result: Any) -> Audit:
     audit.status = "ERROR"
-    audit.error = _text(error) if error not in (None, "") else NO_MESSAGE
+    audit.error = NO_MESSAGE if _is_empty(error) else _text(error)
     audit.raw = result if isinstance(result, str) and result else None
     return audit
 
