@@ -13,7 +13,7 @@ from assay.store.hop.config import FieldAggregation, ViewConfig
 from assay.store.hop.lines import line_at
 from assay.store.hop.perf import perf_summary
 from assay.store.hop.stats import number, stats
-from assay.store.hop.table import IDENTITY, Column, Stamp, Tables, changed
+from assay.store.hop.table import IDENTITY, Stamp, Tables, changed
 
 __all__ = ["Audit", "BaseDataStore", "FieldAggregation", "ViewConfig", "read_audit"]
 
@@ -80,10 +80,7 @@ class BaseDataStore:
 
     def sortable_columns(self) -> list[str]:
         """What results may be sorted by: as the config says, else what every result has and fields found."""
-        if self.config.sortable_columns:
-            return list(self.config.sortable_columns)
-        fields = [path[0] for path in self._current().columns if len(path) == 1]
-        return [*IDENTITY, *(name for name in fields if name not in IDENTITY)]
+        return list(self._sortable(self._current()))
 
     def _normalize_audit(self, rec: Mapping[str, Any]) -> dict[str, Any] | None:
         """A line of a results file as one object; None for meta lines, the observer's, and lines of input."""
@@ -111,14 +108,19 @@ class BaseDataStore:
             )
         return sorted(path for path in self.folder.glob("*.jsonl") if path.is_file())
 
+    def _sortable(self, tables: Tables) -> dict[str, str]:
+        """The columns by the names that a user may say."""
+        fields = {path[0]: column.name for path, column in tables.columns.items() if len(path) == 1}
+        known = fields | IDENTITY
+        return {name: known[name] for name in self.config.sortable_columns or [*IDENTITY, *fields]}
+
     def _order(self, tables: Tables, sort_by: str | None, ascending: bool) -> str:
         if sort_by is None:
             return ""
-        allowed = self.sortable_columns()
+        allowed = self._sortable(tables)
         if sort_by not in allowed:
             raise UsageError(f"cannot sort by {sort_by!r}; there are {', '.join(allowed)}")
-        column = IDENTITY.get(sort_by) or tables.columns.get((sort_by,), Column("null", whole=False)).name
-        way = "asc" if ascending else "desc"
+        column, way = allowed[sort_by], "asc" if ascending else "desc"
         return f"{number(column)} {way} nulls last, {column} {way} nulls last, "
 
     def _row(self, path: Path, start: int) -> dict[str, Any]:

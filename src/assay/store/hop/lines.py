@@ -18,7 +18,7 @@ from msgspec import UNSET
 from assay.core.jsonl import body
 from assay.store.hop.audit import Audit, is_observed, read_audit, read_json
 
-_READ, _BLOCK = 1 << 17, 1 << 24  # bytes decoded at once, and given to the tables at once
+_READ, _BLOCK = 1 << 17, 1 << 25  # bytes decoded at once, and given to the tables at once
 _LONGEST_ERROR = 1000
 _encode = msgspec.json.Encoder().encode
 _check = msgspec.json.Decoder(msgspec.Raw).decode
