@@ -16,6 +16,7 @@ from typing import NamedTuple
 from benchmarks import lm_eval, overhead, pipeline, tasks
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
+from benchmarks.hopstore import hopstore
 from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.million import million
@@ -129,6 +130,11 @@ def measure_testset(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
     return testset(folder, sizes.records)
 
 
+def measure_hopstore(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """A folder of very many results of batch tests, asked for its numbers."""
+    return hopstore(folder, sizes.records)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -151,6 +157,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "lm-eval": measure_lm_eval,
     "bootstrap": measure_bootstrap,
     "testset": measure_testset,
+    "hopstore": measure_hopstore,
 }
 
 

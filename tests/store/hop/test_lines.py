@@ -1,0 +1,137 @@
+"""The short way for clean lines reads what the rules read, and no line can spoil another."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.store.hop.lines import Block, Result, _sort_odd, blocks, line_at
+
+from support.audits import ERROR, ERRORS, NO_RESULTS, OK, OPENED, TEXT, flat
+
+SHAPES = [
+    *(case[0] for case in OPENED.values()),
+    *(case[0] for case in ERRORS.values()),
+    *NO_RESULTS.values(),
+    flat("no JSON"),
+    flat('{"a": 1,}'),
+    flat(TEXT, profile="a"),
+    flat(None, ERROR, profile="a"),
+    {"input": {"id": 2, "tag": "x", "input": {"a": 1}, "result": "{}"}, "result": TEXT, "profile": "b"},
+    {"input": {"id": "x", "tag": None}, "error": "e" * 5000},
+]
+
+
+def read(path: Path, lines: list[bytes], key: str | None = None) -> tuple[list[Result], list[Block]]:
+    """Every result of a file of these lines, in their order."""
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    found = list(blocks(path, key))
+    results = [result for block in found for result in block.results]
+    for block in found:
+        for start, id_, tag, profile, text in zip(*block.clean, strict=True):
+            id_text = id_ if id_ is None or isinstance(id_, str) else json.dumps(id_)
+            results.append(
+                Result(
+                    start,
+                    id_text,
+                    tag,
+                    profile,
+                    failed=False,
+                    parse_error=False,
+                    outcome=None,
+                    error=None,
+                    text=text,
+                )
+            )
+    return [as_values(result) for result in sorted(results)], found
+
+
+def as_values(result: Result) -> Result:
+    return result._replace(text=json.loads(result.text) if result.text and result.text != "{}" else None)
+
+
+def by_rules(lines: list[bytes], key: str | None = None) -> list[Result]:
+    block, start = Block(), 0
+    for line in lines:
+        _sort_odd(block, start, line, key)
+        start += len(line) + 1
+    return [as_values(result) for result in block.results]
+
+
+@pytest.mark.parametrize("key", [None, "score"])
+def test_all_shapes_side_by_side_are_read_by_the_rules(tmp_path: Path, key: str | None) -> None:
+    """Each alone and all in one file: the short way and the rules agree."""
+    lines = [json.dumps(rec).encode() for rec in SHAPES]
+    assert read(tmp_path / "all.jsonl", lines, key)[0] == by_rules(lines, key)
+    for line in lines:
+        assert read(tmp_path / "one.jsonl", [line], key)[0] == by_rules([line], key)
+
+
+ANY = st.sampled_from(
+    [None, "", "e", 5, {}, {"a": 1}, [], TEXT, "no JSON", ["FAIL", TEXT], "{", True, OK, ERROR]
+)
+NAMES = (
+    "id",
+    "tag",
+    "input",
+    "result",
+    "error",
+    "hop_result",
+    "hop_stats",
+    "profile",
+    "type",
+    "run_id",
+    "_type",
+)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(NAMES), ANY), max_size=4))
+def test_any_mixture_of_keys_is_read_by_the_rules(
+    tmp_path_factory: pytest.TempPathFactory, recs: list[dict[str, Any]]
+) -> None:
+    lines = [json.dumps(rec).encode() for rec in recs]
+    assert read(tmp_path_factory.getbasetemp() / "any.jsonl", lines)[0] == by_rules(lines)
+
+
+def test_a_bad_line_costs_that_line_only(tmp_path: Path) -> None:
+    """Torn, of another type, not UTF-8, two values: each is counted; blank lines, CRLF and a BOM are fine."""
+    good = json.dumps(flat(TEXT)).encode()
+    bad = [good[:-9], b"[1]", b'"text"', b"\xff\xfe", good + b" " + good, b"nul", b'{"id": ' + b"[" * 50_000]
+    lines = [b"\xef\xbb\xbf" + good, b"", b"  ", *bad, good + b"\r"]
+    results, found = read(tmp_path / "f.jsonl", lines)
+    assert len(results) == 2
+    assert sum(block.bad for block in found) == len(bad)
+
+
+def test_what_only_python_writes_is_read(tmp_path: Path) -> None:
+    """NaN in a line and half a surrogate pair do not lose the result."""
+    lines = [
+        b'{"id": 1, "x": NaN, "hop_result": "{\\"score\\": 2}", "hop_stats": {"status": "OK"}}',
+        b'{"id": "\\ud800", "hop_result": "{\\"label\\": \\"a\\"}", "hop_stats": {"status": "OK"}}',
+    ]
+    assert [result.text for result in read(tmp_path / "f.jsonl", lines)[0]] == [{"score": 2}, {"label": "a"}]
+
+
+def test_a_line_is_found_again(tmp_path: Path) -> None:
+    path = tmp_path / "f.jsonl"
+    results, _ = read(
+        path, [b"\xef\xbb\xbf" + json.dumps(flat(TEXT)).encode(), b"", json.dumps(flat("{}")).encode()]
+    )
+    assert [line_at(path, result.start)["hop_result"] for result in results] == [TEXT, "{}"]
+    with pytest.raises(ValueError, match="Expecting|no object|Extra"):
+        line_at(path, 10)
+
+
+def test_blocks_join_at_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a block ends changes nothing."""
+    lines = [json.dumps(rec).encode() for rec in SHAPES]
+    monkeypatch.setattr("assay.store.hop.lines._READ", 2)
+    monkeypatch.setattr("assay.store.hop.lines._BLOCK", 300)
+    results, found = read(tmp_path / "all.jsonl", lines)
+    assert results == by_rules(lines)
+    assert len(found) > 5
