@@ -67,7 +67,7 @@ def command(target: str | None, data: str | None, analyse: Path | None, **flags:
     told = file_values(_OPTIONS, flags["config"])
     if not target or not data:
         raise UsageError("name a function and its rows: assay hop FILE.py:function DATA.jsonl")
-    target, data = target, api.hop_data(target, data)
+    data = api.hop_data(target, data)
     if flags["output_dir"] is None and "output_dir" not in told:
         flags["output_dir"] = str(api.hop_folder(target, data))
     spec = spec_from_flags("hop", _OPTIONS, {**flags, "target": target, "data": data}, told)

@@ -29,7 +29,16 @@ def show_analysis(results: dict[str, Any]) -> None:
         return
     rows = [row for profile, found in results.items() for row in _rates(profile, found)]
     table(
-        ["profile", "total", "errors", "completed", "correct of completed", "correct of all", "p50 s", "p95 s"],
+        [
+            "profile",
+            "total",
+            "errors",
+            "completed",
+            "right of completed",
+            "right of all",
+            "p50 s",
+            "p95 s",
+        ],
         rows,
     )
     click.echo()

@@ -1,4 +1,4 @@
-"""A small Hoplet: is a claim supported by its context?"""
+"""A small Hoplet that checks a claim against its context."""
 
 import re
 from typing import Any

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from types import TracebackType
@@ -114,6 +114,8 @@ class Tracer:
         self._opened = 0
         self._closed = False
         self._retries = 0
+        self.listen: Callable[[Step], object] | None = None
+        """Told of each step as it closes, in whichever thread that is."""
 
     def trace_step(self, op: str, task: str = "", metadata: dict[str, Any] | None = None) -> Tracing:
         """A step with the next number; it is kept when it closes, in whatever order that happens."""
@@ -154,8 +156,11 @@ class Tracer:
         """Add a step that closed; after `close` it is dropped."""
         closed = step.closed()
         with self._lock:
-            if not self._closed:
-                self._steps.append(closed)
+            if self._closed:
+                return
+            self._steps.append(closed)
+        if self.listen is not None:
+            self.listen(closed)
 
     def close(self) -> None:
         """The function is over: what an abandoned thread traces from now on is nobody's."""

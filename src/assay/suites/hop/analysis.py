@@ -1,4 +1,4 @@
-"""What came of a batch, by profile, tag and difficulty: rates with their denominators, bands, time, operators."""
+"""What came of a batch, by profile, tag and difficulty: rates, bands, time, operators, what differs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from assay.suites.hop.comparing import OUTSIDE, Verdict, judge
 from assay.suites.hop.contract import OutputField
 
 NO_PROFILE, NO_TAG = "(none)", "(untagged)"
+_RATES = ("correct_of_all", "correct_of_completed", "completion")
 _MOST_DIFFERING = 50
 
 
@@ -91,7 +92,8 @@ class Bands:
         first, last = self._names[0], self._names[-2]
         crossed = self._counts[first, last] + self._counts[last, first] if first != last else 0
         right = sum(self._counts[name, name] for name in self._names[:-1])
-        shown = [name for name in self._names if any(name in pair for pair in self._counts) or name != OUTSIDE]
+        outside = any(OUTSIDE in pair for pair in self._counts)
+        shown = self._names if outside else self._names[:-1]
         matrix = {row: {column: self._counts[row, column] for column in shown} for row in shown}
         return {"matrix": matrix, "accuracy": _rate(right, total), "cross_band": _rate(crossed, total)}
 
@@ -161,8 +163,7 @@ class ProfileAnalysis:
         whole = self.all.summary()
         return {
             "alias": profile,
-            "metrics": [_metric("correct_of_all", whole), _metric("correct_of_completed", whole)]
-            + [_metric("completion", whole)],
+            "metrics": [_metric(name, whole[name]) for name in _RATES],
             **whole,
             "tags": {tag: counts.summary() for tag, counts in sorted(self._tags.items())},
             "difficulties": {name: counts.summary() for name, counts in self._difficulties.items()},
@@ -175,17 +176,21 @@ class ProfileAnalysis:
         }
 
 
-def _metric(name: str, whole: dict[str, Any]) -> dict[str, Any]:
-    rate = whole[name]
-    return {"filter": "", "metric": name, "aggregation": "mean", "stderr": None, "higher_is_better": True} | rate
+def _metric(name: str, rate: dict[str, Any]) -> dict[str, Any]:
+    about = {"filter": "", "metric": name, "aggregation": "mean", "stderr": None, "higher_is_better": True}
+    return {**about, **rate}
 
 
 def _percentiles(seconds: array[float]) -> dict[str, Any]:
     ordered = sorted(seconds)
     if not ordered:
         return {"n": 0, "p50": None, "p95": None}
-    places = {name: ordered[min(len(ordered) - 1, int(len(ordered) * at))] for name, at in (("p50", 0.5), ("p95", 0.95))}
-    return {"n": len(ordered), **places}
+    last = len(ordered) - 1
+    return {
+        "n": len(ordered),
+        "p50": ordered[min(last, len(ordered) // 2)],
+        "p95": ordered[min(last, int(len(ordered) * 0.95))],
+    }
 
 
 class Analysis:

@@ -107,9 +107,7 @@ class HopPlan:
         file.close()
         return Outcome(analysis.summary(), [path])
 
-    def _write(
-        self, row: HopRow, place: int, reader: Reader, file: ResultFile, analysis: Analysis
-    ) -> None:
+    def _write(self, row: HopRow, place: int, reader: Reader, file: ResultFile, analysis: Analysis) -> None:
         index = row.index * len(self.profiles) + place
         end, records, _ = reader.case(index, self.scorers[0].id) or (None, [], [])
         if end is not None:

@@ -13,7 +13,7 @@ from assay.core.types import End, Record, Score
 from assay.suites.hop.analysis import NO_TAG, Seen
 from assay.suites.hop.comparing import judge
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.rows import HopRow
+from assay.suites.hop.row import HopRow
 
 METRIC = "correct"
 

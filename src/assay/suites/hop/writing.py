@@ -10,7 +10,7 @@ from typing import IO, Any
 
 from assay.core.types import Record
 from assay.suites.hop.analysis import Seen
-from assay.suites.hop.rows import HopRow
+from assay.suites.hop.row import HopRow
 from assay.suites.hop.settings import Llm
 
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
