@@ -111,7 +111,8 @@ class Start:
             spec = msgspec.structs.replace(spec, base_url=self.models["main"].endpoint or None)
         self.spec = spec
         self.plan: Plan = suite.plan(spec)
-        for role, name in self.plan.roles.items():
+        self.roles: dict[str, str] = getattr(self.plan, "roles", {"main": spec.model})
+        for role, name in self.roles.items():
             if role not in self.models:
                 self.models[role] = unasked or connect(given, name)
         self._refuse_what_the_models_cannot()
@@ -130,13 +131,13 @@ class Start:
         """What else is asked besides --model, each at its endpoint."""
         others = {
             role: [name, self.models[role].endpoint]
-            for role, name in self.plan.roles.items()
+            for role, name in self.roles.items()
             if role not in ("main", "judge")
         }
         return {"models": others} if others else {}
 
     def _refuse_what_the_models_cannot(self) -> None:
-        for role, name in self.plan.roles.items():
+        for role, name in self.roles.items():
             if missing := self.plan.needs - self.models[role].can:
                 raise UsageError(f"{name} cannot do {', '.join(sorted(missing))}, which this run needs")
 
@@ -228,7 +229,7 @@ class Start:
         spec = self.spec
         reuse = ReusableCalls(self._reused).find if self._reused else None
         desk = Desk(journal, self._notify, spec.max_calls, reuse)
-        upstreams = {role: Upstream(name, self.models[role]) for role, name in self.plan.roles.items()}
+        upstreams = {role: Upstream(name, self.models[role]) for role, name in self.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
         loop = Loop(
@@ -275,7 +276,9 @@ class Start:
         outcome = Outcome({}, [])
         if not stopped:
             try:
-                outcome = self.plan.finish(journal.reader, RunFacts(info.started, seconds, folder.path))
+                outcome = Outcome(
+                    *self.plan.finish(journal.reader, RunFacts(info.started, seconds, folder.path))
+                )
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         summary = self._summary(journal, seconds, stopped, outcome)

@@ -173,7 +173,10 @@ class Plan(Protocol):
     scorers: list[Scorer]
     needs: frozenset[str]
     roles: dict[str, str]
-    """The models that are asked, PROVIDER/NAME by role: `main` for what --model names, `judge` for judges."""
+    """The models that are asked, PROVIDER/NAME by role: `main` for what --model names, `judge` for judges.
+
+    A plan that says nothing asks what --model names.
+    """
     notices: tuple[str, ...]
     """What a person should know before it runs, and nothing stops."""
 
