@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from assay.core.code import imported_sha256
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
@@ -65,6 +66,10 @@ class PipelinePlan:
             "outputs": {name: _said(pipeline) for name, pipeline in self.pipelines.items()},
             "optional": sorted(self.pipelines[self.variants[0]].optional),
         }
+        codes = [step.get("code") for builder in builders.values() for step in builder.values]
+        texts = [code for code in codes if isinstance(code, str)]
+        if imports := imported_sha256(texts, folder_of(self.file)):
+            self.ask["imports"] = imports
 
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
