@@ -290,6 +290,31 @@ def test_a_flip_names_the_first_check_that_went_two_ways(tmp_path: Path) -> None
     assert back == {**expected, "base": "left", "new": "right"}
 
 
+def test_checks_of_equal_paths_belong_to_their_steps(tmp_path: Path) -> None:
+    """A check is held against that of the same step; where a value is missing, against what stands there."""
+
+    def check(step: str, kind: str, actual: int | None, *, good: bool) -> dict[str, Any]:
+        said = {"of": "intermediate", "step": step, "path": "s", "kind": kind, "passed": good}
+        return said | {"expected": 1, "why": f"why {step}"} | ({} if actual is None else {"actual": actual})
+
+    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
+    good = [check("a", "equal", 1, good=True), check("b", "equal", 2, good=True)]
+    for at, bad in enumerate([check("a", "equal", 5, good=False), check("a", "missing", None, good=False)]):
+        base.case(f"k{at}", [passed(1, "t", checks=good)])
+        new.case(f"k{at}", [passed(0, "t", checks=[bad, check("b", "equal", 6, good=False)])])
+    first, second = compared(base.finish(), new.finish()).now_failing.shown
+    assert first.check == {
+        "step": "a",
+        "path": "s",
+        "kind": "equal",
+        "expected": 1,
+        "base": 1,
+        "new": 5,
+        "why": "why a",
+    }
+    assert second.check == {**first.check, "kind": "missing", "new": None}
+
+
 def test_flips_are_shown_up_to_a_number(tmp_path: Path) -> None:
     """All are counted."""
     runs = [run_of(tmp_path / str(value), dict.fromkeys("abcde", value)) for value in (True, False)]

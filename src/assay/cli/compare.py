@@ -152,7 +152,8 @@ def _show_flip(flip: Flip) -> None:
     block(f"case {flip.new.index} · {flip.set}/{flip.case} · {flip.metric}{part} · {values}")
     check = flip.check
     if check is not None:
-        _line(f"{check['path']} ({check['kind']}) expected", check["expected"])
+        place = " ".join(filter(None, (check.get("step"), check["path"])))
+        _line(f"{place} ({check['kind']}) expected", check["expected"])
         _line("base", check["base"])
         _line("new", check["new"])
         _line("why", check["why"])
