@@ -111,6 +111,24 @@ def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.Capt
         assert shown in done.out
 
 
+def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not where a case is shown, where a file is checked, nor in what is said beside the results."""
+    lab.pipeline(says("one"))
+    lab.tests(
+        case("a\u009b2J", inputs={"text": "x"}),
+        case("b", inputs={"text": "x"}, conditions="text == '\u009b2J'"),
+        case("c", inputs={"text": "x"}, step_inputs={"no\u009b2J": {}}),
+    )
+    said = [typed(capsys, *RUN), typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")]
+    said += [typed(capsys, "show", "out", at) for at in "012"]
+    lab.tests(case("d", step_inputs={"no\u009b2J": 3}))
+    said += [typed(capsys, "check", "tests.jsonl"), typed(capsys, *RUN)]
+    for done in said:
+        assert "\u009b" not in done.out + done.err
+    for shown in ("no�2J", "a�2J", "'�2J'"):
+        assert any(shown in done.out + done.err for done in said)
+
+
 def test_the_default_testset_stands_beside_the_pipeline(
     lab: PipelineLab, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.cli.screen import block, heading, number, rule, table
+from assay.cli.screen import block, heading, number, rule, table, tell
 from assay.store.comparison import Comparison, Flip, Flips, OneSided, Row, Side
 
 _MOST_CHARACTERS = 400
@@ -78,7 +78,7 @@ def _gate(comparisons: list[Comparison], gate: str | None) -> int:
     if gate is None or not reasons:
         return 0
     for reason in reasons:
-        click.echo(f"regression: {reason}", err=True)
+        tell(f"regression: {reason}")
     return 1
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from assay.api import Run
-from assay.cli.screen import duration, number, table
+from assay.cli.screen import duration, number, table, tell
 
 
 def report(run: Run) -> None:
@@ -136,7 +136,7 @@ def _counts(run: Run) -> str:
 
 def _how_to_continue(run: Run) -> None:
     if run.reason:
-        click.echo(run.reason, err=True)
+        tell(run.reason)
     unfit = run.summary.failures.get("bad_case", 0)
     if unfit:
         click.echo(f"{unfit:,} documents cannot be asked; `assay check` says why.", err=True)

@@ -38,8 +38,13 @@ def _numeric(cell: str) -> bool:
 
 
 def heading(text: str) -> None:
-    """A line that begins a part."""
-    click.echo(click.style(text, bold=True))
+    """A line that begins a part; it may hold names that others gave."""
+    click.echo(click.style(safe(text), bold=True))
+
+
+def tell(text: str) -> None:
+    """A message beside the results, on stderr; it may quote files and endpoints."""
+    click.echo(safe(text, keep="\n\t"), err=True)
 
 
 def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:

@@ -109,7 +109,7 @@ def _show_request(asked: list[Request]) -> None:
         same = len(asked) > 1 and asked[-2].prompt == request.prompt
         block("(the same)" if same else request.prompt, most=_MOST_CHARACTERS)
     if request.continuation is None:
-        click.echo(f"  {json.dumps(request.params, ensure_ascii=False)}")
+        block(json.dumps(request.params, ensure_ascii=False))
     else:
         heading("how likely is" if request.prompt is not None else "how likely is the whole text")
         block(repr(request.continuation), most=_MOST_CHARACTERS)
