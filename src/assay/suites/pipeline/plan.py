@@ -20,7 +20,7 @@ from assay.solvers.steps.solver import StepsSolver
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
 from assay.suites.pipeline.file.models import Models
-from assay.suites.pipeline.file.reading import BASELINE, PipelineFile
+from assay.suites.pipeline.file.reading import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.inspecting import Inspector
 from assay.suites.pipeline.options import PipelineOptions
 from assay.suites.pipeline.scorer import PipelineScorer
@@ -29,7 +29,6 @@ from assay.suites.pipeline.testset.testsets import Group, Testsets
 from assay.suites.pipeline.writing import Results
 
 _WORKERS = 4
-_ALL = "all"
 
 
 class PipelinePlan:
@@ -134,7 +133,7 @@ def _said(pipeline: Pipeline) -> list[list[str]]:
 
 def chosen(file: PipelineFile, named: list[str]) -> list[str]:
     """The variants to run, each once; `all` are those of the file, the baseline first."""
-    names = list(file.variants) if named == [_ALL] else named or [BASELINE]
+    names = list(file.variants) if named == [ALL] else named or [BASELINE]
     return list(dict.fromkeys(names))
 
 
