@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -127,6 +128,21 @@ def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.
         assert "\u009b" not in done.out + done.err
     for shown in ("no�2J", "a�2J", "'�2J'"):
         assert any(shown in done.out + done.err for done in said)
+
+
+def test_a_test_is_shown_by_the_name_that_the_report_has(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`set/id`; of several variants each is named."""
+    lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"system": "Be kind."}}}})
+    lab.tests(case("x/1", inputs={"text": "a"}), case("2", inputs={"text": "b"}))
+    typed(capsys, *RUN)
+    assert "case 0 " in typed(capsys, "show", "out", "tests/x/1").out
+    assert "case 1 " in typed(capsys, "show", "out", "tests/2").out
+    typed(capsys, *RUN[:-1], "both", "--variant", "all")
+    said = typed(capsys, "show", "both", "tests/2")
+    assert said.code == 2
+    assert re.search(r"2 \(tests/\w+, baseline\), 3 \(tests/\w+, v\)", said.err)
 
 
 def test_the_default_testset_stands_beside_the_pipeline(

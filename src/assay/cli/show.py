@@ -30,7 +30,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order or the beginning of a case's key.
+    data order, the beginning of a case's key, or a test of a pipeline: its id or SET/ID.
 
     \b
     Examples:
