@@ -112,7 +112,7 @@ def _show_rows(rows: list[Row]) -> None:
         click.echo("no case has a score on either side")
         return
     several = {row.set for row in rows} > {""}
-    table(header, [_row(row, all_sets="all sets" if several else "") for row in rows])
+    table(header, [_row(row, all_sets="all sets" if several else "") for row in rows], names=2)
 
 
 def _row(row: Row, all_sets: str) -> list[str]:

@@ -115,7 +115,8 @@ def _pairs(run: Run) -> None:
     for at in range(len(variants) - 1):
         for pair in api.compare([f"{run.folder}@{name}" for name in variants[at:]], 0).comparisons:
             rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
-    table(["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows)
+    header = ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
+    table(header, rows, names=2)
     click.echo(f"which tests: assay compare {run.folder}")
     click.echo()
 

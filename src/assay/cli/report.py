@@ -48,7 +48,7 @@ def score_table(results: dict[str, Any]) -> None:
         for name, depth in _nested(results)
         for metric in results[name]["metrics"]
     ]
-    table(["task", "filter", "metric", "value", "stderr", "95% interval", "n", "left out"], rows)
+    table(["task", "filter", "metric", "value", "stderr", "95% interval", "n", "left out"], rows, names=3)
 
 
 def _nested(results: dict[str, Any]) -> Iterator[tuple[str, int]]:
