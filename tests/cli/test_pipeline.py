@@ -88,6 +88,15 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
+def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before it runs, with how many tests that is about and what to do."""
+    lab.pipeline(says("one"))
+    lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
+    said = typed(capsys, *RUN).err
+    assert "intermediate_expectations of 1 test; evaluate_intermediate: true" in said
+    assert "what 1 test expected in words (`expected`); --judge" in said
+
+
 def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code speaks."""
     lab.pipeline(says("one"))

@@ -133,8 +133,9 @@ def _said(pipeline: Pipeline) -> list[list[str]]:
 
 def chosen(file: PipelineFile, named: list[str]) -> list[str]:
     """The variants to run, each once; `all` are those of the file, the baseline first."""
-    names = list(file.variants) if named == [ALL] else named or [BASELINE]
-    return list(dict.fromkeys(names))
+    every = list(file.variants) if ALL in named else []
+    others = [name for name in named if name != ALL]
+    return list(dict.fromkeys([*every, *others])) or [BASELINE]
 
 
 def default_testset(file: PipelineFile) -> str:
