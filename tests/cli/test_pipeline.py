@@ -97,6 +97,27 @@ def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureF
     assert "what 1 test expected in words (`expected`); --judge" in said
 
 
+def test_rescoring_shows_the_suites_own_report(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a judge must be asked, it says which command does so: to rescore again would stop again."""
+    lab.pipeline(says("one"))
+    lab.tests(case(expected_outputs={"one": "bye"}))
+    judge = ("--judge", lab.script({"text": '{"reason": "it does", "passed": true}'}))
+    monkeypatch.setattr("sys.argv", ["assay", *RUN, *judge])
+    typed(capsys, *RUN, *judge)
+    lab.tests(case(expected_outputs={"one": "hello"}))
+    monkeypatch.setattr("sys.argv", ["assay", "rescore", "out"])
+    done = typed(capsys, "rescore", "out")
+    assert done.code == 0
+    assert ["baseline", "1.000", "1/1", "0.21", "–", "1.00", "1"] in words(done.out)
+    lab.tests(case(expected_outputs={"one": "judge:It greets."}))
+    stopped = typed(capsys, "rescore", "out")
+    assert stopped.code == 3
+    assert "the run's own command asks for it" in stopped.err
+    assert "To continue: assay pipeline p.yaml" in stopped.err
+
+
 def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code speaks."""
     lab.pipeline(says("one"))

@@ -148,6 +148,7 @@ def _how_to_continue(run: Run) -> None:
         click.echo(
             f"{run.summary.unscored:,} cases could not be judged; they will be judged again.", err=True
         )
-    words = (sys.argv if run.asked else run.info.command)[1:]
+    asks = run.asked and sys.argv[1:2] != ["rescore"]  # which would stop at the same place again
+    words = (sys.argv if asks else run.info.command)[1:]
     command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])
     click.echo(f"Nothing is lost. To continue: {command}", err=True)

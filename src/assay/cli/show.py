@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from assay import api
+from assay.api import Run
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
@@ -43,7 +44,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     if case is not None:
         show_case(cases, cases.find(case))
         return 0
-    _REPORTS.get(found.info.suite, report)(found)
+    report_run(found)
     chosen = (view for view in cases if view.failed or not failed)
     rows = [_row(view) for view in islice(chosen, limit)]
     click.echo()
@@ -52,6 +53,11 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     else:
         click.echo("no case failed" if failed else "no case has ended yet")
     return 0
+
+
+def report_run(run: Run) -> None:
+    """A run's summary, in the way of its suite."""
+    _REPORTS.get(run.info.suite, report)(run)
 
 
 def _row(view: CaseView) -> list[str]:
