@@ -91,7 +91,7 @@ class Unasked:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Never: the loop asks nothing."""
-        raise StopRun("this start asks nothing, and a reply is missing")
+        raise StopRun("a reply is missing, and this command asks nothing; the run's own command asks for it")
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -89,7 +89,7 @@ def _worst(cases: list[dict[str, Any]]) -> None:
         wrong = case["first_wrong"] or {}
         place = f" at step {wrong['step']}" if wrong.get("step") else ""
         count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
-        heading(safe(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}"))
+        heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
         if "expected" in wrong or "actual" in wrong:
             _difference(wrong)
         else:
@@ -115,7 +115,8 @@ def _pairs(run: Run) -> None:
     for at in range(len(variants) - 1):
         for pair in api.compare([f"{run.folder}@{name}" for name in variants[at:]], 0).comparisons:
             rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
-    table(["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows)
+    header = ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
+    table(header, rows, names=2)
     click.echo(f"which tests: assay compare {run.folder}")
     click.echo()
 

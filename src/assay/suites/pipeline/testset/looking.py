@@ -163,9 +163,12 @@ class FileLook:
         if keys:
             self.tests += len(keys)
             self._digests.add(case, keys)
-            for fault in self.frame.inspect(case) if self.frame.inspect else ():
-                self._found.fault(record, fault)
+            self._inspect(case, record)
         return bool(keys)
+
+    def _inspect(self, case: TestCase, record: Record) -> None:
+        for fault in self.frame.inspect(case) if self.frame.inspect else ():
+            self._found.fault(record, fault)
 
     def _keys(self, case: TestCase) -> list[str]:
         """The ids it stands for that are meant; notes all of them."""
@@ -223,12 +226,14 @@ class FileLook:
             self.tied[group.first] = group
             for at in group.members:
                 self.spots[at] = Spot(self._offsets[at], self._lines[at])
-                case = self.case(self._again(at))
+                record = self._again(at)
+                case = self.case(record)
                 keys = expanded_keys(case) if at in group.brought else self.frame.selection.keys(case)
                 self.sizes[group.first] = self.sizes.get(group.first, 0) + len(keys)
                 if at in group.brought:
                     self.tests += len(keys)
                     self._digests.add(case, keys)
+                    self._inspect(case, record)
                 else:
                     self.groups -= len(keys)
             self.groups += 1
