@@ -343,3 +343,24 @@ def test_memory_stays_below_64_bytes_a_record(tmp_path: Path) -> None:
         assert peak(200_000) - peak(1_000) < 64 * 199_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": "a", "text": "x", "expected_output": "y"},
+        {"id": 1, "tags": ["t"], "text": "x", "n": 2, "expected_mood": "good", "expected_": 1},
+        {"id": "a", "tags": "t", "text": "x", "expected": "in words"},
+        {"id": "a", "text": "x", "expectedOutput": "never shown"},
+        {"id": "a", "inputs": {"text": "x"}, "expected_outputs": {"output": "y"}},
+        {"id": "a b", "tag": "hop", "text": "x"},
+        {"id": "a"},
+    ],
+)
+def test_the_short_way_to_read_usual_records_gives_the_same(tmp_path: Path, record: dict[str, Any]) -> None:
+    """With a selection every record is read the long way; digests and notes are those of the short one."""
+    name = write(tmp_path / "a_b.jsonl", record)
+    short, long = (
+        Testsets([name], chosen).look() for chosen in (Selection(), Selection.of(ids=[str(record["id"])]))
+    )
+    assert short == long

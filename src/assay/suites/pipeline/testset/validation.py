@@ -64,6 +64,11 @@ def faults_of(record: dict[str, Any], declared: frozenset[str] = frozenset()) ->
     return found
 
 
+def simple_faults(record: dict[str, Any]) -> list[Fault]:
+    """`faults_of` a record of which only the id and the tags can be wrong."""
+    return [*_id(record["id"]), *(_tags(record["tags"]) if "tags" in record else ())]
+
+
 def unknown_steps(record: dict[str, Any], steps: frozenset[str]) -> list[Fault]:
     """Step ids that the pipeline does not have: warnings, since a testset may serve several pipelines."""
     named: list[Path] = []
