@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -99,7 +99,7 @@ class Unasked:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Never: the loop asks nothing."""
-        raise StopRun("this start asks nothing, and a reply is missing")
+        raise StopRun("a reply is missing, and this command asks nothing; the run's own command asks for it")
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -119,8 +119,9 @@ class Start:
             spec = msgspec.structs.replace(spec, base_url=self.models["main"].endpoint or None)
         self.spec = spec
         self.plan: Plan = suite.plan(spec)
-        self.roles = {role: role_of(named) for role, named in self.plan.roles.items()}
-        for role, named in self.plan.roles.items():
+        self._named: Mapping[str, str | Role] = getattr(self.plan, "roles", {"main": spec.model})
+        self.roles = {role: role_of(named) for role, named in self._named.items()}
+        for role, named in self._named.items():
             if role not in self.models or isinstance(named, Role):
                 self.models[role] = unasked.playing(role) if unasked else connect(given, named)
         self._shared = (
@@ -143,14 +144,14 @@ class Start:
         """What else is asked besides --model, each at its endpoint. No key is part of it."""
         others = {
             role: [self.roles[role].model, self.models[role].endpoint]
-            for role, named in self.plan.roles.items()
+            for role, named in self._named.items()
             if role not in ("main", "judge") or (role == "main" and isinstance(named, Role))
         }
         return {"models": others} if others else {}
 
     def _other_judge(self) -> dict[str, Any]:
         """A judge that has an endpoint of its own."""
-        named = self.plan.roles.get("judge")
+        named = self._named.get("judge")
         return {"judge": [named.model, self.models["judge"].endpoint]} if isinstance(named, Role) else {}
 
     def _refuse_what_the_models_cannot(self) -> None:
@@ -315,7 +316,9 @@ class Start:
         outcome = Outcome({}, [])
         if not stopped:
             try:
-                outcome = self.plan.finish(journal.reader, RunFacts(info.started, seconds, folder.path))
+                outcome = Outcome(
+                    *self.plan.finish(journal.reader, RunFacts(info.started, seconds, folder.path))
+                )
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         summary = self._summary(journal, seconds, stopped, outcome)

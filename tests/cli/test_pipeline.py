@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,36 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
+def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before it runs, with how many tests that is about and what to do."""
+    lab.pipeline(says("one"))
+    lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
+    said = typed(capsys, *RUN).err
+    assert "intermediate_expectations of 1 test; evaluate_intermediate: true" in said
+    assert "what 1 test expected in words (`expected`); --judge" in said
+
+
+def test_rescoring_shows_the_suites_own_report(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a judge must be asked, it says which command does so: to rescore again would stop again."""
+    lab.pipeline(says("one"))
+    lab.tests(case(expected_outputs={"one": "bye"}))
+    judge = ("--judge", lab.script({"text": '{"reason": "it does", "passed": true}'}))
+    monkeypatch.setattr("sys.argv", ["assay", *RUN, *judge])
+    typed(capsys, *RUN, *judge)
+    lab.tests(case(expected_outputs={"one": "hello"}))
+    monkeypatch.setattr("sys.argv", ["assay", "rescore", "out"])
+    done = typed(capsys, "rescore", "out")
+    assert done.code == 0
+    assert ["baseline", "1.000", "1/1", "0.21", "–", "1.00", "1"] in words(done.out)
+    lab.tests(case(expected_outputs={"one": "judge:It greets."}))
+    stopped = typed(capsys, "rescore", "out")
+    assert stopped.code == 3
+    assert "the run's own command asks for it" in stopped.err
+    assert "To continue: assay pipeline p.yaml" in stopped.err
+
+
 def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code speaks."""
     lab.pipeline(says("one"))
@@ -109,6 +140,39 @@ def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.Capt
     assert done.code == 1
     for shown in ("tests/i�[2Jd", "#t�[2J", '+ "\\u001b[31mred"'):
         assert shown in done.out
+
+
+def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not where a case is shown, where a file is checked, nor in what is said beside the results."""
+    lab.pipeline(says("one"))
+    lab.tests(
+        case("a\u009b2J", inputs={"text": "x"}),
+        case("b", inputs={"text": "x"}, conditions="text == '\u009b2J'"),
+        case("c", inputs={"text": "x"}, step_inputs={"no\u009b2J": {}}),
+    )
+    said = [typed(capsys, *RUN), typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")]
+    said += [typed(capsys, "show", "out", at) for at in "012"]
+    lab.tests(case("d", step_inputs={"no\u009b2J": 3}))
+    said += [typed(capsys, "check", "tests.jsonl"), typed(capsys, *RUN)]
+    for done in said:
+        assert "\u009b" not in done.out + done.err
+    for shown in ("no�2J", "a�2J", "'�2J'"):
+        assert any(shown in done.out + done.err for done in said)
+
+
+def test_a_test_is_shown_by_the_name_that_the_report_has(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`set/id`; of several variants each is named."""
+    lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"system": "Be kind."}}}})
+    lab.tests(case("x/1", inputs={"text": "a"}), case("2", inputs={"text": "b"}))
+    typed(capsys, *RUN)
+    assert "case 0 " in typed(capsys, "show", "out", "tests/x/1").out
+    assert "case 1 " in typed(capsys, "show", "out", "tests/2").out
+    typed(capsys, *RUN[:-1], "both", "--variant", "all")
+    said = typed(capsys, "show", "both", "tests/2")
+    assert said.code == 2
+    assert re.search(r"2 \(tests/\w+, baseline\), 3 \(tests/\w+, v\)", said.err)
 
 
 def test_the_default_testset_stands_beside_the_pipeline(

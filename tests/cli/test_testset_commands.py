@@ -69,6 +69,6 @@ def test_a_wrong_testset_is_not_converted(assay_in: Assay, tmp_path: Path) -> No
     assert done.stderr == "bad_one.jsonl:2: the id is missing; every case needs one of its own\n"
     assert not list(tmp_path.glob("out*"))
     (tmp_path / "good_one.jsonl").write_text('{"id": 1}\n')
-    nowhere = assay_in("convert", "good_one.jsonl", "--output", "no/where.jsonl", cwd=tmp_path)
+    nowhere = assay_in("convert", "good_one.jsonl", "--output", "bad_one.jsonl/x.jsonl", cwd=tmp_path)
     assert nowhere.returncode == 2
-    assert nowhere.stderr.startswith("cannot write no/where.jsonl: ")
+    assert nowhere.stderr.startswith("cannot write bad_one.jsonl/x.jsonl: ")

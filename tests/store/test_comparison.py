@@ -255,41 +255,6 @@ def test_time_tokens_and_calls_are_those_of_paired_cases(tmp_path: Path) -> None
     assert (cost["new"].seconds_per_case, cost["new"].calls, cost["new"].output_tokens) == (2.5, 5, 2)
 
 
-def test_a_flip_names_the_first_check_that_went_two_ways(tmp_path: Path) -> None:
-    """With what both sides had there, and why it failed."""
-
-    def checks(third: str) -> list[dict[str, Any]]:
-        def check(path: str, actual: str) -> dict[str, Any]:
-            good = actual == "right"
-            why = "" if good else f"{actual!r} is not 'right'"
-            return {
-                "path": path,
-                "kind": "equals",
-                "expected": "right",
-                "actual": actual,
-                "passed": good,
-                "why": why,
-            }
-
-        return [check("a", "right"), check("b", "wrong both times"), check("c", third)]
-
-    base, new = Made(tmp_path / "base"), Made(tmp_path / "new")
-    base.case("k", [passed(1, "test1", checks=checks("right"))])
-    new.case("k", [passed(0, "test1", checks=checks("left"))])
-    folders = base.finish(), new.finish()
-    expected = {
-        "path": "c",
-        "kind": "equals",
-        "expected": "right",
-        "base": "right",
-        "new": "left",
-        "why": "'left' is not 'right'",
-    }
-    assert compared(*folders).now_failing.shown[0].check == expected
-    back = compared(*reversed(folders)).now_passing.shown[0].check
-    assert back == {**expected, "base": "left", "new": "right"}
-
-
 def test_flips_are_shown_up_to_a_number(tmp_path: Path) -> None:
     """All are counted."""
     runs = [run_of(tmp_path / str(value), dict.fromkeys("abcde", value)) for value in (True, False)]

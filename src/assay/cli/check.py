@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from assay import api
+from assay.cli.screen import block
 from assay.core.errors import Problem
 
 
@@ -41,7 +42,8 @@ _WORDS = {"error": "errors", "warning": "warnings", "advice": "advice"}
 
 def _in_order(problems: list[Problem]) -> None:
     for problem in problems:
-        click.echo(f"{problem.where}: {'warning: ' if problem.level == 'warning' else ''}{problem.message}")
+        word = "warning: " if problem.level == "warning" else ""
+        block(f"{problem.where}: {word}{problem.message}", indent="")
 
 
 def _apart(problems: list[Problem]) -> None:
@@ -50,7 +52,7 @@ def _apart(problems: list[Problem]) -> None:
         if found := [problem for problem in problems if problem.level == level]:
             click.echo(f"{word} ({len(found)})")
             for problem in found:
-                click.echo(f"  {problem}")
+                block(str(problem))
 
 
 def _counted(problems: list[Problem]) -> str:

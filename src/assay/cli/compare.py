@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.cli.screen import block, heading, number, rule, table
+from assay.cli.screen import block, heading, number, rule, table, tell
 from assay.store.comparison import Comparison, Flip, Flips, OneSided, Row, Side
 
 _MOST_CHARACTERS = 400
@@ -78,7 +78,7 @@ def _gate(comparisons: list[Comparison], gate: str | None) -> int:
     if gate is None or not reasons:
         return 0
     for reason in reasons:
-        click.echo(f"regression: {reason}", err=True)
+        tell(f"regression: {reason}")
     return 1
 
 
@@ -112,7 +112,7 @@ def _show_rows(rows: list[Row]) -> None:
         click.echo("no case has a score on either side")
         return
     several = {row.set for row in rows} > {""}
-    table(header, [_row(row, all_sets="all sets" if several else "") for row in rows])
+    table(header, [_row(row, all_sets="all sets" if several else "") for row in rows], names=2)
 
 
 def _row(row: Row, all_sets: str) -> list[str]:
@@ -144,7 +144,8 @@ def show_pairs(run: api.Run) -> None:
     for at in range(len(subjects) - 1):
         for pair in api.compare([f"{run.folder}@{name}" for name in subjects[at:]], 0).comparisons:
             rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
-    table(["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows)
+    header = ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
+    table(header, rows, names=2)
     click.echo(f"which cases: assay compare {run.folder}")
     click.echo()
 
@@ -166,7 +167,8 @@ def _show_flip(flip: Flip) -> None:
     block(f"case {flip.new.index} · {flip.set}/{flip.case} · {flip.metric}{part} · {values}")
     check = flip.check
     if check is not None:
-        _line(f"{check['path']} ({check['kind']}) expected", check["expected"])
+        place = " ".join(filter(None, (check.get("step"), check["path"])))
+        _line(f"{place} ({check['kind']}) expected", check["expected"])
         _line("base", check["base"])
         _line("new", check["new"])
         _line("why", check["why"])

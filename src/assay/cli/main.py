@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 import assay
+from assay.cli.screen import tell
 from assay.core.errors import AssayError
 
 COMMANDS = {
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code: Any = cli.main(args=arguments, prog_name="assay", standalone_mode=False)
     except AssayError as error:
-        click.echo(str(error), err=True)
+        tell(str(error))
         code = error.exit_code
     except click.ClickException as error:
         error.show()

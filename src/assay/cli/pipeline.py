@@ -10,6 +10,7 @@ from assay import api
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.pipeline_report import report_pipeline
 from assay.cli.progress import observers
+from assay.cli.screen import tell
 
 _OPTIONS = api.options_of("pipeline")
 _EXAMPLES = """\b
@@ -36,5 +37,5 @@ def command(pipeline: str | None, **flags: Any) -> int:
     if not spec.quiet:
         report_pipeline(run)
     elif run.reason:
-        click.echo(run.reason, err=True)
+        tell(run.reason)
     return run.exit_code

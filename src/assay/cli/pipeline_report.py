@@ -88,7 +88,7 @@ def _worst(cases: list[dict[str, Any]]) -> None:
         wrong = case["first_wrong"] or {}
         place = f" at step {wrong['step']}" if wrong.get("step") else ""
         count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
-        heading(safe(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}"))
+        heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
         if "expected" in wrong or "actual" in wrong:
             _difference(wrong)
         else:

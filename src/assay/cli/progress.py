@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from assay.cli.screen import duration
+from assay.cli.screen import duration, tell
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
 
 _EVERY_SECONDS = 5.0
@@ -85,7 +85,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Something to read once."""
-        click.echo(text, err=True)
+        tell(text)
 
     def show(self) -> None:
         """The counts as they are now."""

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from assay.api import Run
-from assay.cli.screen import duration, number, table
+from assay.cli.screen import duration, number, table, tell
 
 
 def report(run: Run) -> None:
@@ -48,7 +48,7 @@ def score_table(results: dict[str, Any]) -> None:
         for name, depth in _nested(results)
         for metric in results[name]["metrics"]
     ]
-    table(["task", "filter", "metric", "value", "stderr", "95% interval", "n", "left out"], rows)
+    table(["task", "filter", "metric", "value", "stderr", "95% interval", "n", "left out"], rows, names=3)
 
 
 def _nested(results: dict[str, Any]) -> Iterator[tuple[str, int]]:
@@ -136,7 +136,7 @@ def _counts(run: Run) -> str:
 
 def _how_to_continue(run: Run) -> None:
     if run.reason:
-        click.echo(run.reason, err=True)
+        tell(run.reason)
     unfit = run.summary.failures.get("bad_case", 0)
     if unfit:
         click.echo(f"{unfit:,} documents cannot be asked; `assay check` says why.", err=True)
@@ -148,6 +148,7 @@ def _how_to_continue(run: Run) -> None:
         click.echo(
             f"{run.summary.unscored:,} cases could not be judged; they will be judged again.", err=True
         )
-    words = (sys.argv if run.asked else run.info.command)[1:]
+    asks = run.asked and sys.argv[1:2] != ["rescore"]  # which would stop at the same place again
+    words = (sys.argv if asks else run.info.command)[1:]
     command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])
     click.echo(f"Nothing is lost. To continue: {command}", err=True)

@@ -5,32 +5,60 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from unicodedata import combining, east_asian_width
 
 import click
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as needed; numbers to the right. Cells may hold names that others gave."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
+    """Columns as wide as needed; numbers to the right. Cells may hold names that others gave.
+
+    On a terminal that is too narrow it comes in parts one below the other, each with the first columns,
+    which name the rows.
+    """
     rows = [[safe(cell) for cell in row] for row in rows]
     columns = list(zip(header, *rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
+    widths = [max(map(columns_of, column)) for column in columns]
+    for part in parts(widths, names, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
+        _print([columns[at] for at in part], [widths[at] for at in part])
+
+
+def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
+    """Which columns stand in each part of a table, so that a line fits; a column alone may be too wide."""
+    first = list(range(min(names, len(widths))))
+    found = [first]
+    for at in range(len(first), len(widths)):
+        line = [*found[-1], at]
+        fits = room is None or sum(widths[one] + 2 for one in line) - 2 <= room
+        if fits or len(found[-1]) == len(first):
+            found[-1] = line
+        else:
+            found.append([*first, at])
+    return found
+
+
+def _print(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
     right = [all(_numeric(cell) for cell in column[1:]) for column in columns]
-    click.echo(
-        click.style(_line(header, widths, right), bold=True)
-        if sys.stdout.isatty()
-        else _line(header, widths, right)
-    )
+    header, *lines = (_line(cells, widths, right) for cells in zip(*columns, strict=True))
+    click.echo(click.style(header, bold=True) if sys.stdout.isatty() else header)
     click.echo("  ".join("─" * width for width in widths))
-    for row in rows:
-        click.echo(_line(row, widths, right))
+    for line in lines:
+        click.echo(line)
 
 
-def _line(cells: Sequence[str], widths: list[int], right: list[bool]) -> str:
-    padded = [
-        cell.rjust(width) if to_right else cell.ljust(width)
-        for cell, width, to_right in zip(cells, widths, right, strict=True)
-    ]
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    padded = []
+    for cell, width, to_right in zip(cells, widths, right, strict=True):
+        space = " " * (width - columns_of(cell))
+        padded.append(space + cell if to_right else cell + space)
     return "  ".join(padded).rstrip()
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: a Chinese character two, an accent of its own none."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
 def _numeric(cell: str) -> bool:
@@ -38,8 +66,13 @@ def _numeric(cell: str) -> bool:
 
 
 def heading(text: str) -> None:
-    """A line that begins a part."""
-    click.echo(click.style(text, bold=True))
+    """A line that begins a part; it may hold names that others gave."""
+    click.echo(click.style(safe(text), bold=True))
+
+
+def tell(text: str) -> None:
+    """A message beside the results, on stderr; it may quote files and endpoints."""
+    click.echo(safe(text, keep="\n\t"), err=True)
 
 
 def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:

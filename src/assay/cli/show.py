@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from assay import api
+from assay.api import Run
 from assay.cli.hop_report import report_hop
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
@@ -31,7 +32,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order or the beginning of a case's key.
+    data order, the beginning of a case's key, or a test of a pipeline: its id or SET/ID.
 
     \b
     Examples:
@@ -44,7 +45,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     if case is not None:
         show_case(cases, cases.find(case))
         return 0
-    _REPORTS.get(found.info.suite, report)(found)
+    report_run(found)
     chosen = (view for view in cases if view.failed or not failed)
     rows = [_row(view) for view in islice(chosen, limit)]
     click.echo()
@@ -53,6 +54,11 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     else:
         click.echo("no case failed" if failed else "no case has ended yet")
     return 0
+
+
+def report_run(run: Run) -> None:
+    """A run's summary, in the way of its suite."""
+    _REPORTS.get(run.info.suite, report)(run)
 
 
 def _row(view: CaseView) -> list[str]:
@@ -110,7 +116,7 @@ def _show_request(asked: list[Request]) -> None:
         same = len(asked) > 1 and asked[-2].prompt == request.prompt
         block("(the same)" if same else request.prompt, most=_MOST_CHARACTERS)
     if request.continuation is None:
-        click.echo(f"  {json.dumps(request.params, ensure_ascii=False)}")
+        block(json.dumps(request.params, ensure_ascii=False))
     else:
         heading("how likely is" if request.prompt is not None else "how likely is the whole text")
         block(repr(request.continuation), most=_MOST_CHARACTERS)

@@ -12,7 +12,7 @@ from assay.cli.harness import HarnessCommand, accepted, from_config, ignored, se
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.progress import observers
 from assay.cli.report import report
-from assay.cli.screen import block, heading, table
+from assay.cli.screen import block, heading, table, tell
 from assay.core.errors import UsageError
 from assay.core.spec import RunSpec
 from assay.core.types import Case
@@ -55,7 +55,7 @@ def command(tasks: tuple[str, ...], named: str | None, write_out: bool, listing:
     if not spec.quiet:
         report(run)
     elif run.reason:
-        click.echo(run.reason, err=True)
+        tell(run.reason)
     return run.exit_code
 
 

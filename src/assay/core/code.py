@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,17 +16,26 @@ def code_sha256(path: Path) -> str:
 
     A change of a helper changes what the file does. What is installed is taken to stay as it is.
     """
-    found = _reached(path)
+    found = _reached(path, path.parent)
     if len(found) == 1:
         return file_sha256(path)
     parts = sorted(f"{each.relative_to(path.parent)} {file_sha256(each)}" for each in found)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _reached(path: Path) -> set[Path]:
+def imported_sha256(sources: Iterable[str], folder: Path) -> str:
+    """What pieces of code import from a folder, by content and however deep; empty if that is nothing."""
+    trees = [tree for source in sources if (tree := _parsed(source)) is not None]
+    first = {file for tree in trees for file in _named(tree, folder / "code", folder)}
+    found = sorted(first.union(*(_reached(file, folder) for file in first)))
+    parts = [f"{each.relative_to(folder)} {file_sha256(each)}" for each in found]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
+
+
+def _reached(path: Path, root: Path) -> set[Path]:
     found, waiting = {path}, [path]
     while waiting:
-        for each in _beside(waiting.pop(), path.parent):
+        for each in _beside(waiting.pop(), root):
             if each not in found:
                 found.add(each)
                 waiting.append(each)
@@ -41,10 +50,19 @@ def _beside(path: Path, root: Path) -> list[Path]:
 
 @lru_cache(1024)
 def _imported(path: Path, root: Path, _changed: int, _size: int) -> list[Path]:
+    tree = _parsed(path.read_bytes())
+    return [] if tree is None else _named(tree, path, root)
+
+
+def _parsed(source: str | bytes) -> ast.Module | None:
+    """Nothing where it does not parse: to run it says what is wrong."""
     try:
-        tree = ast.parse(path.read_bytes())
+        return ast.parse(source)
     except (SyntaxError, ValueError):
-        return []  # to import it says what is wrong
+        return None
+
+
+def _named(tree: ast.Module, path: Path, root: Path) -> list[Path]:
     named = (file for node in ast.walk(tree) for file in _files(node, path, root))
     return [file for file in named if file.is_relative_to(root) and file.is_file()]
 

@@ -49,12 +49,13 @@ class Findings:
 
     def warnings(self) -> list[str]:
         """What is no error."""
-        return [str(problem) for problem in self.problems if problem.level != "error"]
+        return [str(problem) for problem in dict.fromkeys(self.problems) if problem.level != "error"]
 
     def refuse(self) -> None:
-        """Raise if anything is an error."""
-        if any(problem.level == "error" for problem in self.problems):
-            raise InputError([problem for problem in self.problems if problem.level == "error"])
+        """Raise if anything is an error; each is told once, though every variant may find it."""
+        errors = [problem for problem in dict.fromkeys(self.problems) if problem.level == "error"]
+        if errors:
+            raise InputError(errors)
 
 
 _NAMES: dict[type, str] = {

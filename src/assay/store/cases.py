@@ -81,12 +81,18 @@ class RunCases:
             )
         raise UsageError(
             f"{name!r} could be {len(exact or found)} cases: "
-            + ", ".join(f"{view.end.index} ({view.name})" for view in (exact or found)[:10])
+            + ", ".join(
+                f"{view.end.index} ({view.name}, {view.end.subject})" for view in (exact or found)[:10]
+            )
         )
 
     def _by_part(self, name: str) -> list[CaseView]:
-        """Cases with a score for a part of this name, as the tests of a pipeline are named."""
-        return [view for view in self if any(score.part == name for score in view.scores)]
+        """Cases with a score for a part of this name, as tests of a pipeline are named: `id` or `set/id`."""
+        return [
+            view
+            for view in self
+            if any(name in (score.part, f"{score.set}/{score.part}") for score in view.scores)
+        ]
 
     def calls(self, index: int) -> list[Call]:
         """Everything that was asked for a case: each question with its replies, the first repeat first."""

@@ -156,3 +156,11 @@ def test_a_summary_of_nothing_has_no_rate() -> None:
     }
     with pytest.raises(StepFailed, match="there is no summary field 'total'"):
         summary([], ["total"], "score")
+
+
+@pytest.mark.parametrize("values", [[1e308, 1e308], [10**400, 1]])
+def test_numbers_that_have_no_sum_fail_the_step(values: list[Any]) -> None:
+    """Not the case: nothing of ours breaks, and JSON has no infinity."""
+    items = [{"x": value} for value in values]
+    with pytest.raises(StepFailed, match="too large"):
+        stats(items, ["x"], distribution=False)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from assay.core.errors import InputError
 from assay.core.types import Record
 from assay.suites.pipeline.evaluation import by_test, given
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.testsets import Group
+
+from support.pipelines import PipelineLab, case, says
 
 
 def _record(kind: str, part: str) -> Record:
@@ -38,3 +43,19 @@ def test_a_test_waits_for_those_it_names_in_the_order_of_the_group() -> None:
     group = Group(0, "set", "key", [first, second, other, last])
     assert group.waits_for(last) == ["p[k=1]", "p[k=2]", "q"]
     assert group.waits_for(other) == []
+
+
+def test_a_test_that_is_brought_along_is_looked_at_too(lab: PipelineLab) -> None:
+    """Its judge is asked, and what could not run is refused before anything runs."""
+    lab.pipeline(says("one"))
+    rubric = case("a", expected_outputs={"one": "judge:It greets."})
+    lab.tests(rubric, case("b", depends_on=["a"], expected_outputs={"one": "hello"}))
+    judge = lab.script({"text": '{"reason": "it does", "passed": true}'})
+    assert lab.run(ids=["b"], judge=judge).verdicts == {"a": "passed", "b": "passed"}
+    with pytest.raises(InputError, match="--judge"):
+        lab.run(ids=["b"])
+    coded = case("a", step_inputs={"one": {"code": "x"}}, expected_outputs={"one": "regex:("})
+    lab.tests(coded, case("b", depends_on=["a"]))
+    with pytest.raises(InputError, match="--allow-code") as refused:
+        lab.run(ids=["b"])
+    assert "no regular expression" in str(refused.value)

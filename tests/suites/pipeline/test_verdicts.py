@@ -176,6 +176,25 @@ def test_output_means_the_only_output_whatever_its_name(lab: PipelineLab) -> Non
     assert lab.run().verdicts == {"a": "failed", "b": "passed"}
 
 
+def test_the_only_output_is_made_by_its_own_step(lab: PipelineLab) -> None:
+    """Called `output`, it is still that step which went wrong, not the evaluated one; and its reason is told."""
+    lab.pipeline(
+        says("one"),
+        says("two", "{{ one }}", output_parser="number"),
+        evaluation_target="one",
+        outputs=["two"],
+    )
+    lab.tests(
+        case(1, inputs={"text": "7"}, expected_outputs={"output": 8}),
+        case(2, inputs={"text": "x"}, expected_outputs={"output": 8}),
+        case(3, inputs={"text": "7"}, evaluation_config={"rules": [{"kind": "max_chars", "max": 0}]}),
+    )
+    first, second, third = lab.run().rows
+    assert first["first_wrong"]["step"] == "two"
+    assert "the step two has no output" in second["checks"][0]["why"]
+    assert third["first_wrong"]["step"] == "two"
+
+
 def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
     """A rule of the only output finds it under its own name, and under `output`."""
     rules = [{"kind": "max_chars", "value": 4}]

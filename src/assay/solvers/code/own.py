@@ -112,7 +112,7 @@ class _Child(asyncio.SubprocessProtocol):
     async def start(self, folder: str) -> None:
         """Returns when the process can take work. Its own session keeps Ctrl-C with the parent."""
         paths = [folder, *filter(None, sys.path)]
-        arguments = ("-I", "-X", "utf8", worker.__file__, msgspec.json.encode(paths).decode())
+        arguments = ("-I", "-B", "-X", "utf8", worker.__file__, msgspec.json.encode(paths).decode())
         ready = self._expected()  # before it starts: a quick process speaks before anybody waits for it
         await asyncio.get_running_loop().subprocess_exec(
             lambda: self, sys.executable, *arguments, stderr=None, start_new_session=True

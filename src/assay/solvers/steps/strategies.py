@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
+from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 from assay.core.expressions import Expression
@@ -47,14 +49,26 @@ def _numbers(values: list[Any]) -> dict[str, Any]:
         return {"count": len(values)}
     found = {
         "count": len(numbers),
-        "sum": sum(numbers),
-        "mean": statistics.fmean(numbers),
+        "sum": _finite(sum, numbers),
+        "mean": _finite(statistics.fmean, numbers),
         "min": min(numbers),
         "max": max(numbers),
     }
     if len(numbers) > 1:
-        found |= {"median": statistics.median(numbers), "stdev": statistics.stdev(numbers)}
+        found["median"] = _finite(statistics.median, numbers)
+        found["stdev"] = _finite(statistics.stdev, numbers)
     return found
+
+
+def _finite(figure: Callable[[list[Any]], Any], numbers: list[Any]) -> Any:
+    """A figure of numbers, as long as JSON has a number for it."""
+    try:
+        value = figure(numbers)
+        if isfinite(value):
+            return value
+    except OverflowError:
+        pass
+    raise StepFailed("the numbers are too large to be put together", "bad_output")
 
 
 def _counts(values: list[Any]) -> dict[str, int]:
@@ -98,7 +112,7 @@ def summary(items: list[Any], fields: list[str], score_field: str) -> dict[str, 
         "total_count": len(items),
         "success_count": len(items) - failures,
         "failure_count": failures,
-        "average_score": statistics.fmean(scores) if scores else None,
+        "average_score": _finite(statistics.fmean, scores) if scores else None,
         "success_rate": (len(items) - failures) / len(items) if items else None,
     }
     return {name: found[name] for name in fields or SUMMARY_FIELDS}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from assay.core.types import Score
 from assay.store.comparison.columns import Columns, Reading, part_digest, scorer_name
 from assay.store.comparison.result import Flip, FlipSide
+
+Checks = list[dict[str, Any]]
 
 
 class Texts:
@@ -68,39 +71,48 @@ def _first(names: Iterable[str], scores: list[Score]) -> Any:
     return None
 
 
-def _checks(score: Score) -> list[dict[str, Any]]:
+def _checks(score: Score) -> Checks:
     checks = score.data.get("checks") if isinstance(score.data, dict) else None
     return [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
 
 
-def _differing(base: list[dict[str, Any]], new: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _differing(base: Checks, new: Checks) -> dict[str, Any] | None:
     """The first check that both made and that went two ways; else the first that failed on either side."""
-    others = {_name(check): check for check in new}
-    both = [(check, others.get(_name(check))) for check in base]
+    both = _partners(base, new)
     for one, other in both:
         if other is not None and one.get("passed") != other.get("passed"):
             return _check(one, other)
-    named = {_name(check): check for check in base}
-    for other in new:
+    for other, maybe in _partners(new, base):
         if other.get("passed") is False:
-            return _check(named.get(_name(other)), other)
-    for one, other_one in both:
-        if one.get("passed") is False:
-            return _check(one, other_one)
-    return None
+            return _check(maybe, other)
+    return next((_check(one, other) for one, other in both if one.get("passed") is False), None)
 
 
-def _name(check: dict[str, Any]) -> tuple[str, str]:
-    return str(check.get("path")), str(check.get("kind"))
+def _partners(checks: Checks, others: Checks) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Each check with the other side's: of the same kind, else the only one in its place.
+
+    A value that is missing on one side is of another kind there. Steps may have paths of equal names.
+    """
+    places = Counter(map(_place, others))
+    same = {(_place(check), check.get("kind"), check.get("rule")): check for check in others}
+    alone = {_place(check): check for check in others if places[_place(check)] == 1}
+    return [
+        (check, same.get((_place(check), check.get("kind"), check.get("rule"))) or alone.get(_place(check)))
+        for check in checks
+    ]
+
+
+def _place(check: dict[str, Any]) -> tuple[str, str, str]:
+    return str(check.get("of")), str(check.get("step")), str(check.get("path"))
 
 
 def _check(base: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
     """The check with what both sides had there; `why` is that of the side that failed it."""
     one: dict[str, Any] = new or base or {}
     failed = next((side for side in (new, base) if side and side.get("passed") is False), one)
-    return {
+    return ({"step": one["step"]} if one.get("step") else {}) | {
         "path": one.get("path"),
-        "kind": one.get("kind"),
+        "kind": failed.get("kind"),
         "expected": one.get("expected"),
         "base": base.get("actual") if base else None,
         "new": new.get("actual") if new else None,

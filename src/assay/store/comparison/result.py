@@ -65,7 +65,8 @@ class FlipSide(Struct, kw_only=True):
 class Flip(Struct, kw_only=True):
     """A case that was right on one side and is wrong on the other.
 
-    `check` is the first check that went the other way: path, kind, expected, base, new, why.
+    `check` is the first check that went the other way: path, kind, expected, base, new, why, and the step
+    if it is of one.
     """
 
     set: str

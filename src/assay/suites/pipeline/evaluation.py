@@ -147,9 +147,16 @@ class Evaluation:
             return
         outputs = self._with_the_output(expected, found)
         for check in compare(expected, outputs, matching_of(test.evaluation_config)):
-            key = _root(check.path)
-            step = self._of_output.get(key) or self._pipeline.target
-            yield Finding(FINAL, step, _explained(check, found.missing.get(key, "")))
+            step, why = self._maker(_root(check.path), found)
+            yield Finding(FINAL, step, _explained(check, why))
+
+    def _maker(self, key: str, found: Given) -> tuple[str, str]:
+        """The step that makes an output, and why there is none; `output` may be another one's name."""
+        if key == "output" and key not in self._of_output:
+            if len(self._of_output) > 1:
+                return self._pipeline.target, _output(found, self._steps[self._pipeline.target])[1]
+            key = next(iter(self._of_output))
+        return self._of_output.get(key) or self._pipeline.target, found.missing.get(key, "")
 
     def _by_reference(self, reference: str, found: Given) -> Finding:
         step = self._steps[self._pipeline.target]
@@ -173,8 +180,7 @@ class Evaluation:
             return
         outputs = {**self._with_the_output({"output": None}, found), **found.outputs}
         for check in apply_rules([*self._rules, *own], outputs):
-            step = self._of_output.get(_root(check.path)) or self._pipeline.target
-            yield Finding(RULES, step, check)
+            yield Finding(RULES, self._maker(_root(check.path), found)[0], check)
 
     def _performance(self, test: TestCase, found: Given) -> Iterator[Finding]:
         """`performance_baseline`: no more seconds or tokens than this, of the test or of a step."""

@@ -49,14 +49,18 @@ class Inspector:
         """What a person should know before it runs."""
         if self.unlooked:
             yield (
-                f"{self.unlooked:,} tests have intermediate_expectations that are not evaluated; "
-                "evaluate_intermediate: true in their evaluation_config does so"
+                f"not evaluated: intermediate_expectations of {_tests(self.unlooked)}; "
+                "evaluate_intermediate: true in evaluation_config does so"
             )
         if self.unjudged:
             yield (
-                f"{self.unjudged:,} tests say in words what they expect (`expected`); without --judge "
-                "they have no verdict"
+                f"not evaluated: what {_tests(self.unjudged)} expected in words (`expected`); "
+                "--judge PROVIDER/NAME does so"
             )
+
+
+def _tests(count: int) -> str:
+    return f"{count:,} test{'s' * (count != 1)}"
 
 
 def _expectations(test: TestCase) -> Iterator[Fault]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from assay.core.code import imported_sha256
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
@@ -19,7 +20,7 @@ from assay.solvers.steps.solver import StepsSolver
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
 from assay.suites.pipeline.file.models import Models
-from assay.suites.pipeline.file.reading import BASELINE, PipelineFile
+from assay.suites.pipeline.file.reading import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.inspecting import Inspector
 from assay.suites.pipeline.options import PipelineOptions
 from assay.suites.pipeline.scorer import PipelineScorer
@@ -28,7 +29,6 @@ from assay.suites.pipeline.testset.testsets import Group, Testsets
 from assay.suites.pipeline.writing import Results
 
 _WORKERS = 4
-_ALL = "all"
 
 
 class PipelinePlan:
@@ -65,6 +65,10 @@ class PipelinePlan:
             "outputs": {name: _said(pipeline) for name, pipeline in self.pipelines.items()},
             "optional": sorted(self.pipelines[self.variants[0]].optional),
         }
+        codes = [step.get("code") for builder in builders.values() for step in builder.values]
+        texts = [code for code in codes if isinstance(code, str)]
+        if imports := imported_sha256(texts, folder_of(self.file)):
+            self.ask["imports"] = imports
 
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
@@ -129,8 +133,9 @@ def _said(pipeline: Pipeline) -> list[list[str]]:
 
 def chosen(file: PipelineFile, named: list[str]) -> list[str]:
     """The variants to run, each once; `all` are those of the file, the baseline first."""
-    names = list(file.variants) if named == [_ALL] else named or [BASELINE]
-    return list(dict.fromkeys(names))
+    every = list(file.variants) if ALL in named else []
+    others = [name for name in named if name != ALL]
+    return list(dict.fromkeys([*every, *others])) or [BASELINE]
 
 
 def default_testset(file: PipelineFile) -> str:

@@ -158,6 +158,56 @@ def test_check_finds_the_same(lab: PipelineLab) -> None:
     assert len(problems) == len(set(problems))
 
 
+HIDDEN = """\
+inputs:
+  - {name: text, required: "no"}
+steps:
+  - id: one
+    code_config: {code: "def main(inputs): return 1", id: 5, type: prompt, at: x}
+    timeout: .nan
+  - id: two
+    code_file: bad.py
+    timeout: .inf
+  - id: three
+    template: x
+    at: 1
+    code_name: y
+baseline: {stepz: {}}
+variants:
+  all: {overrides: {}}
+  baseline: {overrides: {}}
+"""
+
+
+def test_nothing_is_passed_over(lab: PipelineLab) -> None:
+    """Keys that would be dropped or would take the place of others, names that mean something, bytes.
+
+    Each is told once, however many variants run.
+    """
+    lab.write("p.yaml", HIDDEN)
+    (lab.folder / "bad.py").write_bytes(b"# \xff")
+    with pytest.raises(InputError) as refused:
+        assay.run(lab.spec(variant=["baseline", "all"]))
+    found = found_in(list(map(str, refused.value.problems)))
+    expected = {
+        2: ["required: expected true or false"],
+        5: [f"there is no key named {key!r}" for key in ("id", "type", "at")],
+        6: ["expected seconds"],
+        8: ["bad.py cannot be read"],
+        9: ["expected seconds"],
+        12: ["there is no key 'at'"],
+        13: ["there is no key 'code_name'"],
+        14: ["there is no key named 'stepz'"],
+        16: ["'all' means all variants"],
+        17: ["'baseline' means"],
+    }
+    assert found.keys() == expected.keys()
+    for line, messages in expected.items():
+        assert len(found[line]) == len(messages), found[line]
+        for message, said in zip(messages, found[line], strict=True):
+            assert message in said
+
+
 def test_a_good_file_has_no_problems(lab: PipelineLab) -> None:
     """The smallest one that there can be."""
     lab.pipeline(says("one"))

@@ -53,7 +53,10 @@ def test_variants_stand_side_by_side(lab: PipelineLab) -> None:
         ("b", "baseline", "x2"),
     ]
     assert list(ran.run.results) == ["w", "baseline"]
-    assert list(lab.run(variant=["all"]).run.results) == ["baseline", "v", "w"]
+    for named in (["all"], ["w", "all"]):
+        assert list(lab.run(variant=named).run.results) == ["baseline", "v", "w"]
+    with pytest.raises(UsageError, match="there is no variant named 'u'"):
+        lab.run(variant=["all", "u"])
 
 
 def test_an_unknown_variant_is_named_with_those_there_are(lab: PipelineLab) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.suites.pipeline import TestCase
+from assay.suites.pipeline.testset.validation import faults_of
 
 
 def of(**record: Any) -> TestCase:
@@ -111,3 +112,18 @@ def test_where_it_stood_does_not_matter_for_equality() -> None:
     """Nor does the record it came from."""
     assert TestCase.of({"id": "a", "x": 1}, "f:3") == TestCase("a", inputs={"x": 1})
     assert TestCase("a") != TestCase("b")
+
+
+@pytest.mark.parametrize(
+    "key", ["expectedOutput", "Expected_output", "EXPECTED", "expected-output", "expected_"]
+)
+@pytest.mark.parametrize("more", [{}, {"inputs": {"q": 1}}])
+def test_what_looks_expected_is_no_input(key: str, more: dict[str, Any]) -> None:
+    """A key that nobody reads is told, kept, and never shown to what is tested."""
+    record = {"id": "a", "text": "x", key: "the answer", **more}
+    case = TestCase.from_dict(record)
+    assert "the answer" not in case.inputs.values()
+    assert case.expected_outputs == {}
+    assert [(fault.path, fault.level) for fault in faults_of(record)] == [((key,), "warning")]
+    assert case.to_dict()[key] == "the answer"
+    assert TestCase.from_dict(case.to_dict()) == case

@@ -71,6 +71,38 @@ def test_a_file_beside_its_namesake_below(tmp_path: Path) -> None:
     assert list(Testsets([str(tmp_path)]).files) == ["a_b", "x/a_b"]
 
 
+@pytest.mark.parametrize(
+    ("files", "sets"),
+    [
+        (("a.jsonl", "a.txt", "b.jsonl"), ["a.jsonl", "a.txt", "b"]),
+        (("a.jsonl", "a.txt", "a.jsonl.old"), ["a.jsonl", "a.txt", "a.jsonl.old"]),
+    ],
+)
+def test_files_that_differ_in_their_ending_are_all_read(
+    tmp_path: Path, files: tuple[str, ...], sets: list[str]
+) -> None:
+    """None takes the place of another."""
+    names = [write(tmp_path / name, {"id": 1}) for name in files]
+    assert list(Testsets(names).look().sets) == sets
+
+
+def test_links_of_one_name_are_two_files(tmp_path: Path) -> None:
+    """A file is called as it was named, not as what it links to."""
+    for place in ("x", "y"):
+        write(tmp_path / f"real_{place}.jsonl", {"id": place})
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "t.jsonl").symlink_to(tmp_path / f"real_{place}.jsonl")
+    assert list(Testsets([str(tmp_path / "x"), str(tmp_path / "y")]).files) == ["x/t", "y/t"]
+
+
+def test_folders_are_no_testsets(tmp_path: Path) -> None:
+    """Neither by a pattern nor below a folder; and an empty name is not the working directory."""
+    (tmp_path / "d.jsonl").mkdir()
+    for name in (str(tmp_path / "d*"), str(tmp_path), ""):
+        with pytest.raises(UsageError, match=r"there is no|is empty"):
+            Testsets([name])
+
+
 def test_errors_of_all_files_come_at_once(tmp_path: Path) -> None:
     """Warnings and advice are notes."""
     names = [write(tmp_path / f"{name}_a.jsonl", {"inputs": {}}, {"id": 1, "tags": "t"}) for name in "ab"]
@@ -311,3 +343,24 @@ def test_memory_stays_below_64_bytes_a_record(tmp_path: Path) -> None:
         assert peak(200_000) - peak(1_000) < 64 * 199_000
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"id": "a", "text": "x", "expected_output": "y"},
+        {"id": 1, "tags": ["t"], "text": "x", "n": 2, "expected_mood": "good", "expected_": 1},
+        {"id": "a", "tags": "t", "text": "x", "expected": "in words"},
+        {"id": "a", "text": "x", "expectedOutput": "never shown"},
+        {"id": "a", "inputs": {"text": "x"}, "expected_outputs": {"output": "y"}},
+        {"id": "a b", "tag": "hop", "text": "x"},
+        {"id": "a"},
+    ],
+)
+def test_the_short_way_to_read_usual_records_gives_the_same(tmp_path: Path, record: dict[str, Any]) -> None:
+    """With a selection every record is read the long way; digests and notes are those of the short one."""
+    name = write(tmp_path / "a_b.jsonl", record)
+    short, long = (
+        Testsets([name], chosen).look() for chosen in (Selection(), Selection.of(ids=[str(record["id"])]))
+    )
+    assert short == long

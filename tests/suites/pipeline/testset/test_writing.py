@@ -156,3 +156,11 @@ def test_converting_leaves_the_file_alone_where_it_is_wrong(tmp_path: Path) -> N
     assert converted(path, out) == b""
     assert check_testset(out) == []
     assert [item.name for item in sorted(tmp_path.iterdir())] == ["a_b.jsonl", "c_d.jsonl"]
+
+
+def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
+    """As the example of the command has it."""
+    source = tmp_path / "a_basic.jsonl"
+    source.write_text('{"id": 1, "text": "x"}\n')
+    assert converted(source, tmp_path / "testsets" / "a_basic_v2.jsonl") == b""
+    assert (tmp_path / "testsets" / "a_basic_v2.jsonl").read_text() == '{"id":1,"inputs":{"text":"x"}}\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,11 +22,11 @@ from assay.solvers.steps.running import Runner
 from assay.solvers.steps.sources import Source
 from assay.suites.pipeline.file.graph import Graph, key_of
 from assay.suites.pipeline.file.models import Models
-from assay.suites.pipeline.file.reading import PipelineFile
+from assay.suites.pipeline.file.reading import NOTES, PipelineFile
 
-_COMMON = ("id", "type", "at", "input_mapping", "output_key", "depends_on", "required", "timeout", "retry")
+_COMMON = ("id", "type", "input_mapping", "output_key", "depends_on", "required", "timeout", "retry")
 _BATCH = ("batch_mode", "batch_size", "concurrent", "max_workers", "with_item")
-_CODE = ("code", "code_name", "language", "env_vars")
+_CODE = ("code", "language", "env_vars")
 _OWN = {
     "prompt": (
         *("template", "system", "model", "params", "output_parser", "parser"),
@@ -34,8 +35,8 @@ _OWN = {
     "code": _CODE,
     "aggregate": (*_CODE, *aggregating.TOLD, "aggregation_strategy", "output"),
 }
-STEP_KEYS = frozenset((*_COMMON, *_BATCH)).union(*_OWN.values()) - {"at", "code_name"}
-"""What a step of a file may say, of whatever type; the two that are left out are notes of the reader."""
+STEP_KEYS = frozenset((*_COMMON, *_BATCH)).union(*_OWN.values())
+"""What a step of a file may say, of whatever type."""
 
 
 class Runners(NamedTuple):
@@ -82,10 +83,11 @@ class Builder:
     def _step(self, step: dict[str, Any]) -> Step:
         at, found = ("steps", step["at"]), self._found
         if step["type"] in _OWN:  # else its type is the mistake, and nobody knows its keys
-            found.known(step, (*_COMMON, *_BATCH, *_OWN[step["type"]]), at)
+            said = {key: value for key, value in step.items() if key not in NOTES}
+            found.known(said, (*_COMMON, *_BATCH, *_OWN[step["type"]]), at)
         sources = self._graph.sources(step)
         timeout = found.typed(step, "timeout", (int, float), at)
-        if timeout is not None and timeout <= 0:
+        if timeout is not None and not 0 < timeout < inf:
             found.add((*at, "timeout"), f"expected seconds, more than 0, found {timeout!r}")
         runner: Runner = self._runner(step, at, float(timeout or DEFAULT_TIMEOUT))
         coded = step["type"] == CODE or getattr(runner, "code", None) is not None

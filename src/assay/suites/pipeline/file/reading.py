@@ -30,9 +30,14 @@ KEYS = (
 OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file")
 _ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
 TYPES = ("prompt", "code", "aggregate")
+NOTES = frozenset({"at", "code_name"})
+"""What the reader adds to a step: no key of a file."""
 _FOLDER = re.compile(r"\w[\w.-]*")
 _STEP_ID = re.compile(r"[\w-]+")
 _RESERVED = ("inputs", "batch_items", "item")
+_CODE_CONFIG = ("language", "code", "code_file", "timeout", "env_vars")
+ALL = "all"
+"""Every variant, on the command line."""
 
 
 class InputField(Struct, frozen=True):
@@ -91,7 +96,8 @@ class PipelineFile:
                 self.found.add(("inputs", at), "an input is a name, or {name, desc, required}")
                 continue
             self.found.known(entry, ("name", "desc", "description", "required", "type"), ("inputs", at))
-            fields.append(InputField(entry["name"], entry.get("required", True) is not False))
+            required = self.found.typed(entry, "required", bool, ("inputs", at)) is not False
+            fields.append(InputField(entry["name"], required))
         return fields
 
     def _steps(self) -> list[dict[str, Any]]:
@@ -108,8 +114,11 @@ class PipelineFile:
                 self.found.add(("steps", at, "id"), f"there are two steps named {step['id']!r}")
                 continue
             seen.add(step["id"])
+            for key in step.keys() & NOTES:
+                self.found.add(("steps", at, key), f"there is no key {key!r}")
             self._check_names(step, at, given)
-            steps.append({**step, "type": self._type(step, at), "at": at})
+            own = {key: value for key, value in step.items() if key not in NOTES}
+            steps.append({**own, "type": self._type(step, at), "at": at})
         return steps
 
     def _check_names(self, step: dict[str, Any], at: int, steps: list[Any]) -> None:
@@ -144,11 +153,15 @@ class PipelineFile:
         """Every variant's changes by step; `baseline` is always one."""
         value = self.yaml.value
         base = self.found.typed(value, "baseline", dict) or {}
+        self.found.known(base, ("name", "description", "steps"), ("baseline",))
         found = {BASELINE: self._overrides(base.get("steps") or {}, ("baseline", "steps"))}
         for name, variant in (self.found.typed(value, "variants", dict) or {}).items():
             if not isinstance(variant, dict):
                 self.found.add(("variants", name), "a variant is a mapping with overrides")
                 continue
+            if str(name) == ALL or (str(name) == BASELINE and base):
+                why = "all variants" if str(name) == ALL else "what `baseline:` says"
+                self.found.add(("variants", name), f"{str(name)!r} means {why}; choose another name")
             self.found.known(variant, ("description", "overrides", "name"), ("variants", name))
             changes = variant.get("overrides") or {}
             found[str(name)] = self._overrides(changes, ("variants", name, "overrides"))
@@ -182,8 +195,10 @@ class PipelineFile:
 
     def _resolved(self, step: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
         own = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
-        own |= self.found.typed(own, "code_config", dict, ("steps", step["at"])) or {}
+        config = self.found.typed(own, "code_config", dict, ("steps", step["at"])) or {}
+        self.found.known(config, _CODE_CONFIG, ("steps", step["at"], "code_config"))
         own.pop("code_config", None)
+        own |= {key: value for key, value in config.items() if key in _CODE_CONFIG}
         if "flow" in change:  # another prompt: what the step said of the old one goes
             own = {key: value for key, value in own.items() if key not in ("template", "system")}
         merged = {**own, **change}
@@ -215,6 +230,13 @@ class PipelineFile:
         for folder in (self.path.parent, Path()):
             file = folder / str(named)
             if file.is_file():
-                return {**step, "code": file.read_text(encoding="utf-8"), "code_name": str(named)}
+                return {**step, "code": self._text(file, step), "code_name": str(named)}
         self.found.add(("steps", step["at"], "code_file"), f"there is no file {named!r}")
         return {**step, "code": ""}
+
+    def _text(self, file: Path, step: dict[str, Any]) -> str:
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            self.found.add(("steps", step["at"], "code_file"), f"{file} cannot be read: {error}")
+            return ""

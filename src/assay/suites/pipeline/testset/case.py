@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from assay.core.errors import InputError, Problem
-from assay.suites.pipeline.testset.names import BESIDE, FIELDS, is_v2
+from assay.suites.pipeline.testset.names import BESIDE, FIELDS, is_v2, unread
 from assay.suites.pipeline.testset.reading import Record, custom_keys, id_list, parts
 from assay.suites.pipeline.testset.validation import faults_of, json_path
 
@@ -146,7 +146,8 @@ def _fields(case: TestCase) -> Record:
 def _v2_of_v1(case: TestCase) -> Record:
     """Always with `inputs`, so that a reader takes no annotation for an input."""
     record = _fields(case)
-    beside = {key: value for key, value in case.raw_data.items() if key in _KEPT and key not in case.inputs}
+    raw = case.raw_data.items()
+    beside = {key: value for key, value in raw if (key in _KEPT and key not in case.inputs) or unread(key)}
     head = {key: record.pop(key) for key in ("id", "tags") if key in record}
     return head | beside | {"inputs": case.inputs} | record
 
@@ -162,7 +163,7 @@ def _v2_of(case: TestCase) -> Record:
     for key, value in raw.items():
         if key in fields:
             record[key] = fields.pop(key)
-        elif key in kept or key in _KEPT:
+        elif key in kept or key in _KEPT or unread(key):
             record[key] = value
     inputs = fields.pop("inputs", None)
     record |= fields

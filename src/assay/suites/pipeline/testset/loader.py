@@ -26,10 +26,7 @@ class TestsetLoader:
     @staticmethod
     def load_testset(path: str | Path, declared: frozenset[str] = _NONE) -> list[TestCase]:
         """All cases of a file. Raises InputError with every error in it; a file without a case is one."""
-        findings = Findings()
-        FileLook(Path(path), Frame(declared=declared), findings, Digests())
-        findings.refuse()
-        return list(TestsetLoader.iterate(path, declared))
+        return list(checked(Path(path), declared))
 
     @staticmethod
     def iterate(path: str | Path, declared: frozenset[str] = _NONE) -> Iterator[TestCase]:
@@ -67,6 +64,14 @@ class TestsetLoader:
         """Cases with any of the included and none of the excluded tags; without included ones, all others."""
         selection = Selection.of(include_tags or (), exclude_tags or ())
         return [case for case in cases if selection.has_tags(case.tags)]
+
+
+def checked(path: Path, declared: frozenset[str] = _NONE) -> Iterator[TestCase]:
+    """The cases of a file as a stream, once the whole file is known to be without errors."""
+    findings = Findings()
+    FileLook(path, Frame(declared=declared), findings, Digests())
+    findings.refuse()
+    return TestsetLoader.iterate(path, declared)
 
 
 def _tie_errors(graph: Graph, names: list[str]) -> list[str]:

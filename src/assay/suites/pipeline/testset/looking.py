@@ -17,12 +17,12 @@ from assay.scoring.expectations.prefixes import PREFIXES
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.expansion import expanded_keys
 from assay.suites.pipeline.testset.findings import FileFindings, Findings
-from assay.suites.pipeline.testset.names import DOUBTFUL, inputs_beside
+from assay.suites.pipeline.testset.names import DOUBTFUL, Simple, inputs_beside, simple
 from assay.suites.pipeline.testset.reading import id_list, key_of
 from assay.suites.pipeline.testset.selection import Selection
 from assay.suites.pipeline.testset.stream import Record, Spot, record_at, records, repeated_keys
 from assay.suites.pipeline.testset.ties import Graph, Ids, Tie, Tied, digest
-from assay.suites.pipeline.testset.validation import Fault, faults_of, unknown_steps
+from assay.suites.pipeline.testset.validation import Fault, faults_of, simple_faults, unknown_steps
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _TWICE = "this key stands twice in one object; the last one counts"
@@ -61,12 +61,15 @@ class Digests:
         said = [case.expected_outputs, case.expected_aggregation, case.intermediate_expectations]
         self._gold.update(_encode([*said, case.evaluation_config, case.performance_baseline, case.reference]))
 
-    def add_usual(self, record: dict[str, Any]) -> None:
+    def add_usual(self, record: dict[str, Any], reading: Simple | None) -> None:
         """`add` for the record of a case that has no other than the usual keys: most have not."""
-        get = record.get
-        said = [record["id"], get("inputs", _EMPTY)]
-        self._asked.update(_encode(said + _ASKS_NO_MORE))
-        self._gold.update(_encode([get("expected_outputs", _EMPTY), *_EXPECTS_NO_MORE]))
+        if reading is None:
+            inputs, outputs = record.get("inputs", _EMPTY), record.get("expected_outputs", _EMPTY)
+        else:
+            inputs = {key: record[key] for key in reading.inputs}
+            outputs = {name: record[key] for name, key in reading.expected}
+        self._asked.update(_encode([record["id"], inputs, *_ASKS_NO_MORE]))
+        self._gold.update(_encode([outputs, *_EXPECTS_NO_MORE]))
 
     @property
     def asked(self) -> str:
@@ -122,9 +125,10 @@ class FileLook:
             self._found.note(Problem(str(self.path), advice, "advice"))
 
     def _record(self, record: Record) -> None:
-        value, declared = record.value, self.frame.declared
-        faults = faults_of(value, declared)
-        if self.frame.steps is not None:
+        value = record.value
+        reading = simple(tuple(value)) if self._usual else None
+        faults = simple_faults(value) if reading else faults_of(value, self.frame.declared)
+        if self.frame.steps is not None and not reading:
             faults += unknown_steps(value, self.frame.steps)
         if repeats := repeated_keys(record):
             faults += [Fault(path, _TWICE, "warning") for path in repeats]
@@ -138,10 +142,11 @@ class FileLook:
         self._lines.append(record.line)
         if "depends_on" in value:
             self._note_ties(value, faults)
-        if not faults and self._usual and value.keys() <= _USUAL and not self._telling(record):
+        usual = self._usual and (reading or value.keys() <= _USUAL)
+        if usual and not faults and not self._telling(record):
             self._meant.append(1)
             self.tests += 1
-            self._digests.add_usual(value)
+            self._digests.add_usual(value, reading)
         else:
             fine = all(fault.level != "error" for fault in faults)
             self._meant.append(fine and self._case(self.case(record), record))
@@ -163,9 +168,12 @@ class FileLook:
         if keys:
             self.tests += len(keys)
             self._digests.add(case, keys)
-            for fault in self.frame.inspect(case) if self.frame.inspect else ():
-                self._found.fault(record, fault)
+            self._inspect(case, record)
         return bool(keys)
+
+    def _inspect(self, case: TestCase, record: Record) -> None:
+        for fault in self.frame.inspect(case) if self.frame.inspect else ():
+            self._found.fault(record, fault)
 
     def _keys(self, case: TestCase) -> list[str]:
         """The ids it stands for that are meant; notes all of them."""
@@ -223,12 +231,14 @@ class FileLook:
             self.tied[group.first] = group
             for at in group.members:
                 self.spots[at] = Spot(self._offsets[at], self._lines[at])
-                case = self.case(self._again(at))
+                record = self._again(at)
+                case = self.case(record)
                 keys = expanded_keys(case) if at in group.brought else self.frame.selection.keys(case)
                 self.sizes[group.first] = self.sizes.get(group.first, 0) + len(keys)
                 if at in group.brought:
                     self.tests += len(keys)
                     self._digests.add(case, keys)
+                    self._inspect(case, record)
                 else:
                     self.groups -= len(keys)
             self.groups += 1

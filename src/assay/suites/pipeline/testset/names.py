@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 FIELDS = (
     "id",
@@ -45,8 +46,31 @@ def expectation(key: str) -> str | None:
 
 
 def carries_gold(key: str) -> bool:
-    """Whether a key's value must never be shown to the pipeline."""
-    return key == "expected" or key.startswith(_EXPECTED)
+    """Whether a key's value must never be shown to the pipeline: `expectedOutput` is one too."""
+    return key[:1] in "eE" and key[:8].casefold() == "expected"
+
+
+def unread(key: str) -> bool:
+    """Whether a key says that something is expected, in a way that nobody reads."""
+    return carries_gold(key) and key != "expected" and key not in V2_KEYS and expectation(key) is None
+
+
+class Simple(NamedTuple):
+    """How a v1 record is read whose other keys are inputs or expectations: (output, key) of the latter."""
+
+    inputs: tuple[str, ...]
+    expected: tuple[tuple[str, str], ...]
+
+
+@lru_cache(1024)
+def simple(keys: tuple[str, ...]) -> Simple | None:
+    """The reading of all records with these keys; None where one of them means more, or nobody reads it."""
+    others = [key for key in keys if key not in ("id", "tags")]
+    named = [(expectation(key), key) for key in others if carries_gold(key)]
+    if "id" not in keys or not (PLAIN | {"tag"}).isdisjoint(others) or any(name is None for name, _ in named):
+        return None
+    inputs = tuple(key for key in others if not carries_gold(key))
+    return Simple(inputs, tuple((name, key) for name, key in named if name is not None))
 
 
 def hop_tag(record: dict[str, Any], declared: frozenset[str]) -> bool:

@@ -236,25 +236,36 @@ def find_files(names: list[str]) -> list[Path]:
 
 def _named(name: str) -> list[Path]:
     path = Path(name)
+    if not name:
+        raise UsageError("the name of a testset is empty")
     if path.is_dir():
-        below = sorted(path.rglob("*.jsonl"))
+        below = sorted(found for found in path.rglob("*.jsonl") if found.is_file())
         if not below:
             raise UsageError(f"there is no .jsonl file below {name!r}")
         return below
     if path.exists():
         return [path]
     matches = [Path(found) for found in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207
-    if not matches:
+    files = [found for found in matches if found.is_file()]
+    if not files:
         raise UsageError(f"there is no testset {name!r}; name a .jsonl file, a pattern or a folder")
-    return [path for path in matches if path.is_file()]
+    return files
 
 
 def set_names(files: list[Path]) -> dict[str, Path]:
-    """Each file by its stem; where stems clash, by its path below the folder that is common to all."""
-    stems = Counter(path.stem for path in files)
-    parents = [path.resolve().parent for path in files]
-    common = Path(os.path.commonpath(parents))
-    return {
-        path.stem if stems[path.stem] == 1 else (folder / path.stem).relative_to(common).as_posix(): path
-        for path, folder in zip(files, parents, strict=True)
-    }
+    """Each file by its stem; where stems clash, by its path below the folder that is common to all.
+
+    Files that differ in nothing but their ending keep it.
+    """
+    folders = [path.parent.resolve() for path in files]
+    common = Path(os.path.commonpath(folders))
+    whole = [(folder / path.name).relative_to(common) for path, folder in zip(files, folders, strict=True)]
+    short = [path.with_suffix("") for path in whole]
+    stems, paths = Counter(path.stem for path in whole), Counter(short)
+    names = [
+        path.stem if stems[path.stem] == 1 else str(path if paths[cut] > 1 else cut)
+        for path, cut in zip(whole, short, strict=True)
+    ]
+    if len(set(names)) < len(names):  # a stem may look like another one's path
+        names = list(map(str, whole))
+    return dict(zip(names, files, strict=True))

@@ -8,7 +8,7 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 from assay.core.expressions import Expression, ExpressionProblem
-from assay.suites.pipeline.testset.names import PLAIN, expectation, inputs_beside
+from assay.suites.pipeline.testset.names import PLAIN, expectation, inputs_beside, unread
 
 Path = tuple[str | int, ...]
 _ID = re.compile(r"[\w-]+")
@@ -60,7 +60,13 @@ def faults_of(record: dict[str, Any], declared: frozenset[str] = frozenset()) ->
         found.append(Fault(("batch_items",), message, "advice"))
     if not record.keys() <= PLAIN:
         found += _conflicts(record)
+        found += _unread(record)
     return found
+
+
+def simple_faults(record: dict[str, Any]) -> list[Fault]:
+    """`faults_of` a record of which only the id and the tags can be wrong."""
+    return [*_id(record["id"]), *(_tags(record["tags"]) if "tags" in record else ())]
 
 
 def unknown_steps(record: dict[str, Any], steps: frozenset[str]) -> list[Fault]:
@@ -265,6 +271,11 @@ def _conflicts(record: dict[str, Any]) -> list[Fault]:
         for key, value in record.items()
         if (name := expectation(key)) is not None and name in outputs and outputs[name] != value
     ]
+
+
+def _unread(record: dict[str, Any]) -> list[Fault]:
+    message = "nobody reads this key, and the pipeline does not see it; write expected_NAME for an output"
+    return [Fault((key,), message, "warning") for key in record if unread(key)]
 
 
 _CHECKS: dict[str, Callable[[Any], Faults]] = {

@@ -9,7 +9,7 @@ import msgspec
 
 from assay.core.errors import UsageError
 from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.loader import TestsetLoader
+from assay.suites.pipeline.testset.loader import checked
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,9 +20,10 @@ def v2_line(case: TestCase) -> bytes:
 
 
 def write_v2(cases: Iterable[TestCase], path: Path) -> None:
-    """Write a testset that loads to equal cases. It is whole or not there."""
+    """Write a testset that loads to equal cases, with the folders above it. It is whole or not there."""
     beside = path.with_name(f"{path.name}.part")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with beside.open("wb") as file:
             file.writelines(map(v2_line, cases))
         beside.replace(path)
@@ -32,7 +33,7 @@ def write_v2(cases: Iterable[TestCase], path: Path) -> None:
 
 def converted(path: Path, output: Path | None = None) -> bytes:
     """A file's cases as v2: written to `output`, else returned. Refused with every error of the file."""
-    cases = TestsetLoader.load_testset(path)
+    cases = checked(path)
     if output is None:
         return b"".join(map(v2_line, cases))
     write_v2(cases, output)

@@ -1,0 +1,26 @@
+"""What makes a run another run."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.pipelines import PipelineLab, case
+
+CODE = "from helper import VALUE\ndef main(inputs): return VALUE"
+
+
+@pytest.mark.parametrize("step", [{"code": CODE}, {"code_file": "sub/code.py"}])
+def test_a_helper_of_the_code_belongs_to_the_question(lab: PipelineLab, step: dict[str, str]) -> None:
+    """Edited, it is another run, however deep it is imported; other files beside the pipeline are nothing."""
+    lab.write("sub/code.py", CODE)
+    lab.write("helper.py", "from deep.er import VALUE")
+    lab.write("deep/er.py", "VALUE = 1")
+    lab.pipeline({"id": "one", "type": "code", **step})
+    lab.tests(case(expected_outputs={"one": 1}))
+    first = lab.run(model="")
+    lab.write("other.py", "VALUE = 2")
+    assert lab.run(model="").run.folder == first.run.folder
+    lab.write("deep/er.py", "VALUE = 22")
+    second = lab.run(model="")
+    assert second.run.folder != first.run.folder
+    assert (first.run.exit_code, second.run.exit_code) == (0, 1)
