@@ -247,6 +247,12 @@ def test_equal_rows_are_one(tmp_path: Path) -> None:
     assert [one.line for one in read(path)] == [4, 5]
 
 
+def test_equal_rows_are_one_wherever_they_stand(tmp_path: Path) -> None:
+    """A row keeps its index whatever is repeated between rows."""
+    path = file(tmp_path, row(1), row(1), META, row(2), row(1), row(3), row(2))
+    assert [(one.index, one.id, one.line) for one in read(path)] == [(0, 1, 1), (1, 2, 4), (2, 3, 6)]
+
+
 def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:
     """Both lines are named, and a row after an equal one is not blamed."""
     path = file(tmp_path, row(1), row(2), row(1), row(2, "other"), row(3), row("3"))
