@@ -55,6 +55,15 @@ def test_three_rounds_over_own_output_nest_nothing() -> None:
     assert [one["input"] for one in first] == records
 
 
+def test_what_a_function_changes_is_not_written() -> None:
+    def spoil(fields: Fields) -> Fields:
+        fields["list"].append(1)
+        return {}
+
+    (done,) = BaseService()._batch_worker([{"list": []}], spoil)
+    assert done["input"] == {"list": []}
+
+
 def test_a_contract_says_what_the_function_gets() -> None:
     record = {"id": 1, "question": "?", "profile": "p", "more": 1}
     (done,) = BaseService()._batch_worker([record], echo, inputs={"question", "profile"})

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import deepcopy
 from enum import Enum
 from threading import Lock
 from typing import Any, TypedDict
@@ -82,7 +83,7 @@ class BaseService:
         kept = record
         try:
             kept = without_results(unwrapped(record, inputs, self._normalize_input), inputs)
-            given = function(function_fields(kept, inputs))
+            given = function(deepcopy(function_fields(kept, inputs)))  # what it changes is not written
             found = runner.run(_awaited(given)) if inspect.isawaitable(given) else given
             done = view_record(kept, result=result_text(found))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad row must not stop a batch

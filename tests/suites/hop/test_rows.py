@@ -194,6 +194,23 @@ def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
     assert warnings(path, CONTRACT) == ["1 $.expected_anser: the contract has no such output (so on 2 lines)"]
 
 
+def test_an_expectation_that_nothing_can_meet_is_told(tmp_path: Path) -> None:
+    """Of another type, or in no band; null may be expected, and a boolean as a text."""
+    score = OutputField(type="int", compare="bands", bands={"LOW": [1, 2], "HIGH": [4, 5]})
+    contract = Contract(outputs={"score": score, "fine": OutputField(type="bool")})
+    path = file(
+        tmp_path,
+        row(1, expected_score=1, expected_fine="True"),
+        row(2, expected_score=3, expected_fine=None),
+        row(3, expected_score="4", expected_fine=1),
+    )
+    assert [one.partition("; ")[0] for one in warnings(path, contract)] == [
+        "2 $.expected_score: the value lies in no band of the contract",
+        "3 $.expected_score: the contract has int for this output, so nothing will be equal to it",
+        "3 $.expected_fine: the contract has bool for this output, so nothing will be equal to it",
+    ]
+
+
 def test_lines_that_are_no_rows_are_all_told(tmp_path: Path) -> None:
     """A pair of status and result, other lists, texts, NaN, a cut line in the middle, nothing to run on."""
     path = file(
@@ -245,6 +262,12 @@ def test_equal_rows_are_one(tmp_path: Path) -> None:
     assert look.skipped["repeated rows"] == 4
     assert [one.key for one in read(path)] == keys
     assert [one.line for one in read(path)] == [4, 5]
+
+
+def test_equal_rows_are_one_wherever_they_stand(tmp_path: Path) -> None:
+    """A row keeps its index whatever is repeated between rows."""
+    path = file(tmp_path, row(1), row(1), META, row(2), row(1), row(3), row(2))
+    assert [(one.index, one.id, one.line) for one in read(path)] == [(0, 1, 1), (1, 2, 4), (2, 3, 6)]
 
 
 def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ def test_profiles_are_chosen_by_name(tmp_path: Path) -> None:
         ("gpt-4o", "openai/gpt-4o"),
         ("meta-llama/Llama-3", "openai/meta-llama/Llama-3"),
         ("local/smollm2", "local/smollm2"),
+        ("local", "openai/local"),
         ("openai/gpt-4o", "openai/gpt-4o"),
         ("openai-completions/x", "openai-completions/x"),
         ("", ""),

@@ -83,6 +83,8 @@ def test_a_function_in_a_module_of_the_folder_we_are_in(
     monkeypatch.setattr(sys, "path", list(sys.path))
     target = find_target("hop_test_package.own:run", DATA)
     assert (target.function(1), target.name, target.folder) == (5, "run", package)
+    (package / "near.py").write_text("value = 6\n")
+    assert find_target("hop_test_package.own:run", DATA).code_identity != target.code_identity
     assert target.test_cases == DATA.resolve().parent
 
 

@@ -18,7 +18,7 @@ from assay.core.wrappers import (
     unwrapped,
     without_results,
 )
-from assay.suites.hop.contract import Contract, fits
+from assay.suites.hop.contract import Contract, OutputField, fits
 
 UNTAGGED = "(untagged)"
 DIFFICULTIES = ("easy", "medium", "hard")
@@ -114,8 +114,9 @@ class RowReader:
         if not row.fields and not self._inputs:
             found.append(Fault("", "there is no input in this row"))
         if outputs := self._contract.outputs:
-            wrong = [name for name in row.expected if name not in outputs]
-            found += [Fault(f"expected_{name}", _NO_OUTPUT, "warning") for name in wrong]
+            for name, value in row.expected.items():
+                if told := _never_right(outputs.get(name), value):
+                    found.append(Fault(f"expected_{name}", told, "warning"))
         return found
 
     def _about(self, record: dict[str, Any], found: list[Fault]) -> None:
@@ -146,6 +147,19 @@ class RowReader:
             found.append(Fault("expected", f"`expected` {_KEPT_BACK}", "warning"))
         if "profile" in record and not any(is_result(key) and key != "profile" for key in record):
             found.append(Fault("profile", f"`profile` {_KEPT_BACK}", "warning"))
+
+
+def _never_right(output: OutputField | None, value: Any) -> str:
+    """Why no output can be what is expected; empty if one can. A boolean may be written as a text."""
+    if output is None:
+        return _NO_OUTPUT
+    if value is None:
+        return ""
+    if not (fits(value, output.type) or (output.type == "bool" and isinstance(value, str))):
+        return f"the contract has {output.type} for this output, so nothing will be equal to it"
+    if output.compare == "bands" and output.band_of(value) is None:
+        return "the value lies in no band of the contract"
+    return ""
 
 
 def _without_id(record: dict[str, Any]) -> dict[str, Any]:

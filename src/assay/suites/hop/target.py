@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
+from assay.core.hashing import file_sha256, fingerprint
 from assay.core.usercode import installed, load_module
 from assay.suites.hop.contract import Contract, find_contract
 
 HOPLET, CODE, TEST_CASES = "Hoplet", "Hop.py", "TestCases"
+_INSTALLED = "site-packages"
 _FORMS = "name FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION or a task's folder with Hoplet/Hop.py"
 
 
@@ -31,10 +33,11 @@ class Target(NamedTuple):
 
 
 class _Code(NamedTuple):
-    """A module that was loaded, and where it stands."""
+    """A module that was loaded, where it stands, and its content's name."""
 
     module: ModuleType
     file: Path | None
+    identity: str
 
 
 def find_target(named: str, data: Path) -> Target:
@@ -54,7 +57,7 @@ def find_target(named: str, data: Path) -> Target:
 
 
 def _of_file(path: Path, function: str | None, data: Path) -> Target:
-    code = _Code(load_module(path), path.resolve())
+    code = _Code(load_module(path), path.resolve(), code_sha256(path.resolve()))
     contract = find_contract(path.resolve().parent)
     return _target(code, function or _main_function(code.module, path, contract), contract, data)
 
@@ -72,7 +75,20 @@ def _of_module(name: str, function: str, data: Path) -> Target:
     file = getattr(module, "__file__", None)
     path = Path(file).resolve() if file else None
     contract = find_contract(path.parent) if path else None
-    return _target(_Code(module, path), function, contract, data)
+    return _target(_Code(module, path, _identity(module, path)), function, contract, data)
+
+
+def _identity(module: ModuleType, path: Path | None) -> str:
+    """A module of the user's own package is known by the whole package: it may import any of it."""
+    if path is None or path.suffix != ".py":
+        return module.__name__
+    depth = module.__name__.count(".") + (path.name == "__init__.py")
+    package = path.parents[depth - 1]
+    if not depth or not package.is_relative_to(Path.cwd()) or _INSTALLED in package.parts:
+        return code_sha256(path)
+    return fingerprint(
+        [[str(file.relative_to(package)), file_sha256(file)] for file in sorted(package.rglob("*.py"))]
+    )
 
 
 def _imported(name: str) -> ModuleType | None:
@@ -91,9 +107,8 @@ def _target(code: _Code, function: str, contract: Contract | None, data: Path) -
     beside = code.file.parent if code.file else Path.cwd()
     task = beside.parent if beside.name == HOPLET else None
     name = (contract.name if contract else "") or (task.name if task else function)
-    identity = code_sha256(code.file) if code.file else code.module.__name__
     cases = task / TEST_CASES if task else data.resolve().parent
-    return Target(found, name, task or beside, contract, f"{identity}:{function}", cases, beside)
+    return Target(found, name, task or beside, contract, f"{code.identity}:{function}", cases, beside)
 
 
 def _known(module: ModuleType) -> str:
