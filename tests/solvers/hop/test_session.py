@@ -112,7 +112,9 @@ def test_the_model_may_say_that_information_is_missing(tmp_path: Path) -> None:
         ('{"result": "[1, 2]"}', "result is text that holds an object or a list"),
     ],
 )
-def test_a_reply_in_another_form_is_asked_again_and_not_verified(tmp_path: Path, reply: str, why: str) -> None:
+def test_a_reply_in_another_form_is_asked_again_and_not_verified(
+    tmp_path: Path, reply: str, why: str
+) -> None:
     """The format is checked first, without a call, whatever the verifier."""
     run, verify = Telling(reply, result("Paris")), Telling(AGREES)
     answer, session = got(tmp_path / "a", run, verify)
@@ -145,7 +147,9 @@ def test_fences_and_words_around_the_object_are_allowed(tmp_path: Path, reply: s
         ([int], [1, 2], {"a": 1}, "not a JSON list"),
     ],
 )
-def test_a_return_format_is_said_and_checked(tmp_path: Path, form: Any, good: Any, bad: Any, why: str) -> None:
+def test_a_return_format_is_said_and_checked(
+    tmp_path: Path, form: Any, good: Any, bad: Any, why: str
+) -> None:
     """What does not fit is feedback; what fits is returned as plain JSON."""
     run = Telling(result(bad), result(good))
     answer, session = got(tmp_path, run, Telling(AGREES), return_format=form)
@@ -157,7 +161,9 @@ def test_a_return_format_is_said_and_checked(tmp_path: Path, form: Any, good: An
 def test_a_format_in_words_is_only_said(tmp_path: Path) -> None:
     """Fields may also come without `result` around them."""
     run = Telling('{"name": "A"}')
-    assert got(tmp_path / "a", run, Telling(AGREES), return_format={"name": "the person"})[0][1] == {"name": "A"}
+    assert got(tmp_path / "a", run, Telling(AGREES), return_format={"name": "the person"})[0][1] == {
+        "name": "A"
+    }
     assert "name (the person)" in run.said(0)
     run = Telling(result("A"))
     assert got(tmp_path / "b", run, Telling(AGREES), return_format="one word")[0] == ("OK", "A")

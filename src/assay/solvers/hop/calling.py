@@ -104,8 +104,10 @@ def _way(function: Callable[..., Any], fields: frozenset[str]) -> tuple[bool, bo
         return _takes_two(signature), True
     if SESSION in names:
         return False, True
-    needed = [each.name for each in signature.parameters.values() if _is_needed(each)]
-    pair = len(needed) == 2 and _takes_two(signature) and not fields.issuperset(needed)
+    parameters = signature.parameters.values()
+    needed = [each.name for each in parameters if _is_needed(each)]
+    nameless = {each.kind for each in parameters} == {inspect.Parameter.VAR_POSITIONAL}
+    pair = nameless or (len(needed) == 2 and _takes_two(signature) and not fields.issuperset(needed))
     return pair, False
 
 

@@ -63,10 +63,10 @@ async def contained(
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine: also a partial, or an object with an async `__call__`."""
-    while isinstance(function, partial):
-        function = function.func
     if inspect.iscoroutinefunction(function):
         return True
+    while isinstance(function, partial):
+        function = function.func
     return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
 
 
