@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,6 +84,10 @@ class Sync:
         return [kind(session), row]
 
 
+class Unhashable(Sync):
+    __hash__ = None  # type: ignore[assignment]
+
+
 class Later:
     async def __call__(self, session: Any, row: Any) -> Any:
         return [kind(session), row]
@@ -105,6 +110,7 @@ class Later:
         (session_and_fields, [1, 2, "SyncSession"]),
         (anything, 2),
         (Sync(), ["SyncSession", FIELDS]),
+        (Unhashable(), ["SyncSession", FIELDS]),
         (Later(), ["Session", FIELDS]),
         (functools.partial(in_pair), ["Session", FIELDS]),
         (functools.partial(Later()), ["Session", FIELDS]),
@@ -154,6 +160,10 @@ def stops_iterating(session: Any, row: Any) -> Any:
     return next(iter([]))  # this line is named
 
 
+def parses(session: Any, row: Any) -> Any:
+    return json.loads("{")  # this line is named
+
+
 async def cancels_itself(session: Any, row: Any) -> Any:
     raise asyncio.CancelledError  # this line is named
 
@@ -163,6 +173,10 @@ async def cancels_itself(session: Any, row: Any) -> Any:
     [
         (raises, "[KeyError] 1"),
         (raises_later, "[ValueError] bad\\ud800"),
+        (
+            parses,
+            "[JSONDecodeError] Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
         (stops_iterating, "[StopIteration] "),
         (cancels_itself, "[CancelledError] "),
     ],
@@ -175,6 +189,18 @@ def test_an_exception_is_named_with_the_users_own_last_line(tmp_path: Path, func
     assert found.where.startswith("test_calling.py:")
     assert found.where.endswith("# this line is named")
     assert str(found) == f"{said} ({found.where})"
+
+
+def test_a_function_that_cancels_its_own_task_has_failed(tmp_path: Path) -> None:
+    """It is not our own cancellation, which would end more than this row."""
+
+    async def cancels(session: Any, row: Any) -> Any:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1)
+
+    assert failed(tmp_path, cancels).message == "[CancelledError] it cancelled its own task"
 
 
 def test_a_wrong_call_is_the_functions_failure(tmp_path: Path) -> None:
