@@ -20,8 +20,7 @@ async def left_hanging(pool: DaemonPool, gate: threading.Event) -> None:
         gate.wait(30)
 
     task = asyncio.ensure_future(pool.run(hang))
-    while not begun.is_set():
-        await asyncio.sleep(0.001)
+    await DaemonPool(1, "watch").run(begun.wait)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -44,9 +43,9 @@ def test_results_and_exceptions_come_back() -> None:
         assert await pool.run(lambda: 7) == 7
         with pytest.raises(ZeroDivisionError):
             await pool.run(lambda: 1 // 0)
+        with pytest.raises(SystemExit):
+            await pool.run(leave)
         assert await pool.run(lambda: 8) == 8
-        outcome = await asyncio.gather(pool.run(lambda: 9), return_exceptions=True)
-        assert outcome == [9]
 
     asyncio.run(main())
 
@@ -97,11 +96,11 @@ def test_hung_functions_leave_the_pool_its_full_width() -> None:
         assert await meet(pool, 3) == 3
         before = named("hung")
         assert len(before) == 8
+        pool_threads = before[5:]
         gate.set()
         for thread in before:
-            thread.join(0.001)
-        while len(named("hung")) > 3:
-            await asyncio.sleep(0.001)
+            if thread not in pool_threads:
+                thread.join(20)
         assert await meet(pool, 3) == 3
         assert len(named("hung")) == 3
 

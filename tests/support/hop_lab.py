@@ -105,9 +105,9 @@ class HopLab:
         finally:
             await gateway.close()
             journal.close()
-        value, error = told[0]
-        if error is not None:
-            raise error
+        value, raised = told[0]
+        if raised is not None:
+            raise raised
         return value  # type: ignore[no-any-return]
 
     def calls(self) -> list[dict[str, Any]]:

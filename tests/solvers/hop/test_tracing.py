@@ -31,7 +31,7 @@ def test_an_operator_traces_itself_where_no_step_is_open(tmp_path: Path) -> None
         await session.hop_judge("second")
         return session.tracer
 
-    run = Telling(result("x"), result("y"), result(True))
+    run = Telling(result("x"), result("y"), result("True"))
     tracer = HopLab(tmp_path, run, Telling(REFUSES, AGREES)).session(work)
     assert brief(tracer) == [(1, "hop_get", "first", "OK", 1), (2, "hop_judge", "second", "OK", 0)]
     assert all(step.auto for step in tracer.steps)
@@ -67,7 +67,7 @@ def test_it_is_the_same_for_a_sync_function(tmp_path: Path) -> None:
         session.hop_judge("b")
         return {}
 
-    _, sessions = HopLab(tmp_path, Telling(result(True))).call(function)
+    _, sessions = HopLab(tmp_path, Telling(result("True"))).call(function)
     assert [step.op for step in sessions.blocking.tracer.steps] == ["mine", "hop_judge"]
 
 
@@ -97,16 +97,21 @@ def test_steps_side_by_side_are_kept_apart(tmp_path: Path) -> None:
         await asyncio.gather(one("a"), session.hop_judge("alone", verifier=None), one("b"))
         return session.tracer
 
-    tracer = HopLab(tmp_path, Telling(result(True))).session(work)
+    tracer = HopLab(tmp_path, Telling(result("True"))).session(work)
     assert sorted(step.op for step in tracer.steps) == ["a", "b", "hop_judge"]
 
 
 def test_an_exception_in_a_step_fails_it_and_goes_on() -> None:
     """What the function set before does not hide it."""
     tracer = Tracer()
-    with pytest.raises(KeyError), tracer.trace_step("x") as step:
-        step.status = "UNCERTAIN"
-        raise KeyError("k")
+
+    def fail() -> None:
+        with tracer.trace_step("x") as step:
+            step.status = "UNCERTAIN"
+            raise KeyError("k")
+
+    with pytest.raises(KeyError):
+        fail()
     [kept] = tracer.steps
     assert (kept.status, kept.metadata) == ("FAIL", {"error": "KeyError: 'k'"})
 

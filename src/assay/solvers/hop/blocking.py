@@ -117,7 +117,12 @@ class SyncSession:
         if running is self._loop:
             work.close()
             raise RuntimeError("a sync session was used in the event loop's thread; use the async one there")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop is closed, and this thread was left behind
+            work.close()
+            raise
+        return future.result()
 
 
 class Sessions(NamedTuple):

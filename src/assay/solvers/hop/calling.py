@@ -55,6 +55,8 @@ async def call_function(
         await asyncio.wait((task,), timeout=timeout)
         if not task.done():
             raise FunctionFailed("timeout", f"it took longer than {timeout:g} s", "TimeoutError")
+        if task.cancelled():  # by itself: nobody else knows it
+            raise FunctionFailed("exception", "[CancelledError] it cancelled its own task", "CancelledError")
         return normalised(task.result())
     except Raised as error:
         raise _failed(error) from error
@@ -86,7 +88,10 @@ def arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """`f(session, input)`, or the fields by name with the session where one is asked for."""
     session = sessions.asynchronous if is_async(function) else sessions.blocking
-    in_pair, by_name = _way(function, frozenset(fields))
+    try:
+        in_pair, by_name = _way(function, frozenset(fields))
+    except TypeError:  # an object that cannot be hashed
+        in_pair, by_name = _way.__wrapped__(function, frozenset(fields))
     if in_pair:
         return (session, dict(fields)), {}
     return (), {**fields, SESSION: session} if by_name else dict(fields)
@@ -104,8 +109,10 @@ def _way(function: Callable[..., Any], fields: frozenset[str]) -> tuple[bool, bo
         return _takes_two(signature), True
     if SESSION in names:
         return False, True
-    needed = [each.name for each in signature.parameters.values() if _is_needed(each)]
-    pair = len(needed) == 2 and _takes_two(signature) and not fields.issuperset(needed)
+    parameters = signature.parameters.values()
+    needed = [each.name for each in parameters if _is_needed(each)]
+    nameless = {each.kind for each in parameters} == {inspect.Parameter.VAR_POSITIONAL}
+    pair = nameless or (len(needed) == 2 and _takes_two(signature) and not fields.issuperset(needed))
     return pair, False
 
 

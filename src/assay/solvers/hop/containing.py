@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import linecache
+import sysconfig
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
@@ -19,7 +20,8 @@ from typing import Any, cast
 from assay.core.errors import ModelRefused, StopRun, UsageError
 from assay.core.threads import DaemonPool
 
-_SOURCE = str(Path(__file__).parents[2])
+_OTHERS = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"), "<frozen")
+"""Where code stands that is not the user's: ours, Python's own; and see `site-packages`."""
 _LONGEST = 2_000
 STOPPING = (StopRun, ModelRefused, UsageError)
 """What concerns the whole run: it passes through."""
@@ -63,10 +65,10 @@ async def contained(
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine: also a partial, or an object with an async `__call__`."""
-    while isinstance(function, partial):
-        function = function.func
     if inspect.iscoroutinefunction(function):
         return True
+    while isinstance(function, partial):
+        function = function.func
     return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
 
 
@@ -101,12 +103,12 @@ def said(error: BaseException) -> str:
 
 
 def _last_line(error: BaseException) -> str:
-    """`file.py:12: the line` of the innermost frame that is not ours nor of an installed package, if any."""
+    """`file.py:12: the line` of the innermost frame of the user's own code, if any."""
     found: tuple[CodeType, int] | None = None
     trace = error.__traceback__
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith(_SOURCE) and "site-packages" not in code.co_filename:
+        if not code.co_filename.startswith(_OTHERS) and "site-packages" not in code.co_filename:
             found = code, trace.tb_lineno
         trace = trace.tb_next
     if found is None:

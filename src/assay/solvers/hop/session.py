@@ -192,8 +192,9 @@ class Session:
         """The row is over: what code that was left behind asks for is not paid, nor is its trace kept."""
         self._closed = True
         self.tracer.close()
-        for task in self._asking - {asyncio.current_task()}:
-            task.cancel()
+        if self._asking:
+            for task in self._asking - {asyncio.current_task()}:
+                task.cancel()
 
     async def _operator(
         self,
