@@ -71,7 +71,7 @@ class BaseDataStore:
 
     def get_error_distribution(self) -> list[dict[str, Any]]:
         """What the errors say, most frequent first; long messages count by their first 1,000 characters."""
-        sql = "select error, count(*) from results where failed group by error order by 2 desc, error"
+        sql = "select error, count(*) from odd where failed group by error order by 2 desc, error"
         return [{"value": error, "count": count} for error, count in self._current().query(sql)]
 
     def get_perf_summary(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ class BaseDataStore:
     def _sortable(self, tables: Tables) -> dict[str, str]:
         """The columns by the names that a user may say."""
         fields = {path[0]: column.name for path, column in tables.columns.items() if len(path) == 1}
-        known = fields | IDENTITY
+        known = fields | {name: name for name in IDENTITY}
         return {name: known[name] for name in self.config.sortable_columns or [*IDENTITY, *fields]}
 
     def _order(self, tables: Tables, sort_by: str | None, ascending: bool) -> str:
