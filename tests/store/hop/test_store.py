@@ -277,6 +277,14 @@ def test_a_page_of_a_file_that_was_replaced_is_of_the_new_one(tmp_path: Path) ->
     assert [row["id"] for row in store.query_results()] == [7]
 
 
+def test_a_page_of_a_file_that_was_written_over_is_of_the_new_lines(tmp_path: Path) -> None:
+    """In place and longer than before, so that only the lines tell."""
+    store = make(tmp_path, result(1, {"score": 1}), result(2, {"score": 1}))
+    store.load_results()
+    write(tmp_path / "results.jsonl", [result(n, {"score": 1, "note": "x" * 50}) for n in (7, 8, 9)])
+    assert [row["id"] for row in store.query_results()] == [7, 8, 9]
+
+
 def test_many_threads_ask_while_one_reloads(tmp_path: Path) -> None:
     """Every answer is of one whole reading, before or after."""
     store = make(tmp_path, *(result(n, {"score": n % 5}) for n in range(100)), error(100, "e"))
