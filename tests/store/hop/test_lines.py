@@ -24,6 +24,11 @@ SHAPES = [
     flat(None, ERROR, profile="a"),
     {"input": {"id": 2, "tag": "x", "input": {"a": 1}, "result": "{}"}, "result": TEXT, "profile": "b"},
     {"input": {"id": "x", "tag": None}, "error": "e" * 5000},
+    {"input": {"id": 2, "input": {"id": 5}, "result": "{}"}, "error": "e"},
+    flat(TEXT, _type="meta"),
+    flat(None, ERROR, _type="meta"),
+    flat(TEXT, type="run_end", run_id=1),
+    flat(None, ERROR, type="run_end", run_id=1),
 ]
 
 
