@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.store.hop.lines import Block, Result, _sort_odd, blocks, line_at
+from assay.store.hop.lines import Block, _sort_odd, blocks, line_at
 
 from support.audits import ERROR, ERRORS, NO_RESULTS, OK, OPENED, TEXT, flat
 
@@ -24,43 +24,34 @@ SHAPES = [
     flat(None, ERROR, profile="a"),
     {"input": {"id": 2, "tag": "x", "input": {"a": 1}, "result": "{}"}, "result": TEXT, "profile": "b"},
     {"input": {"id": "x", "tag": None}, "error": "e" * 5000},
+    {"input": {"id": 2, "input": {"id": 5}, "result": "{}"}, "error": "e"},
+    flat(TEXT, _type="meta"),
+    flat(None, ERROR, _type="meta"),
+    flat(TEXT, type="run_end", run_id=1),
+    flat(None, ERROR, type="run_end", run_id=1),
 ]
 
 
-def read(path: Path, lines: list[bytes], key: str | None = None) -> tuple[list[Result], list[Block]]:
+def read(path: Path, lines: list[bytes], key: str | None = None) -> tuple[list[Any], list[Block]]:
     """Every result of a file of these lines, in their order."""
     path.write_bytes(b"\n".join(lines) + b"\n")
     found = list(blocks(path, key))
-    results = [result for block in found for result in block.results]
-    for block in found:
-        for start, id_, tag, profile, text in zip(*block.clean, strict=True):
-            id_text = id_ if id_ is None or isinstance(id_, str) else json.dumps(id_)
-            results.append(
-                Result(
-                    start,
-                    id_text,
-                    tag,
-                    profile,
-                    failed=False,
-                    parse_error=False,
-                    outcome=None,
-                    error=None,
-                    text=text,
-                )
-            )
-    return [as_values(result) for result in sorted(results)], found
+    return results(found), found
 
 
-def as_values(result: Result) -> Result:
-    return result._replace(text=json.loads(result.text) if result.text and result.text != "{}" else None)
+def results(found: list[Block]) -> list[Any]:
+    """Each row with its fields, and what else there is to say of it."""
+    odd = {one.start: one[1:] for block in found for one in block.odd}
+    rows = sorted((row for block in found for row in zip(*block.rows, strict=True)), key=lambda row: row[0])
+    return [(*row[:4], json.loads(row[4] or "{}"), odd.get(row[0])) for row in rows]
 
 
-def by_rules(lines: list[bytes], key: str | None = None) -> list[Result]:
+def by_rules(lines: list[bytes], key: str | None = None) -> list[Any]:
     block, start = Block(), 0
     for line in lines:
         _sort_odd(block, start, line, key)
         start += len(line) + 1
-    return [as_values(result) for result in block.results]
+    return results([block])
 
 
 @pytest.mark.parametrize("key", [None, "score"])
@@ -103,8 +94,8 @@ def test_a_bad_line_costs_that_line_only(tmp_path: Path) -> None:
     good = json.dumps(flat(TEXT)).encode()
     bad = [good[:-9], b"[1]", b'"text"', b"\xff\xfe", good + b" " + good, b"nul", b'{"id": ' + b"[" * 50_000]
     lines = [b"\xef\xbb\xbf" + good, b"", b"  ", *bad, good + b"\r"]
-    results, found = read(tmp_path / "f.jsonl", lines)
-    assert len(results) == 2
+    rows, found = read(tmp_path / "f.jsonl", lines)
+    assert len(rows) == 2
     assert sum(block.bad for block in found) == len(bad)
 
 
@@ -114,15 +105,15 @@ def test_what_only_python_writes_is_read(tmp_path: Path) -> None:
         b'{"id": 1, "x": NaN, "hop_result": "{\\"score\\": 2}", "hop_stats": {"status": "OK"}}',
         b'{"id": "\\ud800", "hop_result": "{\\"label\\": \\"a\\"}", "hop_stats": {"status": "OK"}}',
     ]
-    assert [result.text for result in read(tmp_path / "f.jsonl", lines)[0]] == [{"score": 2}, {"label": "a"}]
+    assert [row[4] for row in read(tmp_path / "f.jsonl", lines)[0]] == [{"score": 2}, {"label": "a"}]
 
 
 def test_a_line_is_found_again(tmp_path: Path) -> None:
     path = tmp_path / "f.jsonl"
-    results, _ = read(
+    rows, _ = read(
         path, [b"\xef\xbb\xbf" + json.dumps(flat(TEXT)).encode(), b"", json.dumps(flat("{}")).encode()]
     )
-    assert [line_at(path, result.start)["hop_result"] for result in results] == [TEXT, "{}"]
+    assert [line_at(path, row[0])["hop_result"] for row in rows] == [TEXT, "{}"]
     with pytest.raises(ValueError, match="Expecting|no object|Extra"):
         line_at(path, 10)
 
@@ -132,6 +123,6 @@ def test_blocks_join_at_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     lines = [json.dumps(rec).encode() for rec in SHAPES]
     monkeypatch.setattr("assay.store.hop.lines._READ", 2)
     monkeypatch.setattr("assay.store.hop.lines._BLOCK", 300)
-    results, found = read(tmp_path / "all.jsonl", lines)
-    assert results == by_rules(lines)
+    rows, found = read(tmp_path / "all.jsonl", lines)
+    assert rows == by_rules(lines)
     assert len(found) > 5

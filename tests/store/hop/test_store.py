@@ -277,6 +277,23 @@ def test_a_page_of_a_file_that_was_replaced_is_of_the_new_one(tmp_path: Path) ->
     assert [row["id"] for row in store.query_results()] == [7]
 
 
+def test_a_replaced_file_is_sorted_by_its_new_values(tmp_path: Path) -> None:
+    """Lines where they were, and one more: only the file itself tells."""
+    store = make(tmp_path, result(1, {"score": 1}), result(2, {"score": 2}))
+    assert [row["id"] for row in store.query_results(sort_by="score")] == [2, 1]
+    new = write(tmp_path / "new", [result(n, {"score": 9 - n}) for n in (1, 2, 3)])
+    new.replace(tmp_path / "results.jsonl")
+    assert [row["id"] for row in store.query_results(sort_by="score")] == [1, 2, 3]
+
+
+def test_a_page_of_a_file_that_was_written_over_is_of_the_new_lines(tmp_path: Path) -> None:
+    """In place and longer than before, so that only the lines tell."""
+    store = make(tmp_path, result(1, {"score": 1}), result(2, {"score": 1}))
+    store.load_results()
+    write(tmp_path / "results.jsonl", [result(n, {"score": 1, "note": "x" * 50}) for n in (7, 8, 9)])
+    assert [row["id"] for row in store.query_results()] == [7, 8, 9]
+
+
 def test_many_threads_ask_while_one_reloads(tmp_path: Path) -> None:
     """Every answer is of one whole reading, before or after."""
     store = make(tmp_path, *(result(n, {"score": n % 5}) for n in range(100)), error(100, "e"))

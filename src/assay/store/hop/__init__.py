@@ -63,15 +63,18 @@ class BaseDataStore:
         if min(offset, limit) < 0:
             raise UsageError(f"offset {offset} and limit {limit} must not be negative")
         tables = self._current()
-        if changed(tables.stamps):
+        try:
+            return self._page(tables, self._order(tables, sort_by, ascending), [limit, offset])
+        except (OSError, ValueError):
             tables = self._load(force=True)
-        order = self._order(tables, sort_by, ascending)
-        sql = f"select file, start from results order by {order}file, start limit ? offset ?"  # noqa: S608
-        return [self._row(tables.files[file], start) for file, start in tables.query(sql, [limit, offset])]
+        try:
+            return self._page(tables, self._order(tables, sort_by, ascending), [limit, offset])
+        except (OSError, ValueError) as error:
+            raise UsageError(f"files in {self.folder} change while they are read; ask again") from error
 
     def get_error_distribution(self) -> list[dict[str, Any]]:
         """What the errors say, most frequent first; long messages count by their first 1,000 characters."""
-        sql = "select error, count(*) from results where failed group by error order by 2 desc, error"
+        sql = "select error, count(*) from odd where failed group by error order by 2 desc, error"
         return [{"value": error, "count": count} for error, count in self._current().query(sql)]
 
     def get_perf_summary(self) -> dict[str, Any]:
@@ -111,7 +114,7 @@ class BaseDataStore:
     def _sortable(self, tables: Tables) -> dict[str, str]:
         """The columns by the names that a user may say."""
         fields = {path[0]: column.name for path, column in tables.columns.items() if len(path) == 1}
-        known = fields | IDENTITY
+        known = fields | {name: name for name in IDENTITY}
         return {name: known[name] for name in self.config.sortable_columns or [*IDENTITY, *fields]}
 
     def _order(self, tables: Tables, sort_by: str | None, ascending: bool) -> str:
@@ -123,12 +126,16 @@ class BaseDataStore:
         column, way = allowed[sort_by], "asc" if ascending else "desc"
         return f"{number(column)} {way} nulls last, {column} {way} nulls last, "
 
-    def _row(self, path: Path, start: int) -> dict[str, Any]:
-        try:
-            found = self._normalize_audit(line_at(path, start))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{path} changed while it was read; ask again") from error
-        return found or {}
+    def _page(self, tables: Tables, order: str, values: list[int]) -> list[dict[str, Any]]:
+        """The lines as they stand in the files. ValueError if they stand elsewhere now."""
+        if changed(tables.stamps):
+            raise ValueError("a file was replaced")
+        sql = f"select file, start from results order by {order}file, start limit ? offset ?"  # noqa: S608
+        places = [(tables.files[file], start) for file, start in tables.query(sql, values)]
+        found = [self._normalize_audit(line_at(path, start)) for path, start in places]
+        if None in found:
+            raise ValueError("a line is no result any more")
+        return [row for row in found if row is not None]
 
 
 def _stamps(paths: list[Path]) -> dict[Path, Stamp]:

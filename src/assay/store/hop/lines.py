@@ -24,18 +24,25 @@ _encode = msgspec.json.Encoder().encode
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
-class Result(NamedTuple):
-    """One result as the table has it: where its line starts, and its fields as JSON text."""
+class Rows(NamedTuple):
+    """Results column by column: where the line starts, and its fields as JSON text."""
+
+    start: list[int]
+    id: list[Any]
+    tag: list[Any]
+    profile: list[str | None]
+    text: list[str | None]
+
+
+class Odd(NamedTuple):
+    """What there is to say of a result beside its fields: an error, text that is no JSON, an outcome."""
 
     start: int
-    id: str | None
-    tag: str | None
     profile: str | None
     failed: bool
     parse_error: bool
     outcome: str | None
     error: str | None
-    text: str | None
 
 
 class Observation(NamedTuple):
@@ -49,26 +56,26 @@ class Observation(NamedTuple):
     retries: float | None
 
 
-class Clean(NamedTuple):
-    """Results without errors, column by column: the names are those of `Result`."""
-
-    start: list[int]
-    id: list[Any]
-    tag: list[Any]
-    profile: list[str | None]
-    text: list[str]
-
-
 class Block:
     """What some lines of a file held."""
 
     def __init__(self) -> None:
-        self.clean = Clean([], [], [], [], [])
-        self.results: list[Result] = []
+        self.rows = Rows([], [], [], [], [])
+        self.odd: list[Odd] = []
         self.observations: list[Observation] = []
         self.metas: list[dict[str, Any]] = []
         self.bad = 0
         self.size = 0
+
+    def add(self, start: int, audit: Audit) -> None:
+        """One result."""
+        row = (start, audit.row.get("id"), audit.row.get("tag"), audit.profile)
+        text = _encode(audit.fields).decode() if audit.fields else None
+        for column, value in zip(self.rows, (*row, text), strict=True):
+            column.append(value)
+        if audit.failed or audit.parse_error or audit.outcome is not None:
+            error = audit.error[:_LONGEST_ERROR] if audit.error is not None else None
+            self.odd.append(Odd(start, audit.profile, audit.failed, audit.parse_error, audit.outcome, error))
 
 
 class _Stats(msgspec.Struct, gc=False):
@@ -139,7 +146,7 @@ def _sort_clean(block: Block, starts: list[int], raws: list[bytes]) -> list[_Raw
         texts = [text if text is None or _all_json([text]) else None for text in texts]
     clean = [place for place, text in enumerate(texts) if text is not None]
     found = [lines[place] for place in clean]
-    columns = block.clean
+    columns = block.rows
     columns.start.extend([starts[place] for place in clean])
     columns.id.extend([line.id if line.input is None else line.input.id for line in found])
     columns.tag.extend([line.tag if line.input is None else line.input.tag for line in found])
@@ -166,7 +173,7 @@ def _add_error(block: Block, line: _Line | None, start: int) -> bool:
     if not clean or type(said) is not str or not said:
         return False
     error = Audit({"id": named_by.id, "tag": named_by.tag}, profile=line.profile, status="ERROR", error=said)
-    block.results.append(_result(error, start))
+    block.add(start, error)
     return True
 
 
@@ -225,21 +232,7 @@ def _sort_odd(block: Block, start: int, raw: bytes, key: str | None) -> None:
     elif is_observed(value):
         block.observations.append(_observation(value))
     elif audit := read_audit(value, key):
-        block.results.append(_result(audit, start))
-
-
-def _result(audit: Audit, start: int) -> Result:
-    return Result(
-        start=start,
-        id=named(audit.row.get("id")),
-        tag=named(audit.row.get("tag")),
-        profile=audit.profile,
-        failed=audit.failed,
-        parse_error=audit.parse_error,
-        outcome=audit.outcome,
-        error=audit.error[:_LONGEST_ERROR] if audit.error is not None else None,
-        text=_encode(audit.fields).decode() if audit.fields else None,
-    )
+        block.add(start, audit)
 
 
 def named(value: Any) -> str | None:

@@ -14,7 +14,7 @@ from assay.store.hop.table import LONGEST_VALUE, Column, Tables
 
 _MOST_LABELS = 50
 """Without a config, texts with at most so many different values are shown as a distribution."""
-_COUNTS = "count(*), count(*) filter (failed), count(*) filter (not failed), count(*) filter (parse_error)"
+_ODD = "select count(*) filter (failed), count(*) filter (parse_error) from odd"
 _decode = msgspec.json.Decoder().decode
 
 
@@ -23,10 +23,11 @@ def stats(tables: Tables, fields: list[FieldAggregation], profile: str | None) -
     where, values = ("where profile = ?", [profile]) if profile is not None else ("", [])
     fields = fields or guessed(tables)
     single = [field for field in fields if field.agg_type != "distribution"]
-    asked = [_COUNTS, *(_single(field, tables.columns[field.path]) for field in single)]
-    (row,) = tables.query(f"select {', '.join(asked)} from results {where}", values)  # noqa: S608
-    found = dict(zip(("total", "errors", "completed", "parse_errors"), row[:4], strict=True))
-    numbers = dict(zip((field.key for field in single), row[4:], strict=True))
+    asked = ["count(*)", *(_single(field, tables.columns[field.path]) for field in single)]
+    ((total, *row),) = tables.query(f"select {', '.join(asked)} from results {where}", values)  # noqa: S608
+    ((errors, unread),) = tables.query(f"{_ODD} {where}", values)
+    found = {"total": total, "errors": errors, "completed": total - errors, "parse_errors": unread}
+    numbers = dict(zip((field.key for field in single), row, strict=True))
     for field in fields:
         if field.agg_type == "distribution":
             found[field.key] = _distribution(tables, field, where, values)

@@ -12,7 +12,7 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.store.hop.audit import read_json
 from assay.store.hop.config import ViewConfig
-from assay.store.hop.lines import Block, Clean, Observation, Result, blocks, named
+from assay.store.hop.lines import Block, Observation, Odd, Rows, blocks, named
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
 FieldPath = tuple[str, ...]
 LONGEST_VALUE = 200
 MOST_FIELDS = 256
-IDENTITY = {"id": "id", "tag": "tag", "profile": "profile", "hop_outcome": "outcome", "hop_error": "error"}
-"""Columns that every result has: the name in a row of `query_results`, and the column."""
+NAMES = ("id", "tag")
+IDENTITY = (*NAMES, "profile")
+"""Columns that every result may be sorted by, beside its fields. Ids and tags are loaded only for that."""
 _TYPES = {"start": "i8", "failed": "?", "parse_error": "?", "ok": "?", "duration": "f8", "retries": "f8"}
-_DEFAULTS = {"start": "start", "id": "id", "tag": "tag", "profile": "profile"}
-_DEFAULTS |= {"failed": "false", "parse_error": "false", "outcome": "null", "error": "null"}
 _encode = msgspec.json.Encoder().encode
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
@@ -32,9 +31,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
 }
 _TABLES = """
-create table results (
-  file integer, start bigint, id varchar, tag varchar, profile varchar,
-  failed boolean, parse_error boolean, outcome varchar, error varchar
+create table results (file integer, start bigint, profile varchar);
+create table odd (
+  start bigint, profile varchar, failed boolean, parse_error boolean, outcome varchar, error varchar
 );
 create table observations (
   kind varchar, run_id varchar, op varchar, ok boolean, duration double, retries double
@@ -84,9 +83,9 @@ class Tables:
         self._key = config.audit_key_field
         for field in config.output_fields:
             self._add_column(field.path, whole=field.agg_type == "distribution")
-        for name in config.sortable_columns:
-            if name not in IDENTITY:
-                self._add_column((name,), whole=False)
+        self._plain = ["start", "profile"]
+        for name in config.sortable_columns or IDENTITY:
+            self._add_sortable(name)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Every row of the answer; what a user said is in `values` only."""
@@ -105,34 +104,44 @@ class Tables:
                 raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
     def _add(self, block: Block) -> None:
-        self.bad_lines += block.bad
-        self.total += len(block.results) + len(block.clean.start)
-        self.metas |= {str(meta.get("profile")): meta for meta in block.metas}
-        with self._lock:
-            if block.clean.start:
-                self._add_results(_clean_columns(block.clean))
-            if block.results:
-                self._add_results(_columns(Result._fields, block.results))
-            if block.observations:
-                self._add_observations(_columns(Observation._fields, block.observations))
-
-    def _add_results(self, chunk: dict[str, Any]) -> None:
         import duckdb
 
-        try:
-            self._insert(chunk)
-        except duckdb.InvalidInputException:
-            # JSON to msgspec, but not to DuckDB: half a surrogate pair, mostly.
-            self._insert(chunk | {"text": _encodable(chunk["text"])})
+        self.bad_lines += block.bad
+        self.total += len(block.rows.start)
+        self.metas |= {str(meta.get("profile")): meta for meta in block.metas}
+        with self._lock:
+            self._insert("observations", _columns(Observation._fields, block.observations))
+            self._insert("odd", _columns(Odd._fields, block.odd))
+            chunk = self._row_columns(block.rows)
+            try:
+                self._insert("results", chunk)
+            except duckdb.InvalidInputException:
+                # JSON to msgspec, but not to DuckDB: half a surrogate pair, mostly.
+                self._insert("results", chunk | {"text": _encodable(block.rows.text)})
 
-    def _insert(self, chunk: dict[str, Any]) -> None:
+    def _insert(self, table: str, chunk: dict[str, Any]) -> None:
+        if not chunk:
+            return
         self._connection.register("chunk", chunk)
         try:
-            if self._open:
-                self._find_fields()
-            self._connection.execute(self._insertion(chunk), [[_pointer(path) for path in self.columns]])
+            if table == "results":
+                self._insert_results()
+            else:
+                self._connection.execute(f"insert into {table} select * from chunk")  # noqa: S608
         finally:
             self._connection.unregister("chunk")
+
+    def _insert_results(self) -> None:
+        if self._open:
+            self._find_fields()
+        values = [_value(f"f[{n}]", column) for n, column in enumerate(self.columns.values(), 1)]
+        fields = [column.name for column in self.columns.values()]
+        sql = (
+            f"insert into results ({', '.join(['file', *self._plain, *fields])}) "  # noqa: S608
+            f"select {', '.join([str(len(self.files) - 1), *self._plain, *values])} "
+            "from (select *, json_extract(text, ?) as f from chunk)"
+        )
+        self._connection.execute(sql, [[_pointer(path) for path in self.columns]])
 
     def _find_fields(self) -> None:
         """Without a config every field that occurs gets a column, up to some number of them."""
@@ -143,23 +152,21 @@ class Tables:
             if (name,) not in self.columns and len(self.columns) < MOST_FIELDS:
                 self._add_column((name,), whole=False)
 
-    def _insertion(self, chunk: dict[str, Any]) -> str:
-        plain = [name if name in chunk else default for name, default in _DEFAULTS.items()]
-        values = [_value(f"f[{n}]", column) for n, column in enumerate(self.columns.values(), 1)]
-        source = "select *, json_extract(text::varchar, ?) as f from chunk"
-        return (
-            f"insert into results select {len(self.files) - 1}, {', '.join([*plain, *values])} "  # noqa: S608
-            f"from ({source})"
-        )
+    def _add_sortable(self, name: str) -> None:
+        if name in NAMES:
+            self._plain.append(name)
+            self._connection.execute(f"alter table results add column {name} varchar")
+        elif name not in IDENTITY:
+            self._add_column((name,), whole=False)
 
-    def _add_observations(self, chunk: dict[str, Any]) -> None:
-        self._connection.register("chunk", chunk)
-        try:
-            self._connection.execute(
-                "insert into observations select kind, run_id, op, ok, duration, retries from chunk"
-            )
-        finally:
-            self._connection.unregister("chunk")
+    def _row_columns(self, rows: Rows) -> dict[str, Any]:
+        import numpy as np
+
+        if not rows.start:
+            return {}
+        found = {name: _names(getattr(rows, name)) for name in self._plain if name in NAMES}
+        found |= {"start": np.array(rows.start, dtype="i8"), "profile": np.array(rows.profile, dtype=object)}
+        return found | {"text": np.array(rows.text, dtype=object)}
 
     def _add_column(self, path: FieldPath, *, whole: bool) -> None:
         known = self.columns.get(path)
@@ -174,23 +181,19 @@ class Tables:
 def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
     import numpy as np
 
-    found = zip(names, zip(*rows, strict=True), strict=True)
+    found = zip(names, zip(*rows, strict=True), strict=False)
     return {name: np.array(values, dtype=_TYPES.get(name, object)) for name, values in found}
 
 
-def _clean_columns(clean: Clean) -> dict[str, Any]:
+def _names(values: list[Any]) -> Any:
     """Ids that are all numbers are given to DuckDB as numbers: it makes text of them faster."""
     import numpy as np
 
-    columns = clean._asdict()
-    for name in ("id", "tag"):
-        kinds = set(map(type, columns[name]))
-        if kinds == {int} and max(map(abs, columns[name])) < 1 << 62:
-            columns[name] = np.array(columns[name], dtype="i8")
-        elif not kinds <= {str, type(None)}:
-            columns[name] = list(map(named, columns[name]))
-    kept = {name: values for name, values in columns.items() if type(values) is list}
-    return columns | {name: np.array(values, dtype=_TYPES.get(name, object)) for name, values in kept.items()}
+    kinds = set(map(type, values))
+    if kinds == {int} and max(map(abs, values)) < 1 << 62:
+        return np.array(values, dtype="i8")
+    texts = values if kinds <= {str, type(None)} else list(map(named, values))
+    return np.array(texts, dtype=object)
 
 
 def _encodable(texts: Any) -> Any:
