@@ -14,6 +14,8 @@ from types import ModuleType
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 
+USER_MODULE = "assay_user_"
+"""How the names of their modules begin."""
 _folders: set[str] = set()
 """Folders that were made importable, for imports that a function makes when it is called."""
 
@@ -22,7 +24,7 @@ def load_module(path: Path) -> ModuleType:
     """A Python file as a module. A file that changed is another module; its folder's modules are its own."""
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}")
-    name = f"assay_user_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    name = f"{USER_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     name += f"_{code_sha256(path.resolve())[:16]}"
     if name in sys.modules:
         return sys.modules[name]

@@ -44,7 +44,7 @@ class HopSolver:
         workers: int,
         timeout: float,
     ) -> None:
-        self._function = function
+        self.function = function
         self._profiles = profiles
         self._observer = observer
         self._pool = DaemonPool(workers, "assay-hop", replaces=True)
@@ -57,7 +57,7 @@ class HopSolver:
         session = sessions.asynchronous
         session.tracer.listen = trace.step
         try:
-            done = await call_function(self._function, sessions, inputs.fields, self._pool, self._timeout)
+            done = await call_function(self.function, sessions, inputs.fields, self._pool, self._timeout)
         except FunctionFailed as failed:
             trace.failed(str(failed))
             _emit_steps(ctx, session)
