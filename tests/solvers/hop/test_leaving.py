@@ -90,7 +90,7 @@ def test_what_a_left_function_waits_for_is_given_up(tmp_path: Path) -> None:
     async def solve(ctx: Context) -> None:
         sessions = open_sessions(ctx, RUN, VERIFY)
         with pytest.raises(FunctionFailed, match="longer than"):
-            await call_function(asking, sessions, FIELDS, DaemonPool(1, "t", replaces=True), 0.05)
+            await call_function(asking, sessions, FIELDS, DaemonPool(1, "t", replaces=True), 0.5)
         assert await watcher.run(lambda: done.wait(20))
 
     run = Silent()
@@ -126,10 +126,12 @@ def test_hung_functions_leave_room_for_all_others(tmp_path: Path) -> None:
 def test_twenty_sleeping_functions_run_side_by_side(tmp_path: Path) -> None:
     """Every one begins before any ends, and each asks through its session meanwhile."""
     spans: list[tuple[float, float]] = []
+    barrier = threading.Barrier(20)
 
     def sleep(session: SyncSession, row: Any) -> dict[str, Any]:
         began = time.monotonic()
         session.hop_get("x", verifier=None)
+        barrier.wait(20)
         time.sleep(0.05)
         spans.append((began, time.monotonic()))
         return {}

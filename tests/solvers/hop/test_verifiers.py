@@ -21,6 +21,8 @@ from support.hop_lab import AGREES, Answer, HopLab, Telling, result
 
 YES, NO = '{"answer": 1, "agrees": true}', '{"answer": 2, "reason": "it is 2", "agrees": false}'
 
+VOTES = {"y": YES, "n": NO, "?": "hm", "t": '{"agrees": "false"}', "-": '{"answer": 1}'}
+
 
 def got(folder: Path, run: Telling, verify: Telling, **options: Any) -> tuple[str, Any]:
     async def work(session: Session) -> tuple[str, Any]:
@@ -106,11 +108,13 @@ def test_reverse_verification_is_one_call(tmp_path: Path, reply: str, status: st
         ("nnn", "FAIL"),
         ("yy?", "UNCERTAIN"),
         ("???", "FAIL"),
+        ("yyt", "UNCERTAIN"),
+        ("yy-", "UNCERTAIN"),
     ],
 )
 def test_cross_verification_counts_three_votes(tmp_path: Path, votes: str, status: str) -> None:
     """Two of three are 67 %, which is not enough; a vote that cannot be read agrees with nothing."""
-    verify = Telling(*({"y": YES, "n": NO, "?": "hm"}[vote] for vote in votes))
+    verify = Telling(*(VOTES[vote] for vote in votes))
     told = got(tmp_path, Telling(result(1)), verify, verifier="cross")
     assert told[0] == status
     assert len(verify.asked) == 3
