@@ -14,6 +14,7 @@ DEEPEST = 100
 LARGEST = 8_000_000
 """Bytes of UTF-8."""
 _SHOWN = 80
+_BEGINS = ("{", "[", '"')
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 """What `json.dumps` does, without making an encoder each time."""
 
@@ -33,7 +34,8 @@ class BadResult(Exception):
 def normalised(value: Any) -> Returned:
     """Text that is JSON stays as it is, byte for byte; anything else is written by `json.dumps`.
 
-    Text beside a status other than OK may be plain: it says what went wrong, and becomes a JSON string.
+    Text beside a status may be plain, as operators return it, and becomes a JSON string; beside OK it may not
+    begin as JSON does, since then it is JSON that was cut off.
     """
     status = known_status(value[0]) if isinstance(value, (tuple, list)) and len(value) == 2 else None
     if status is not None:
@@ -45,7 +47,7 @@ def normalised(value: Any) -> Returned:
     try:
         return _checked(status or OK, value)
     except _NoJson:
-        if status is None or status == OK:
+        if status is None or (status == OK and value.lstrip().startswith(_BEGINS)):
             raise
         return _checked(status, _dumped(value))
 

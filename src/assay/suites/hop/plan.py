@@ -16,6 +16,7 @@ from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec
 from assay.core.types import Case
 from assay.core.usercode import USER_MODULE
+from assay.solvers.hop import wording
 from assay.solvers.hop.observer import HopletObserver
 from assay.solvers.hop.session import Side
 from assay.solvers.hop.solver import HopInputs, HopSolver, Sides
@@ -53,6 +54,7 @@ class HopPlan:
             "code": self.target.code_identity,
             "rows": look.asked,
             "params": sides,
+            "prompts": wording.fingerprint(),
         }
         self.score: dict[str, Any] = {"rows": look.gold, "fields": msgspec.to_builtins(self._fields)}
         self.scorers = [HopScorer(f"hop@{fingerprint(self.score)}", self._fields)]
