@@ -37,12 +37,14 @@ def joined(words: list[str]) -> list[str]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        found.append(word)
-        if word == "--profiles":
-            names = []
-            while rest and not rest[0].startswith("-"):
-                names.append(rest.pop(0))
-            found.append(",".join(names))
+        flag, _, first = word.partition("=")
+        if flag != "--profiles":
+            found.append(word)
+            continue
+        names = [first] if first else []
+        while rest and not rest[0].startswith("-"):
+            names.append(rest.pop(0))
+        found += [flag, ",".join(names)] if names else [flag]
     return found
 
 

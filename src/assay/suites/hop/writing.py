@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
+from assay.core.protocols import RunFacts
 from assay.core.types import Record
-from assay.suites.hop.analysis import Seen
+from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
+from assay.suites.hop.scorer import result_text
 from assay.suites.hop.settings import Llm
 
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
@@ -23,7 +26,7 @@ class ResultFile:
         self.path = path
         self._wrapper = wrapper
         self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
-        self._temporary = path.with_name(f".{path.name}.tmp")
+        self._temporary = _temporary(path)
         self._file: IO[str] = self._temporary.open("w", encoding="utf-8", newline="\n")
 
     def meta(self, profile: str, run: Llm, verify: Llm) -> None:
@@ -41,16 +44,14 @@ class ResultFile:
 
     def row(self, row: HopRow, seen: Seen, records: list[Record]) -> None:
         """One result."""
-        text = result_text(records)
+        text = result_text(records) if seen.ok else None
         if self._wrapper == "view":
             said = {"result": text} if seen.ok else {"error": seen.error}
             self._write({"input": row.record, **said})
             return
         stats: dict[str, Any] = {
             "retry_count": seen.retries,
-            "execution_path": [
-                {key: step.get(key) for key in ("step", "op", "status")} for step in seen.path
-            ],
+            "execution_path": list(map(_entry, seen.path)),
             "status": "OK" if seen.ok else "ERROR",
         }
         if not seen.ok:
@@ -68,15 +69,37 @@ class ResultFile:
         self._temporary.replace(self.path)
 
 
-def result_text(records: list[Record]) -> str | None:
-    """What the function returned, as JSON text; where it said more than OK, the pair of both."""
-    answer = next((record.data for record in records if record.kind == "answer"), None)
-    if answer is None:
-        return None
-    text: str = answer["result"]
-    return text if answer["status"] == "OK" else f"[{_dumps(answer['status'])}, {text}]"
+def _entry(step: dict[str, Any]) -> dict[str, Any]:
+    """A step in `execution_path`; its retries only where there were any."""
+    retried = {"retry_count": retries_of(step)} if retries_of(step) else {}
+    return {key: step.get(key) for key in ("step", "op", "status")} | retried
 
 
-def file_name(data: Path, started: float) -> str:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start."""
-    return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
+def result_path(folder: Path, data: Path, facts: RunFacts) -> Path:
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start, and the same at every start of it.
+
+    A run that began in the same second as another one over the same data has a number behind its name.
+    """
+    note = facts.folder / "result_file"
+    if note.is_file():
+        return folder / note.read_text(encoding="utf-8")
+    stem = f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(facts.started))}"
+    names = (f"{stem}{f'_{n}' if n > 1 else ''}.jsonl" for n in count(1))
+    path = next(path for name in names if _is_free(path := folder / name))
+    note.write_text(path.name, encoding="utf-8")
+    return path
+
+
+def _is_free(path: Path) -> bool:
+    """Nobody's; from now on it is taken, also for a process that asks at the same moment."""
+    if path.exists():
+        return False
+    try:
+        _temporary(path).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
