@@ -136,6 +136,7 @@ def test_analysing_shows_the_same_table(task: Path, capsys: pytest.CaptureFixtur
     for part in ("  #odd", "bands of answer", "3 rows differ or failed", "[ValueError] five"):
         assert (part in ran, part in shown) == (True, True)
     assert "0.600 3/5" in shown
+    assert ["fast", "careful", "0.5000", "0.5000"] in [line.split()[:4] for line in shown.splitlines()]
 
 
 def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixture[str]) -> None:

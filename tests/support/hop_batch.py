@@ -96,8 +96,8 @@ def results_of(run: api.Run) -> list[dict[str, Any]]:
 
 
 def stable(results: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a run without durations."""
+    """The numbers of a run without durations, nor what only files have: a run is compared by its scores."""
     return {
-        profile: {key: value for key, value in found.items() if key != "seconds"}
+        profile: {key: value for key, value in found.items() if key not in ("seconds", "compared_with")}
         for profile, found in results.items()
     }

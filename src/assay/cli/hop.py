@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from assay import api
-from assay.cli.hop_report import report_hop, show_analysis
+from assay.cli.hop_report import report_files, report_hop
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.progress import observers
 from assay.core.errors import UsageError
@@ -64,7 +64,7 @@ def command(target: str | None, data: str | None, analyse: Path | None, **flags:
     the task's TestCases/, or beside the data. The same command continues a batch that was interrupted.
     """
     if analyse is not None:
-        show_analysis(api.analyse_hop(analyse, target))
+        report_files(api.analyse_hop(analyse, target))
         return 0
     told = file_values(_OPTIONS, flags["config"])
     if not target or not data:

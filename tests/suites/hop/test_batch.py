@@ -7,10 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from assay import api
 from assay.core.errors import AssayError, InputError, UsageError
+from assay.store.comparison.result import Row
 
 from support.hop_batch import NONE, Batch, lines_of, numbered, results_of, stable
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
@@ -305,4 +307,7 @@ def hop(n, session):
     found = api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop")
     assert stable(found) == stable(run.results)
     assert found["a"]["errors"] == 4
+    (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons
+    theirs = msgspec.convert(found["b"]["compared_with"]["a"], Row)
+    assert {**msgspec.to_builtins(ours.rows[0]), "set": ""} == msgspec.to_builtins(theirs)
     assert found["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}

@@ -130,3 +130,23 @@ def test_a_file_of_rows_is_checked(tmp_path: Path) -> None:
     assert [problem.level for problem in hop.check(path)] == ["warning", "warning"]
     path.write_text(as_lines([{"id": 1, "tag": "t", "n": 1}, {"id": 1, "tag": "t", "n": 2}]))
     assert [problem.level for problem in hop.check(path)] == ["error"]
+
+
+def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -> None:
+    """By id; the last of rows that stand there twice counts, an error is wrong, other rows are left out."""
+    wrong = {"hop_stats": {"status": "ERROR", "error": "x"}}
+    lines = [
+        *(flat('{"answer": 2}', id=n, profile="a") for n in range(4)),
+        flat('{"answer": 0}', id=0, profile="b"),
+        flat(None, id=1, profile="b", **wrong),
+        flat('{"answer": 0}', id=2, profile="b"),
+        flat('{"answer": 2}', id=2, profile="b"),
+        flat('{"answer": 2}', id=9, profile="b"),
+        {"id": 3, "hop_result": "{}", "profile": "b"},
+    ]
+    (tmp_path / "r.jsonl").write_text(as_lines(lines))
+    found = api.analyse_hop(tmp_path)
+    assert found["a"]["compared_with"] == {}
+    row = found["b"]["compared_with"]["a"]
+    assert (row["n"], row["wins"], row["losses"], row["ties"]) == (3, 0, 2, 1)
+    assert row["base"] == 1.0

@@ -12,20 +12,27 @@ from assay.core.wrappers import expectations
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen, retries_of
 from assay.suites.hop.contract import Contract, find_contract
+from assay.suites.hop.pairs import Pairs
 from assay.suites.hop.target import find_target
 
 _NO_JSON = "the result is not JSON"
 
 
 def analysed(path: Path, target: str | None) -> dict[str, Any]:
-    """By profile, what the rows of a file, or of all files of a folder, say."""
+    """By profile, what the rows of a file, or of all files of a folder, say.
+
+    `compared_with` has the comparison with each profile before it, on the rows that both have.
+    """
     contract = find_target(target, path).contract if target else beside(path)
-    analysis = Analysis(contract.outputs if contract else {})
+    analysis, pairs = Analysis(contract.outputs if contract else {}), Pairs()
     for seen in rows(path, contract or Contract()):
-        analysis.add(seen)
+        pairs.add(seen, analysis.add(seen).correct)
     if not analysis.profiles:
         raise UsageError(f"{path} holds no result row")
-    return analysis.summary()
+    compared = pairs.summary()
+    return {
+        name: {**found, "compared_with": compared.get(name, {})} for name, found in analysis.summary().items()
+    }
 
 
 def beside(path: Path) -> Contract | None:
