@@ -197,6 +197,21 @@ def test_bad_rows_are_told_before_the_first_call(tmp_path: Path, rows: list[Any]
     assert not batch.out.exists()
 
 
+@pytest.mark.parametrize("name", ["profile", "hop_result"])
+def test_an_input_that_a_flat_row_would_write_over_is_refused(tmp_path: Path, name: str) -> None:
+    """The view's form has a place for it, and rounds over it give the function the same."""
+    code = "def hop(session, fields):\n    return {'got': fields}\n"
+    batch = Batch(tmp_path, code, [{"id": 1, "tag": "t", name: "mine"}])
+    batch.contract(f"name: c\nfunction: hop\ninputs: {{{name}: string}}")
+    with pytest.raises(UsageError, match="--wrapper view"):
+        batch.run()
+    data = tmp_path / "rows.jsonl"
+    for at in range(3):
+        run = batch.run(wrapper="view", data=str(data), output_dir=f"{tmp_path}/{at}")
+        assert json.loads(results_of(run)[0]["result"]) == {"got": {name: "mine"}}
+        (data,) = run.files
+
+
 def test_a_missing_key_is_told_before_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An llm at OpenAI's own endpoint for which the environment has no key."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):

@@ -16,6 +16,8 @@ from assay.suites.hop.row import HopRow
 from assay.suites.hop.scorer import result_text
 from assay.suites.hop.settings import Llm
 
+RESULT_KEYS = ("hop_result", "hop_stats", "profile")
+"""What a flat row has besides its input, in this order."""
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
