@@ -24,7 +24,7 @@ from assay.suites.hop.rows import Rows
 from assay.suites.hop.scorer import HopScorer, seen_of
 from assay.suites.hop.settings import Llm, Settings, default_settings, find_settings, load_settings
 from assay.suites.hop.target import Target, find_target
-from assay.suites.hop.writing import RESULT_KEYS, ResultFile, result_path
+from assay.suites.hop.writing import RESULT_KEYS, ResultFile, file_name
 
 
 class HopPlan:
@@ -99,7 +99,7 @@ class HopPlan:
         """The result file, all rows of a profile together, and the numbers."""
         folder = Path(self._spec.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
-        path = result_path(folder, self._data, facts)
+        path = folder / file_name(self._data, facts.started)
         file, analysis = ResultFile(path, self._options.wrapper, facts.started), Analysis(self._fields)
         for place, profile in enumerate(self.profiles):
             file.meta(profile, *self._sides(profile))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
-from assay.core.protocols import RunFacts
 from assay.core.types import Record
 from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
@@ -28,7 +26,7 @@ class ResultFile:
         self.path = path
         self._wrapper = wrapper
         self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
-        self._temporary = _temporary(path)
+        self._temporary = path.with_name(f".{path.name}.tmp")
         self._file: IO[str] = self._temporary.open("w", encoding="utf-8", newline="\n")
 
     def meta(self, profile: str, run: Llm, verify: Llm) -> None:
@@ -77,31 +75,6 @@ def _entry(step: dict[str, Any]) -> dict[str, Any]:
     return {key: step.get(key) for key in ("step", "op", "status")} | retried
 
 
-def result_path(folder: Path, data: Path, facts: RunFacts) -> Path:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start, and the same at every start of it.
-
-    A run that began in the same second as another one over the same data has a number behind its name.
-    """
-    note = facts.folder / "result_file"
-    if note.is_file():
-        return folder / note.read_text(encoding="utf-8")
-    stem = f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(facts.started))}"
-    names = (f"{stem}{f'_{n}' if n > 1 else ''}.jsonl" for n in count(1))
-    path = next(path for name in names if _is_free(path := folder / name))
-    note.write_text(path.name, encoding="utf-8")
-    return path
-
-
-def _is_free(path: Path) -> bool:
-    """Nobody's; from now on it is taken, also for a process that asks at the same moment."""
-    if path.exists():
-        return False
-    try:
-        _temporary(path).touch(exist_ok=False)
-    except FileExistsError:
-        return False
-    return True
-
-
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.tmp")
+def file_name(data: Path, started: float) -> str:
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start; no two runs of a folder share a second."""
+    return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
