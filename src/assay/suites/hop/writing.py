@@ -76,5 +76,5 @@ def _entry(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def file_name(data: Path, started: float) -> str:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start; no two runs of a folder share a second."""
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second."""
     return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
