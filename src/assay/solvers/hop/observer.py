@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ class RunTrace:
     """One run of the function: its status is that of the last step, unless it raised."""
 
     def __init__(self, observer: HopletObserver, hoplet: str, fields: dict[str, Any]) -> None:
-        self.run_id = uuid.uuid4().hex
+        self.run_id = os.urandom(16).hex()
         self._observer = observer
         self._started = time.perf_counter()
         self._last = "OK"

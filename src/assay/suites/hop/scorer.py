@@ -11,7 +11,7 @@ import msgspec
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, View
 from assay.core.types import End, Record, Score
-from assay.store.hop.audit import read_audit
+from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
 from assay.suites.hop.comparing import judge
 from assay.suites.hop.contract import OutputField
@@ -56,10 +56,7 @@ class HopScorer:
 def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -> Seen:
     """A row of a run, as the analysis takes it: the result is read as it is read from the file."""
     ok = end is not None and end.status == "ok"
-    error = end.failure.message if end and end.failure else "" if end else "it did not run"
-    stats = {"status": "OK"} if ok else {"status": "ERROR", "error": error}
-    audit = read_audit({"hop_result": result_text(records) if ok else None, "hop_stats": stats})
-    assert audit is not None
+    audit = _answered(result_text(records)) if ok else _failed(end)
     steps = [r.data for r in records if r.kind == "step"]
     return Seen(
         profile=profile,
@@ -75,6 +72,24 @@ def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -
         retries=sum(map(retries_of, steps)),
         path=steps,
     )
+
+
+def _answered(text: str | None) -> Audit:
+    """What the file's row would be read as; most results are plain objects, and need no rule."""
+    if text and text[0] == "{" and '"result"' not in text:
+        return Audit({}, msgspec.json.decode(text))
+    return _read({"hop_result": text, "hop_stats": {"status": "OK"}})
+
+
+def _failed(end: End | None) -> Audit:
+    error = end.failure.message if end and end.failure else "" if end else "it did not run"
+    return _read({"hop_result": None, "hop_stats": {"status": "ERROR", "error": error}})
+
+
+def _read(record: dict[str, Any]) -> Audit:
+    audit = read_audit(record)
+    assert audit is not None
+    return audit
 
 
 def result_text(records: list[Record]) -> str | None:
