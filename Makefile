@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 
-.PHONY: quickstart test bench oracle bench-lm-eval clean
+.PHONY: quickstart test bench oracle bench-lm-eval prove-hop clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -28,6 +28,10 @@ oracle: $(ORACLE)/.ready
 
 bench-lm-eval: $(ORACLE)/.ready $(VENV)/.dev
 	ASSAY_LM_EVAL_PYTHON=$(abspath $(ORACLE)/bin/python) $(BIN)/python -m benchmarks lm-eval
+
+# 2,000 rows with three profiles, twenty at once, faults, and two kill -9; CI runs the same over 200 rows.
+prove-hop: $(VENV)/.dev
+	HOP_ROWS=2000 $(BIN)/python -m pytest tests/engine/test_kill_hop.py -s
 
 $(ORACLE)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(ORACLE)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from assay import api
-from assay.cli.hop_report import report_hop, show_analysis
+from assay.cli.hop_report import report_files, report_hop
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.progress import observers
 from assay.core.errors import UsageError
@@ -37,12 +37,14 @@ def joined(words: list[str]) -> list[str]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
-        found.append(word)
-        if word == "--profiles":
-            names = []
-            while rest and not rest[0].startswith("-"):
-                names.append(rest.pop(0))
-            found.append(",".join(names))
+        flag, _, first = word.partition("=")
+        if flag != "--profiles":
+            found.append(word)
+            continue
+        names = [first] if first else []
+        while rest and not rest[0].startswith("-"):
+            names.append(rest.pop(0))
+        found += [flag, ",".join(names)] if names else [flag]
     return found
 
 
@@ -62,7 +64,7 @@ def command(target: str | None, data: str | None, analyse: Path | None, **flags:
     the task's TestCases/, or beside the data. The same command continues a batch that was interrupted.
     """
     if analyse is not None:
-        show_analysis(api.analyse_hop(analyse, target))
+        report_files(api.analyse_hop(analyse, target))
         return 0
     told = file_values(_OPTIONS, flags["config"])
     if not target or not data:

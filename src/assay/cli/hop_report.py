@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import click
+import msgspec
 
 from assay.api import Run
-from assay.cli.compare import show_pairs
+from assay.cli.compare import show_pairs, table_row
 from assay.cli.report import closing
 from assay.cli.screen import block, heading, safe, table
+from assay.store.comparison.result import Row
 
 _MOST_SHOWN, _MOST_CHARACTERS = 10, 300
 
@@ -20,6 +22,20 @@ def report_hop(run: Run) -> None:
     show_analysis(run.summary.results)
     show_pairs(run)
     closing(run)
+
+
+def report_files(results: dict[str, Any]) -> None:
+    """The same of files that are there: their profiles are compared by what the files hold."""
+    show_analysis(results)
+    rows = [
+        [base, new, *table_row(msgspec.convert(row, Row))]
+        for new, found in results.items()
+        for base, row in found["compared_with"].items()
+    ]
+    if rows:
+        table(
+            ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows
+        )
 
 
 def show_analysis(results: dict[str, Any]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ class HopletObserver:
         self._hoplet = hoplet
         self._lock = threading.Lock()
         self._fd = -1
+        self._torn = False
 
     def run(self, fields: dict[str, Any]) -> RunTrace:
         """Begin a run; the trace writes the rest of it."""
@@ -35,14 +35,20 @@ class HopletObserver:
 
     def write(self, record: dict[str, Any]) -> None:
         """One line, whole or not at all."""
-        try:
-            line = _encode(record) + b"\n"
-            with self._lock:
-                if self._fd < 0:
-                    self._fd = self._opened()
-                os.write(self._fd, line)
-        except Exception:  # noqa: BLE001 - a full disk, a folder that is gone, a value that is no JSON
-            self.lost += 1
+        with self._lock:
+            try:
+                self._append(_encode(record) + b"\n")
+            except Exception:  # noqa: BLE001 - a full disk, a folder that is gone, a value that is no JSON
+                self.lost += 1
+
+    def _append(self, line: bytes) -> None:
+        """A disk that gets full takes a part of a line; the next one ends it first."""
+        if self._fd < 0:
+            self._fd = self._opened()
+        if self._torn:
+            os.write(self._fd, b"\n")
+        self._torn = os.write(self._fd, line) < len(line)
+        self.lost += self._torn
 
     def _opened(self) -> int:
         """A line that a kill cut off is ended first, so that it costs itself only."""
@@ -65,7 +71,7 @@ class RunTrace:
     """One run of the function: its status is that of the last step, unless it raised."""
 
     def __init__(self, observer: HopletObserver, hoplet: str, fields: dict[str, Any]) -> None:
-        self.run_id = uuid.uuid4().hex
+        self.run_id = os.urandom(16).hex()
         self._observer = observer
         self._started = time.perf_counter()
         self._last = "OK"

@@ -64,9 +64,11 @@ class HopSolver:
             raise _blamed(session.failure, failed) from None
         except ModelError as error:
             trace.failed(str(error))
+            _emit_steps(ctx, session)
             raise
         if session.failure is not None and done.status == FAIL:
             trace.failed(session.failure.message)
+            _emit_steps(ctx, session)
             raise ModelError(session.failure)
         trace.end(done.value)
         _emit_steps(ctx, session)

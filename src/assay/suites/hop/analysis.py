@@ -35,6 +35,12 @@ class Seen(Struct, frozen=True, kw_only=True):
     path: list[dict[str, Any]] = []
 
 
+def retries_of(step: Mapping[str, Any]) -> int:
+    """The retries that a step or the statistics of a row tell; files of others may hold anything there."""
+    told = step.get("retry_count")
+    return told if type(told) is int else 0
+
+
 class Counts:
     """Rows of one group."""
 
@@ -124,9 +130,9 @@ class ProfileAnalysis:
             group.add(seen, verdict.correct)
         for name, pair in verdict.bands.items():
             self._bands[name].add(pair)
-        for name, distance in verdict.distances.items():
+        for name, within in verdict.near.items():
             near = self._near.setdefault(name, [0, 0])
-            near[0] += distance <= 1
+            near[0] += within
             near[1] += 1
         if seen.seconds is not None:
             self._seconds.append(seen.seconds)
@@ -141,7 +147,7 @@ class ProfileAnalysis:
             counts = self._operators.setdefault(str(step.get("op")), Counter())
             counts["calls"] += 1
             counts["ok"] += step.get("status") == "OK"
-            counts["retries"] += step.get("retry_count") or 0
+            counts["retries"] += retries_of(step)
 
     def _differ(self, seen: Seen, verdict: Verdict) -> None:
         if verdict.correct is not False and seen.ok:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from assay.scoring.expectations import MISSING, Check, Matching, compare
+from assay.scoring.expectations.matching import same_number
 from assay.suites.hop.contract import OutputField, fits
 
 _TRUTHS = {"true": True, "false": False}
@@ -13,11 +14,14 @@ OUTSIDE = "(no band)"
 
 
 class Verdict(NamedTuple):
-    """The checks of one row, and the bands of its banded fields: (expected, actual) by field."""
+    """The checks of one row, and the bands of its banded fields: (expected, actual) by field.
+
+    `near` has the fields of which a number is expected: whether what came lies within one of it.
+    """
 
     checks: list[Check]
     bands: dict[str, tuple[str, str]]
-    distances: dict[str, float]
+    near: dict[str, bool]
 
     @property
     def correct(self) -> bool | None:
@@ -29,16 +33,16 @@ def judge(expected: Mapping[str, Any], result: Any, fields: Mapping[str, OutputF
     """Every expected field against the result. A field that is missing is a mismatch."""
     checks: list[Check] = []
     bands: dict[str, tuple[str, str]] = {}
-    distances: dict[str, float] = {}
-    for name, wanted in expected.items():
-        actual = result.get(name, MISSING) if isinstance(result, dict) else MISSING
-        field = fields.get(name)
+    near: dict[str, bool] = {}
+    for name, given in expected.items():
+        found = result.get(name, MISSING) if isinstance(result, dict) else MISSING
+        wanted, actual, field = _stripped(given), _like(given, found), fields.get(name)
         checks += _checks(name, wanted, actual, field)
         if field is not None and field.bands:
             bands[name] = band(field, wanted), band(field, actual)
-        if (distance := _distance(wanted, actual)) is not None:
-            distances[name] = distance
-    return Verdict(checks, bands, distances)
+        if fits(wanted, "float"):
+            near[name] = _within(wanted, actual, 1)
+    return Verdict(checks, bands, near)
 
 
 def _checks(name: str, wanted: Any, actual: Any, field: OutputField | None) -> list[Check]:
@@ -49,32 +53,46 @@ def _checks(name: str, wanted: Any, actual: Any, field: OutputField | None) -> l
         why = "" if one == two and one != OUTSIDE else f"expected {one}, found {two}"
         return [Check(name, "bands", not why, wanted, actual, why)]
     if field is not None and field.compare == "within":
-        distance = _distance(wanted, actual)
-        near = distance is not None and distance <= (field.within or 0)
+        near = _within(wanted, actual, field.within or 0)
         why = "" if near else f"{actual!r} is not within {field.within or 0:g} of {wanted!r}"
         return [Check(name, "within", near, wanted, actual, why)]
     tolerance = field.tolerance if field is not None and field.compare == "tolerance" else None
-    return compare(_plain(wanted), _like(wanted, actual), Matching(tolerance=tolerance or 0.0), name)
+    return compare(_plain(wanted), actual, Matching(tolerance=tolerance or 0.0), name)
+
+
+def _stripped(value: Any) -> Any:
+    """Texts are compared without the space around them, at any depth."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, dict):
+        return {key: _stripped(item) for key, item in value.items()}
+    return [_stripped(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(value: Any) -> Any:
-    """Texts are compared without the space around them; a text with a prefix stays a plain text here."""
-    return f"equals:{value.strip()}" if isinstance(value, str) else value
+    """A text that begins like a rule of other testsets (`contains:` …) is a plain text here."""
+    if isinstance(value, str):
+        return f"equals:{value}"
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
 def _like(wanted: Any, actual: Any) -> Any:
     """An operator says truths as texts: "True" is true where a truth is expected."""
     if isinstance(actual, str):
-        if isinstance(wanted, bool):
-            return _TRUTHS.get(actual.strip().lower(), actual)
-        return actual.strip()
+        text = actual.strip()
+        return _TRUTHS.get(text.lower(), text) if isinstance(wanted, bool) else text
+    if isinstance(wanted, dict) and isinstance(actual, dict):
+        return {key: _like(wanted.get(key), value) for key, value in actual.items()}
+    if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
+        return list(map(_like, wanted, actual))
     return actual
 
 
-def _distance(wanted: Any, actual: Any) -> float | None:
-    if not all(fits(value, "float") for value in (wanted, actual)):
-        return None
-    return float(abs(wanted - actual))
+def _within(wanted: Any, actual: Any, most: float) -> bool:
+    """Whether two numbers are at most so far apart; what is no number is far from everything."""
+    return fits(wanted, "float") and fits(actual, "float") and same_number(wanted, actual, most)
 
 
 def band(field: OutputField, value: Any) -> str:

@@ -7,24 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import jsonl
-from assay.core.errors import Problem, UsageError
-from assay.store.hop.audit import Audit, read_audit
-from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen
+from assay.core.errors import UsageError
+from assay.core.wrappers import expectations
+from assay.store.hop.audit import Audit, read_audit, read_json
+from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen, retries_of
 from assay.suites.hop.contract import Contract, find_contract
+from assay.suites.hop.pairs import Pairs
 from assay.suites.hop.target import find_target
 
-_EXPECTED = "expected_"
+_NO_JSON = "the result is not JSON"
 
 
 def analysed(path: Path, target: str | None) -> dict[str, Any]:
-    """By profile, what the rows of a file, or of all files of a folder, say."""
+    """By profile, what the rows of a file, or of all files of a folder, say.
+
+    `compared_with` has the comparison with each profile before it, on the rows that both have.
+    """
     contract = find_target(target, path).contract if target else beside(path)
-    analysis = Analysis(contract.outputs if contract else {})
-    for seen in rows(path, contract.audit_key if contract else None):
-        analysis.add(seen)
+    analysis, pairs = Analysis(contract.outputs if contract else {}), Pairs()
+    for seen in rows(path, contract or Contract()):
+        pairs.add(seen, analysis.add(seen).correct)
     if not analysis.profiles:
         raise UsageError(f"{path} holds no result row")
-    return analysis.summary()
+    compared = pairs.summary()
+    return {
+        name: {**found, "compared_with": compared.get(name, {})} for name, found in analysis.summary().items()
+    }
 
 
 def beside(path: Path) -> Contract | None:
@@ -36,18 +44,25 @@ def beside(path: Path) -> Contract | None:
     return None
 
 
-def rows(path: Path, key: str | None) -> Iterator[Seen]:
+def rows(path: Path, contract: Contract) -> Iterator[Seen]:
     """Every result row. Lines that are none are passed over, and so are lines that cannot be read."""
     files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
     for file in files:
-        bad: list[Problem] = []
-        for row in jsonl.rows(file, bad):
-            audit = read_audit(row.value, key)
+        for line in jsonl.lines(file):
+            audit = _audit(line.raw, contract.audit_key)
             if audit is not None:
-                yield _seen(audit)
+                yield _seen(audit, contract)
 
 
-def _seen(audit: Audit) -> Seen:
+def _audit(raw: bytes, key: str | None) -> Audit | None:
+    try:
+        value = read_json(raw)
+    except (ValueError, RecursionError):
+        return None
+    return read_audit(value, key) if isinstance(value, dict) else None
+
+
+def _seen(audit: Audit, contract: Contract) -> Seen:
     row, stats = audit.row, audit.stats
     path = stats.get("execution_path")
     return Seen(
@@ -57,11 +72,9 @@ def _seen(audit: Audit) -> Seen:
         id=row.get("id"),
         ok=not audit.failed,
         outcome=audit.outcome or "OK",
-        error=audit.error or ("the result is not JSON" if audit.parse_error else ""),
-        result=None if audit.failed or audit.parse_error else audit.fields,
-        expected={
-            name.removeprefix(_EXPECTED): value for name, value in row.items() if name.startswith(_EXPECTED)
-        },
-        retries=stats.get("retry_count") or 0,
+        error=audit.error or (_NO_JSON if audit.parse_error and not audit.outcome else ""),
+        result=None if audit.failed else audit.fields,
+        expected=expectations(row, tuple(contract.inputs)),
+        retries=retries_of(stats),
         path=[step for step in path if isinstance(step, dict)] if isinstance(path, list) else [],
     )

@@ -27,7 +27,7 @@ from assay.suites.hop.rows import Rows
 from assay.suites.hop.scorer import HopScorer, seen_of
 from assay.suites.hop.settings import Llm, Settings, default_settings, find_settings, load_settings
 from assay.suites.hop.target import Target, find_target
-from assay.suites.hop.writing import ResultFile, file_name
+from assay.suites.hop.writing import RESULT_KEYS, ResultFile, file_name
 
 
 class HopPlan:
@@ -41,6 +41,7 @@ class HopPlan:
         self._spec, self._options = spec, options
         self._data = Path(options.data)
         self.target = find_target(options.target, self._data)
+        _refuse_overwritten(self.target, options.wrapper)
         self._settings = settings_of(self.target, spec)
         self.profiles = [profile.name for profile in self._settings.chosen(options.profiles)]
         self._rows = Rows(self._data, self.target.contract, spec.limit)
@@ -131,6 +132,16 @@ class HopPlan:
     async def close(self) -> None:
         """Let go of the observer's file."""
         self._observer.close()
+
+
+def _refuse_overwritten(target: Target, wrapper: str) -> None:
+    """A flat row has one place for an input and for what is written of it: the input would be gone."""
+    inputs = target.contract.inputs if target.contract else {}
+    if wrapper == "flat" and (lost := [name for name in RESULT_KEYS if name in inputs]):
+        raise UsageError(
+            f"the contract has an input called {lost[0]!r}, which flat result rows write over; "
+            "run it with --wrapper view, or give the input another name"
+        )
 
 
 def _roles(profile: str) -> tuple[str, str]:

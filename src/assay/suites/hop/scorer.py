@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,12 +11,14 @@ import msgspec
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, View
 from assay.core.types import End, Record, Score
-from assay.suites.hop.analysis import NO_TAG, Seen
+from assay.store.hop.audit import Audit, read_audit
+from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
 from assay.suites.hop.comparing import judge
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.row import HopRow
 
 METRIC = "correct"
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class HopScorer:
@@ -51,21 +54,48 @@ class HopScorer:
 
 
 def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -> Seen:
-    """A row of a run, as the analysis takes it."""
-    answer: dict[str, Any] = next((r.data for r in records if r.kind == "answer"), {})
+    """A row of a run, as the analysis takes it: the result is read as it is read from the file."""
+    ok = end is not None and end.status == "ok"
+    audit = _answered(result_text(records)) if ok else _failed(end)
     steps = [r.data for r in records if r.kind == "step"]
-    error = end.failure.message if end and end.failure else "" if end else "it did not run"
     return Seen(
         profile=profile,
         tag=row.tag or NO_TAG,
         difficulty=row.difficulty or "",
         id=row.id,
-        ok=end is not None and end.status == "ok",
-        outcome=answer.get("status", "OK"),
-        error=error,
-        result=msgspec.json.decode(answer["result"]) if answer else None,
+        ok=ok,
+        outcome=audit.outcome or "OK",
+        error=audit.error or "",
+        result=audit.fields if ok else None,
         expected=row.expected,
         seconds=end.seconds if end else None,
-        retries=sum(step.get("retry_count") or 0 for step in steps),
+        retries=sum(map(retries_of, steps)),
         path=steps,
     )
+
+
+def _answered(text: str | None) -> Audit:
+    """What the file's row would be read as; most results are plain objects, and need no rule."""
+    if text and text[0] == "{" and '"result"' not in text:
+        return Audit({}, msgspec.json.decode(text))
+    return _read({"hop_result": text, "hop_stats": {"status": "OK"}})
+
+
+def _failed(end: End | None) -> Audit:
+    error = end.failure.message if end and end.failure else "" if end else "it did not run"
+    return _read({"hop_result": None, "hop_stats": {"status": "ERROR", "error": error}})
+
+
+def _read(record: dict[str, Any]) -> Audit:
+    audit = read_audit(record)
+    assert audit is not None
+    return audit
+
+
+def result_text(records: list[Record]) -> str | None:
+    """What the function returned, as JSON text; where it said more than OK, the pair of both."""
+    answer: dict[str, Any] | None = next((record.data for record in records if record.kind == "answer"), None)
+    if answer is None:
+        return None
+    text: str = answer["result"]
+    return text if answer["status"] == "OK" else f"[{_dumps(answer['status'])}, {text}]"

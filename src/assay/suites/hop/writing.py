@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from assay.core.types import Record
-from assay.suites.hop.analysis import Seen
+from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
+from assay.suites.hop.scorer import result_text
 from assay.suites.hop.settings import Llm
 
+RESULT_KEYS = ("hop_result", "hop_stats", "profile")
+"""What a flat row has besides its input, in this order."""
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -41,16 +44,14 @@ class ResultFile:
 
     def row(self, row: HopRow, seen: Seen, records: list[Record]) -> None:
         """One result."""
-        text = result_text(records)
+        text = result_text(records) if seen.ok else None
         if self._wrapper == "view":
             said = {"result": text} if seen.ok else {"error": seen.error}
             self._write({"input": row.record, **said})
             return
         stats: dict[str, Any] = {
             "retry_count": seen.retries,
-            "execution_path": [
-                {key: step.get(key) for key in ("step", "op", "status")} for step in seen.path
-            ],
+            "execution_path": list(map(_entry, seen.path)),
             "status": "OK" if seen.ok else "ERROR",
         }
         if not seen.ok:
@@ -68,15 +69,12 @@ class ResultFile:
         self._temporary.replace(self.path)
 
 
-def result_text(records: list[Record]) -> str | None:
-    """What the function returned, as JSON text; where it said more than OK, the pair of both."""
-    answer = next((record.data for record in records if record.kind == "answer"), None)
-    if answer is None:
-        return None
-    text: str = answer["result"]
-    return text if answer["status"] == "OK" else f"[{_dumps(answer['status'])}, {text}]"
+def _entry(step: dict[str, Any]) -> dict[str, Any]:
+    """A step in `execution_path`; its retries only where there were any."""
+    retried = {"retry_count": retries_of(step)} if retries_of(step) else {}
+    return {key: step.get(key) for key in ("step", "op", "status")} | retried
 
 
 def file_name(data: Path, started: float) -> str:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the run's first start."""
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second."""
     return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"

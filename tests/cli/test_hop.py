@@ -1,0 +1,170 @@
+"""`assay hop` and `batchhoptest` as people type them, where they write, and what they show."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from assay.cli.hop import batchhoptest, joined
+from assay.cli.main import main
+
+from support.hop_batch import as_lines, numbered
+
+CODE = """
+async def hop_double(session, fields):
+    async with session.tracer.trace_step(op="ask", task="t") as step:
+        step.retry_count = 1
+        await session.model.chat(f"n {fields['n']}")
+    if fields["n"] == 5:
+        raise ValueError("five")
+    return {"answer": fields["n"] * 2}
+"""
+CONTRACT = """\
+---
+name: Double
+inputs: {n: int}
+outputs: {answer: {type: int, compare: equal, bands: {low: [0, 5], high: [6, 99]}}}
+---
+"""
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task folder with two profiles, in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "Tasks" / "Double"
+    for name in ("Hoplet", "TestCases"):
+        (folder / name).mkdir(parents=True)
+    (folder / "Hoplet" / "Hop.py").write_text(CODE)
+    (folder / "Hoplet" / "metainfo.md").write_text(CONTRACT)
+    rows = [row | {"difficulty": "easy"} for row in numbered(6)]
+    (folder / "TestCases" / "rows.jsonl").write_text(as_lines(rows))
+    (tmp_path / "replies.jsonl").write_text('{"text": "x"}\n')
+    (folder / "settings.yaml").write_text(
+        "llms: {one: {model: script/replies.jsonl}}\nprofiles: {fast: {run: one}, careful: {run: one}}\n"
+    )
+    return folder
+
+
+def typed(*words: str) -> int:
+    """The exit code of a command in this process."""
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    assert isinstance(left.value.code, int)
+    return left.value.code
+
+
+def test_results_stand_in_the_tasks_folder(task: Path) -> None:
+    """Named by the data and the time; the log beside them; the rows found by their name alone."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl") == 0
+    names = sorted(path.name for path in (task / "TestCases").iterdir())
+    assert names[:3] == ["assay", "observer.jsonl", "rows.jsonl"]
+    assert len(names) == 4
+    assert re.fullmatch(r"rows_\d{8}_\d{6}\.jsonl", names[3])
+
+
+def test_results_of_a_bare_function_stand_beside_its_rows(task: Path, tmp_path: Path) -> None:
+    """Unless a folder is named."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.jsonl").write_text(as_lines(numbered(2)))
+    (tmp_path / "f.py").write_text("def f(n):\n    return {'answer': n}\n")
+    assert typed("hop", "f.py:f", "data/mine.jsonl") == 0
+    assert len(list((tmp_path / "data").glob("mine_*.jsonl"))) == 1
+    assert typed("hop", "f.py:f", "data/mine.jsonl", "--output-dir", "elsewhere") == 0
+    assert len(list((tmp_path / "elsewhere").glob("mine_*.jsonl"))) == 1
+    assert len(list((tmp_path / "data").glob("mine_*.jsonl"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "profiles"),
+    [
+        ([], ["fast", "careful"]),
+        (["--profiles", "careful", "fast", "--workers", "2"], ["careful", "fast"]),
+        (["--profiles", "careful"], ["careful"]),
+        (["--profiles=careful,fast"], ["careful", "fast"]),
+        (["--profiles", "fast", "--profiles", "careful"], ["fast", "careful"]),
+    ],
+)
+def test_profiles_as_batchhoptest_takes_them(task: Path, words: list[str], profiles: list[str]) -> None:
+    """Several words, commas, or the flag again; none means all."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", *words) == 0
+    (path,) = (task / "TestCases").glob("rows_*.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["profile"] for line in lines if "_type" in line] == profiles
+
+
+def test_words_after_profiles() -> None:
+    """Up to the next flag; a flag without words stays one, for the command line to refuse."""
+    assert joined(["t", "d", "--profiles", "a", "b", "-x"]) == ["t", "d", "--profiles", "a,b", "-x"]
+    assert joined(["--profiles=a", "b"]) == ["--profiles", "a,b"]
+    assert joined(["--profiles", "--quiet"]) == ["--profiles", "--quiet"]
+    assert joined(["t", "--profiles"]) == ["t", "--profiles"]
+
+
+def test_an_unknown_profile_is_refused(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With those there are; nothing is written."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fats") == 2
+    assert "fast" in capsys.readouterr().err
+    assert [path.name for path in (task / "TestCases").iterdir()] == ["rows.jsonl"]
+
+
+def test_the_report(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By profile, tag and difficulty; bands, operators, what differs, and the profiles against each other."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl") == 0
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["fast", "6", "1", "0.833", "5/6", "0.600", "3/5", "0.500", "3/6"] in [line[:9] for line in lines]
+    assert ["#odd", "3", "1", "0.667", "2/3", "0.000", "0/2", "0.000", "0/3"] in lines
+    assert any(line[:2] == ["easy", "6"] for line in lines)
+    assert "bands of answer" in out
+    assert ["ask", "6", "6", "6"] in lines
+    assert "fast: 3 rows differ or failed" in out
+    assert "[ValueError] five" in out
+    assert any(line[:2] == ["fast", "careful"] for line in lines)
+
+
+def test_analysing_shows_the_same_table(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the folder, with the task's own contract; durations are not in the files."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl") == 0
+    ran = capsys.readouterr().out
+    assert typed("hop", "--analyse", "Tasks/Double/TestCases") == 0
+    shown = capsys.readouterr().out
+    for part in ("  #odd", "bands of answer", "3 rows differ or failed", "[ValueError] five"):
+        assert (part in ran, part in shown) == (True, True)
+    assert "0.600 3/5" in shown
+    assert ["fast", "careful", "0.5000", "0.5000"] in [line.split()[:4] for line in shown.splitlines()]
+
+
+def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that nobody ran are no results."""
+    assert typed("hop", "--analyse", "Tasks/Double/TestCases") == 2
+    assert "no result row" in capsys.readouterr().err
+
+
+def test_rows_that_expect_nothing_are_reported(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A dash instead of a rate, with several profiles as well."""
+    (task / "TestCases" / "bare.jsonl").write_text(as_lines([{"id": 1, "tag": "t", "n": 1}]))
+    assert typed("hop", "Tasks/Double", "bare.jsonl") == 0
+    assert "–" in capsys.readouterr().out
+
+
+def test_batchhoptest(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The console script is the same command."""
+    words = ["batchhoptest", "Tasks/Double", "rows.jsonl", "--workers", "5", "--profiles", "fast", "careful"]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as left:
+        batchhoptest()
+    assert left.value.code == 0
+    (path,) = (task / "TestCases").glob("rows_*.jsonl")
+    assert len(path.read_text().splitlines()) == 14
+
+
+def test_something_is_missing(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A target, rows, a file of that name, a target that is none."""
+    for words in ([], ["Tasks/Double"], ["Tasks/Double", "none.jsonl"], ["Tasks", "rows.jsonl"]):
+        assert typed("hop", *words) == 2
+        assert len(capsys.readouterr().err.splitlines()) <= 3

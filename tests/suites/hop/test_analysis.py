@@ -1,0 +1,138 @@
+"""The numbers of a batch, counted by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.suites.hop.analysis import Analysis, Seen
+from assay.suites.hop.contract import OutputField
+
+FIELD = OutputField(type="int", compare="equal", bands={"BAD": [1, 2], "MID": [3, 3], "GOOD": [4, 5]})
+PAIRS = [(1, 1), (1, 2), (2, 3), (2, 5), (3, 3), (4, 1), (5, 4), (5, 5), (4, 9), (5, None)]
+"""(expected, found): the last one failed, the last but one is in no band."""
+
+
+def seen(wanted: Any, found: Any, **more: Any) -> Seen:
+    result = None if found is None else {"score": found}
+    failed: dict[str, Any] = {"ok": False, "error": "[ValueError] no: it"} if found is None else {}
+    return Seen(result=result, expected={"score": wanted}, **failed, **more)
+
+
+def summary(*rows: Seen) -> dict[str, Any]:
+    analysis = Analysis({"score": FIELD})
+    for row in rows:
+        analysis.add(row)
+    return analysis.summary()
+
+
+def parts(rate: dict[str, Any]) -> tuple[int, int]:
+    assert rate["value"] == (rate["numerator"] / rate["n"] if rate["n"] else None)
+    return rate["numerator"], rate["n"]
+
+
+def test_bands_of_ten_rows() -> None:
+    """Rows are what was expected, columns what came; an error has no band and counts in every denominator."""
+    found = summary(*(seen(*pair, profile="p") for pair in PAIRS))["p"]
+    bands = found["bands"]["score"]
+    assert bands["matrix"] == {
+        "BAD": {"BAD": 2, "MID": 1, "GOOD": 1, "(no band)": 0},
+        "MID": {"BAD": 0, "MID": 1, "GOOD": 0, "(no band)": 0},
+        "GOOD": {"BAD": 1, "MID": 0, "GOOD": 2, "(no band)": 2},
+        "(no band)": {"BAD": 0, "MID": 0, "GOOD": 0, "(no band)": 0},
+    }
+    assert parts(bands["accuracy"]) == (5, 10)
+    assert parts(bands["cross_band"]) == (2, 10)
+    assert parts(found["within_one"]["score"]) == (6, 10)
+    assert parts(found["correct_of_all"]) == (3, 10)
+    assert parts(found["correct_of_completed"]) == (3, 9)
+    assert parts(found["completion"]) == (9, 10)
+    assert (found["total"], found["errors"], found["completed"]) == (10, 1, 9)
+
+
+def test_denominators() -> None:
+    """Errors are wrong among all; what nobody verified is not completed; rows that expect nothing are not judged."""
+    rows = [
+        seen(1, 1),
+        seen(1, 2),
+        seen(1, None),
+        seen(1, 1, outcome="FAIL"),
+        seen(1, 2, outcome="UNCERTAIN"),
+        Seen(result={"score": 1}),
+        Seen(ok=False, error="gone"),
+    ]
+    found = summary(*rows)["(none)"]
+    assert (found["total"], found["errors"], found["completed"]) == (7, 2, 3)
+    assert parts(found["completion"]) == (3, 7)
+    assert parts(found["correct_of_completed"]) == (1, 2)
+    assert parts(found["correct_of_all"]) == (2, 5)
+    assert found["error_kinds"] == {"[ValueError] no": 1, "gone": 1}
+
+
+def test_nothing_to_divide_by_is_no_rate() -> None:
+    """Null, never zero."""
+    found = summary(Seen(ok=False, error="x"))["(none)"]
+    assert found["correct_of_all"]["value"] is None
+    assert found["correct_of_completed"]["value"] is None
+    assert found["completion"]["value"] == 0.0
+
+
+def test_groups() -> None:
+    """Each profile by itself, its tags in order, and the difficulties that are told."""
+    rows = [
+        seen(1, 1, profile="a", tag="y", difficulty="easy"),
+        seen(1, 2, profile="a", tag="x"),
+        seen(1, 1, profile="b", tag="x", difficulty="hard"),
+    ]
+    found = summary(*rows)
+    assert list(found) == ["a", "b"]
+    assert list(found["a"]["tags"]) == ["x", "y"]
+    assert parts(found["a"]["tags"]["y"]["correct_of_all"]) == (1, 1)
+    assert parts(found["a"]["tags"]["x"]["correct_of_all"]) == (0, 1)
+    assert (list(found["a"]["difficulties"]), list(found["b"]["difficulties"])) == (["easy"], ["hard"])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "p50", "p95"),
+    [
+        ([], None, None),
+        ([3.0], 3.0, 3.0),
+        ([100.0, 1.0, 3.0, 2.0], 3.0, 100.0),
+        ([*map(float, range(100))], 50, 95),
+    ],
+)
+def test_percentiles_are_seconds_that_occurred(
+    seconds: list[float], p50: float | None, p95: float | None
+) -> None:
+    """As the data store counts them: no value between two runs is made up."""
+    rows = [Seen(seconds=one) for one in seconds] or [Seen()]
+    assert summary(*rows)["(none)"]["seconds"] == {"n": len(seconds), "p50": p50, "p95": p95}
+
+
+def test_operators() -> None:
+    """Calls, how many ended well, and their retries; whatever a foreign file holds there."""
+    path: list[dict[str, Any]] = [
+        {"step": 1, "op": "hop_get", "status": "OK", "retry_count": 2},
+        {"step": 2, "op": "hop_get", "status": "FAIL"},
+        {"step": 3, "op": "hop_judge", "status": "OK", "retry_count": "many"},
+        {"op": None, "retry_count": None},
+    ]
+    found = summary(Seen(path=path), Seen(path=path[:1]))["(none)"]["operators"]
+    assert found == {
+        "hop_get": {"calls": 3, "ok": 2, "retries": 4},
+        "hop_judge": {"calls": 1, "ok": 1, "retries": 0},
+        "None": {"calls": 1, "ok": 0, "retries": 0},
+    }
+
+
+def test_what_differs_is_listed() -> None:
+    """Wrong rows with what is wrong, failed rows with their error, and no more than fifty of them."""
+    rows = [seen(1, 2, id=0, tag="t"), seen(1, None, id=1), seen(1, 1, id=2)]
+    found = summary(*rows, *(seen(1, 3, id=n) for n in range(3, 63)))["(none)"]["differing"]
+    assert found["count"] == 62
+    assert len(found["shown"]) == 50
+    first, second = found["shown"][:2]
+    assert (first["id"], first["tag"], first["error"]) == (0, "t", "")
+    assert first["why"][0].startswith("score: ")
+    assert (second["error"], second["why"]) == ("[ValueError] no: it", [])

@@ -1,0 +1,107 @@
+"""Functions that misbehave: an ERROR row with the reason, the others go on, and the process ends with the batch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.hop_batch import Batch, numbered, results_of
+
+BAD = """
+import asyncio, sys, time
+
+{kind} hop(n):
+    if n != 2:
+        return {{"answer": n}}
+    {body}
+"""
+BODIES = {
+    "raise KeyError('gone')": "[KeyError] 'gone' (hop.py:7",
+    "sys.exit(3)": "[SystemExit] 3 (hop.py:7",
+    "raise KeyboardInterrupt": "[KeyboardInterrupt]",
+    "raise GeneratorExit": "[GeneratorExit]",
+    "return float('nan')": "no JSON",
+    "return {'a': float('inf')}": "no JSON",
+    "return b'bytes'": "no JSON",
+    "return {1, 2}": "no JSON",
+    "return 'x' * 10_000_000": "bytes; at most",
+    "return {'x': 'x' * 10_000_000}": "bytes; at most",
+    "return '{\"half\": '": "not JSON",
+    "return None": "it returned nothing",
+    "return ('OK', 'plain')": "not JSON",
+    "return {'a': '\\ud800'}": "half a character",
+    "return [object()]": "no JSON",
+}
+HANGS = {"def": "time.sleep(3600)", "async def": "await asyncio.sleep(3600)"}
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+@pytest.mark.parametrize("body", BODIES)
+def test_a_bad_row_is_an_error_and_the_batch_goes_on(tmp_path: Path, kind: str, body: str) -> None:
+    """The reason stands in the row; the rows around it have their results; no score counts it as right."""
+    run = Batch(tmp_path, BAD.format(kind=kind, body=body), numbered(3)).run()
+    one, bad, three = results_of(run)
+    assert [json.loads(row["hop_result"]) for row in (one, three)] == [{"answer": 1}, {"answer": 3}]
+    assert (bad["hop_result"], bad["hop_stats"]["status"]) == (None, "ERROR")
+    assert BODIES[body] in bad["hop_stats"]["error"]
+    assert len(bad["hop_stats"]["error"]) < 3_000
+    found = run.results["default"]
+    assert (found["total"], found["errors"], found["completed"]) == (3, 1, 2)
+    assert (run.exit_code, run.summary.subject_error) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", HANGS)
+def test_what_hangs_ends_with_its_time_and_the_process_with_the_batch(tmp_path: Path, kind: str) -> None:
+    """A process whose function sleeps for an hour exits by itself, with a row for it and for the others."""
+    rows = [{"id": n, "tag": "t", "n": min(n, 2)} for n in range(1, 8)]
+    batch = Batch(tmp_path, BAD.format(kind=kind, body=HANGS[kind]), rows)
+    done = batch.typed("--timeout", "1", "--workers", "3")
+    assert done.code == 0, done.err
+    (path,) = batch.out.glob("rows_*.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()][1:]
+    assert [row["hop_stats"]["status"] for row in found] == ["OK"] + ["ERROR"] * 6
+    assert {row["hop_stats"].get("error") for row in found} == {None, "it took longer than 1 s"}
+
+
+def test_what_a_function_prints_is_no_part_of_its_result(tmp_path: Path) -> None:
+    """Neither on stdout nor on stderr; the report comes after it."""
+    body = "print('PRINTED'); print('WARNED', file=sys.stderr); return {'answer': 2}"
+    batch = Batch(tmp_path, BAD.format(kind="def", body=body), numbered(3))
+    done = batch.typed()
+    assert done.code == 0
+    assert "PRINTED" in done.out
+    (path,) = batch.out.glob("rows_*.jsonl")
+    assert "PRINTED" not in path.read_text()
+    assert path.read_text().count('"OK"') == 3
+
+
+def test_a_task_that_exits_does_not_end_the_run(tmp_path: Path) -> None:
+    """Also code that an async function starts and leaves behind."""
+    body = "asyncio.get_running_loop().create_task(leave()); await asyncio.sleep(0.05); return {'answer': 2}"
+    code = BAD.format(kind="async def", body=body) + "\nasync def leave():\n    sys.exit(1)\n"
+    assert [row["hop_stats"]["status"] for row in results_of(Batch(tmp_path, code, numbered(3)).run())] == [
+        "OK"
+    ] * 3
+
+
+def test_failed_rows_are_asked_again_only_on_request(tmp_path: Path) -> None:
+    """`--retry-failed` calls the function again for them; without it the finished run is shown."""
+    code = """
+from pathlib import Path
+
+def hop(n):
+    here = Path(__file__).with_name("called")
+    count = len(here.read_text()) if here.exists() else 0
+    here.write_text("x" * (count + 1))
+    if count == 0:
+        raise ValueError("the first time")
+    return {"answer": n}
+"""
+    batch = Batch(tmp_path, code, numbered(1))
+    assert batch.run().results["default"]["errors"] == 1
+    assert batch.run().results["default"]["errors"] == 1
+    again = batch.run(retry_failed=True)
+    assert again.results["default"]["errors"] == 0
+    assert (tmp_path / "called").read_text() == "xx"

@@ -1,0 +1,328 @@
+"""A batch from its rows to its result file: the lines of the document, rounds over own output, what continues."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay import api
+from assay.core.errors import AssayError, InputError, UsageError
+from assay.store.comparison.result import Row
+
+from support.hop_batch import NONE, Batch, lines_of, numbered, results_of, stable
+from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
+
+VERIFYING = """
+async def hop(session, fields):
+    same = fields["context_window"] == fields["model_output"]
+    return "OK", {"hallucination_detected": not same}
+"""
+ASKING = "async def hop(n, session):\n    return {'said': await session.model.chat(f'number {n}')}\n"
+COUNTING = """
+from pathlib import Path
+
+def hop(n, session):
+    with Path(__file__).with_name("called").open("a") as file:
+        file.write(f"{n}\\n")
+    return {"answer": n * 2}
+"""
+
+
+def texts_of(batch: Batch, **options: Any) -> list[str]:
+    (path,) = batch.run(**options).files
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_lines_come_out_as_the_document_prints_them(tmp_path: Path) -> None:
+    """Key by key in its order: the meta line, then each input with hop_result, hop_stats and profile."""
+    batch = Batch(tmp_path, VERIFYING, VERIFY)
+    (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
+    (tmp_path / "settings.yaml").write_text(
+        "defaults: {temperature: 0.1}\n"
+        f"llms: {{kimi: {{model: 'script/{tmp_path}/r.jsonl', params: {{max_tokens: 4000}}}}}}\n"
+        "profiles: {kimi-full: {run: kimi, verify: kimi}}\n"
+    )
+    meta, *rows = texts_of(batch)
+    told = json.loads(meta)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", told["timestamp"])
+    like = json.loads(META)
+    assert list(told) == list(like)
+    assert meta == json.dumps(
+        like | {key: told[key] for key in ("run_llm", "verify_llm", "timestamp")}, ensure_ascii=False
+    )
+    assert told["run_llm"] == told["verify_llm"] == f"{tmp_path}/r.jsonl"
+    assert rows == [
+        f"{VERIFY[at][:-1]}, "
+        f'"hop_result": "{{\\"hallucination_detected\\": {truth}}}", '
+        '"hop_stats": {"retry_count": 0, "execution_path": [], "status": "OK"}, "profile": "kimi-full"}'
+        for at, truth in enumerate(("true", "false"))
+    ]
+    assert set(json.loads(rows[0])) == {*json.loads(RESULT), "description", "expected_hallucination_detected"}
+
+
+def test_the_view_form_is_the_documents(tmp_path: Path) -> None:
+    """`{"input", "result"}` with the result as text, `{"input", "error"}` where there is none, nothing else."""
+    code = """
+def hop(question):
+    if question == "fail case":
+        raise TimeoutError("timeout")
+    return '{"answer": "...", "confidence": "High"}'
+"""
+    rows = [json.loads(line)["input"] for line in VIEW]
+    _, good, bad = texts_of(Batch(tmp_path, code, rows), wrapper="view")
+    assert good == VIEW[0].replace('{"input": {', '{"input": {"id": 1, ')
+    assert list(json.loads(bad)) == ["input", "error"]
+    assert json.loads(bad)["error"].startswith("[TimeoutError] timeout")
+
+
+@pytest.mark.parametrize("line", [GENERAL, FLAT_SHORT, VIEW_SHORT, *VIEW])
+def test_every_form_of_a_row_may_be_run(tmp_path: Path, line: str) -> None:
+    """Whatever form it has, the function gets its question and the row keeps what was told of it."""
+    code = "def hop(session, fields):\n    return {'fields': fields}\n"
+    (row,) = results_of(Batch(tmp_path, code, [META, line]).run())
+    assert json.loads(row["hop_result"])["fields"] == {"question": row["question"]}
+    assert row["profile"] == "default"
+    assert ("expected_answer" in row) == (line == GENERAL)
+
+
+@pytest.mark.parametrize("wrapper", ["flat", "view"])
+def test_rounds_over_own_output(tmp_path: Path, wrapper: str) -> None:
+    """Three times: nothing is nested, the inputs are the same, each id stands there once for each profile."""
+    code = "def hop(session, fields):\n    return {'fields': fields}\n"
+    batch = Batch(tmp_path, code, numbered(3))
+    batch.profiles("a", "b")
+    first = [line.get("input", line) for line in results_of(batch.run(wrapper=wrapper))]
+    data = batch.folder / "rows.jsonl"
+    for at in range(3):
+        (path,) = batch.run(wrapper=wrapper, data=str(data), output_dir=f"{tmp_path}/out{at}").files
+        again = [json.loads(line) for line in path.read_text().splitlines()]
+        rows = [line for line in again if line.get("_type") != "meta"]
+        assert len(rows) == 6
+        assert [line.get("input", line) for line in rows] == first
+        result = "hop_result" if wrapper == "flat" else "result"
+        assert [json.loads(row[result])["fields"] for row in rows] == [{"n": n} for n in (1, 2, 3)] * 2
+        if wrapper == "flat":
+            assert [(row["id"], row["profile"]) for row in rows] == [(n, p) for p in "ab" for n in (1, 2, 3)]
+        data = path
+
+
+def test_an_error_row_has_no_result_and_its_reason(tmp_path: Path) -> None:
+    """`hop_result` is null, `hop_stats.error` says what happened and where."""
+    batch = Batch(tmp_path, "def hop(n, session):\n    raise ValueError('no')\n", numbered(1))
+    run = batch.run()
+    (row,) = results_of(run)
+    assert row["hop_result"] is None
+    assert row["hop_stats"] == {
+        "retry_count": 0,
+        "execution_path": [],
+        "status": "ERROR",
+        "error": "[ValueError] no (hop.py:2: raise ValueError('no'))",
+    }
+    assert run.exit_code == 0
+    assert run.results["default"]["errors"] == 1
+
+
+@pytest.mark.parametrize(
+    ("returned", "written"),
+    [
+        ("('OK', {'a': 1})", '{"a": 1}'),
+        ("('OK', '{\"a\":  1}')", '{"a":  1}'),
+        ("('FAIL', {'a': 1})", '["FAIL", {"a": 1}]'),
+        ("('UNCERTAIN', '{\"a\": 1}')", '["UNCERTAIN", {"a": 1}]'),
+        ("('LACK_OF_INFO', 'no source')", '["LACK_OF_INFO", "no source"]'),
+        ("('FAIL', None)", '["FAIL", null]'),
+    ],
+)
+def test_what_else_a_function_says_is_kept(tmp_path: Path, returned: str, written: str) -> None:
+    """OK writes the result itself; another status the pair, whose call still worked."""
+    run = Batch(tmp_path, f"def hop(n, session):\n    return {returned}\n", numbered(1)).run()
+    (row,) = results_of(run)
+    assert row["hop_result"] == written
+    assert row["hop_stats"]["status"] == "OK"
+    found = run.results["default"]
+    assert (found["errors"], found["completed"]) == (0, int("OK" in returned))
+
+
+def test_the_path_is_that_of_the_tracer(tmp_path: Path) -> None:
+    """`{step, op, status}` of each step in order; retries beside them where there were any, and their sum."""
+    code = """
+def hop(n, session):
+    with session.tracer.trace_step(op="look", task="t"):
+        pass
+    with session.tracer.trace_step(op="think", task="t") as step:
+        step.status, step.retry_count = "UNCERTAIN", 2
+    return {}
+"""
+    (row,) = results_of(Batch(tmp_path, code, numbered(1)).run())
+    assert row["hop_stats"]["execution_path"] == [
+        {"step": 1, "op": "look", "status": "OK"},
+        {"step": 2, "op": "think", "status": "UNCERTAIN", "retry_count": 2},
+    ]
+    assert row["hop_stats"]["retry_count"] == 2
+
+
+def test_profiles(tmp_path: Path) -> None:
+    """All of them in the order of the file, or those named; an unknown one is refused before anything is written."""
+    batch = Batch(tmp_path, ASKING, numbered(2))
+    batch.profiles("a", "b", "c")
+    assert [line["profile"] for line in lines_of(batch.run()) if "_type" in line] == ["a", "b", "c"]
+    assert list(batch.run(profiles=["c", "a"]).results) == ["c", "a"]
+    with pytest.raises(UsageError, match="profile named 'd'"):
+        batch.run(profiles=["d"], output_dir=str(tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{"id": 1, "tag": "t", "m": 1}], "the contract wants this input"),
+        ([{"id": 1, "tag": "t", "n": "one"}], "the contract wants int"),
+        ([{"id": 1, "tag": "t", "n": 1}, {"id": 1, "tag": "t", "n": 2}], "id"),
+        (['{"id": 1, "tag": "t", "n": 1}', "{half", '{"id": 2, "tag": "t", "n": 1}'], "not JSON"),
+    ],
+)
+def test_bad_rows_are_told_before_the_first_call(tmp_path: Path, rows: list[Any], said: str) -> None:
+    """With the line, and without a run: the function is not called."""
+    batch = Batch(tmp_path, COUNTING, rows)
+    batch.contract("name: c\nfunction: hop\ninputs: {n: int}")
+    with pytest.raises(InputError, match=said) as error:
+        batch.run()
+    assert "rows.jsonl:" in str(error.value)
+    assert not (tmp_path / "called").exists()
+    assert not batch.out.exists()
+
+
+@pytest.mark.parametrize("name", ["profile", "hop_result"])
+def test_an_input_that_a_flat_row_would_write_over_is_refused(tmp_path: Path, name: str) -> None:
+    """The view's form has a place for it, and rounds over it give the function the same."""
+    code = "def hop(session, fields):\n    return {'got': fields}\n"
+    batch = Batch(tmp_path, code, [{"id": 1, "tag": "t", name: "mine"}])
+    batch.contract(f"name: c\nfunction: hop\ninputs: {{{name}: string}}")
+    with pytest.raises(UsageError, match="--wrapper view"):
+        batch.run()
+    data = tmp_path / "rows.jsonl"
+    for at in range(3):
+        run = batch.run(wrapper="view", data=str(data), output_dir=f"{tmp_path}/{at}")
+        assert json.loads(results_of(run)[0]["result"]) == {"got": {name: "mine"}}
+        (data,) = run.files
+
+
+def test_a_missing_key_is_told_before_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An llm at OpenAI's own endpoint for which the environment has no key."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    batch = Batch(tmp_path, COUNTING)
+    (tmp_path / "settings.yaml").write_text("llms: {k: {model: gpt}}\nprofiles: {p: {run: k}}\n")
+    with pytest.raises(AssayError, match="KEY"):
+        batch.run()
+    assert not (tmp_path / "called").exists()
+
+
+@pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 5), (99, 10)])
+def test_a_limit_is_of_rows_not_of_cases(tmp_path: Path, limit: float, count: int) -> None:
+    """Each of the first rows runs with every profile."""
+    batch = Batch(tmp_path, NONE, numbered(10))
+    batch.profiles("a", "b")
+    rows = results_of(batch.run(limit=limit))
+    assert [(row["profile"], row["id"]) for row in rows] == [
+        (p, n) for p in "ab" for n in range(1, count + 1)
+    ]
+
+
+def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
+    """The same command goes on where --max-calls stopped it, and asks nothing again."""
+    batch = Batch(tmp_path, ASKING, numbered(5))
+    batch.profiles("a", "b")
+    stopped = batch.run(max_calls=4)
+    assert (stopped.exit_code, stopped.files) == (3, [])
+    assert not list(batch.out.glob("rows_*"))
+    run = batch.run()
+    assert run.folder == stopped.folder
+    assert (run.exit_code, run.summary.spent["calls"], run.summary.this_start["paid"]) == (0, 10, 6)
+    assert len(results_of(run)) == 10
+    shown = batch.run()
+    assert (shown.asked, shown.files) == (False, run.files)
+    assert shown.results == json.loads(json.dumps(run.results))
+
+
+def test_other_expectations_are_graded_without_a_call(tmp_path: Path) -> None:
+    """The same run, its function not called again, other numbers, and the same file with the new expectation."""
+    batch = Batch(tmp_path, COUNTING, numbered(4))
+    first = batch.run()
+    assert first.results["default"]["correct_of_all"]["numerator"] == 2
+    batch.rows([row | {"expected_answer": row["n"] * 2} for row in numbered(4)])
+    again = batch.run()
+    assert (again.folder, again.files) == (first.folder, first.files)
+    assert again.results["default"]["correct_of_all"]["numerator"] == 4
+    assert (tmp_path / "called").read_text().count("\n") == 4
+    assert [row["expected_answer"] for row in results_of(again)] == [2, 4, 6, 8]
+
+
+def test_other_code_is_another_run_with_a_file_of_its_own(tmp_path: Path) -> None:
+    """Also within one second: no batch writes over the results of another."""
+    batch = Batch(tmp_path, COUNTING, numbered(2))
+    runs = [batch.run()]
+    for factor in (3, 4):
+        batch.code(COUNTING.replace("n * 2", f"n * {factor}"))
+        runs.append(batch.run())
+    assert len({run.folder for run in runs}) == len({run.files[0] for run in runs}) == 3
+    answers = [[json.loads(row["hop_result"])["answer"] for row in results_of(run)] for run in runs]
+    assert answers == [[2, 4], [3, 6], [4, 8]]
+    assert all(re.fullmatch(r"rows_\d{8}_\d{6}\.jsonl", run.files[0].name) for run in runs)
+    assert not list(batch.out.glob(".*.tmp"))
+
+
+def test_a_result_file_that_is_gone_is_written_again(tmp_path: Path) -> None:
+    """Under its name, without a call."""
+    batch = Batch(tmp_path, COUNTING, numbered(2))
+    run = batch.run()
+    before = run.files[0].read_bytes()
+    run.files[0].unlink()
+    assert batch.run().files == run.files
+    assert run.files[0].read_bytes() == before
+    assert (tmp_path / "called").read_text().count("\n") == 2
+
+
+def test_analysing_the_folder_gives_the_runs_own_numbers(tmp_path: Path) -> None:
+    """Durations aside, whatever the function does: statuses, errors, bare values, texts in `result`, retries."""
+    code = """
+def hop(n, session):
+    with session.tracer.trace_step(op="work", task="t") as step:
+        step.retry_count = n % 3
+    if n % 7 == 0:
+        raise ValueError(f"seven: {n}")
+    answers = [{"answer": n * 2}, ("FAIL", {"answer": 1}), ("FAIL", "plain"), '["UNCERTAIN", {"answer": 4}]',
+               {"result": '{"answer": 10}'}, "5", ("OK", '"text"')]
+    return answers[n % 7 - 1]
+"""
+    rows = [
+        row | {"difficulty": ("easy", "hard")[n % 2], "expected_result": 5}
+        for n, row in enumerate(numbered(28))
+    ]
+    rows[3].pop("expected_answer")
+    batch = Batch(tmp_path, code, rows)
+    batch.contract(
+        "name: c\nfunction: hop\noutputs: {answer: {type: int, compare: equal, bands: {L: [0, 9], H: [10, 99]}}}"
+    )
+    batch.profiles("a", "b")
+    run = batch.run()
+    extra = [
+        "",
+        "[1, 2]",
+        "not json",
+        '{"type": "step", "run_id": "r", "timestamp": 1, "op": "o"}',
+        '{"id": 1, "ta',
+    ]
+    (batch.out / "noise.jsonl").write_text("\n".join([*extra[:-1], json.dumps(numbered(1)[0]), extra[-1]]))
+    found = api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop")
+    assert stable(found) == stable(run.results)
+    assert found["a"]["errors"] == 4
+    (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons
+    theirs = msgspec.convert(found["b"]["compared_with"]["a"], Row)
+    assert {**msgspec.to_builtins(ours.rows[0]), "set": ""} == msgspec.to_builtins(theirs)
+    assert found["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}

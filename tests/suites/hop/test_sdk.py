@@ -1,0 +1,82 @@
+"""Functions that bring a client of their own: the real openai package behind the gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from servers.fake_openai import FakeOpenAI
+from support.hop_batch import Batch, numbered, results_of
+
+ASYNC = """
+import openai
+
+async def hop(n, session):
+    async with openai.AsyncOpenAI(base_url=await session.base_url(), api_key="none", max_retries=0) as client:
+        reply = await client.chat.completions.create(model="m", messages=[{"role": "user", "content": f"number {n}"}])
+    return {"said": reply.choices[0].message.content}
+"""
+SYNC = """
+import openai
+
+def hop(n, session):
+    with openai.OpenAI(base_url=session.base_url(), api_key="none", max_retries=0) as client:
+        reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": f"number {n}"}])
+    return {"said": reply.choices[0].message.content}
+"""
+COMMON = """
+import openai
+
+def hop(n):
+    with openai.OpenAI(api_key="none", max_retries=0) as client:
+        reply = client.chat.completions.create(model="m", messages=[{"role": "user", "content": f"number {n}"}])
+    return {"said": reply.choices[0].message.content}
+"""
+ROWS = 6
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI() as running:
+        yield running
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("code", [ASYNC, SYNC, COMMON], ids=["async", "sync", "OPENAI_BASE_URL"])
+def test_a_foreign_client_is_metered_and_replayed(
+    tmp_path: Path, server: FakeOpenAI, code: str, workers: int
+) -> None:
+    """Its calls are the run's: counted, stopped by --max-calls, and not asked again by the next start."""
+    server.reset()
+    batch = Batch(tmp_path, code, numbered(ROWS))
+    options = {"model": "openai/fake", "base_url": server.url, "workers": workers}
+    stopped = batch.run(max_calls=3, **options)
+    assert (stopped.exit_code, len(server.stats().requests)) == (3, 3)
+    run = batch.run(**options)
+    assert run.exit_code == 0
+    requests = server.stats().requests
+    assert sorted(seen.prompt for seen in requests) == [f"number {n}" for n in range(1, ROWS + 1)]
+    assert (run.summary.spent["calls"], run.summary.this_start["paid"]) == (ROWS, ROWS - 3)
+    told = {seen.prompt: seen.reply for seen in requests}
+    rows = results_of(run)
+    assert [json.loads(row["hop_result"])["said"] for row in rows] == [
+        told[f"number {row['n']}"] for row in rows
+    ]
+
+
+def test_each_profile_has_its_own_model_behind_its_address(tmp_path: Path, server: FakeOpenAI) -> None:
+    """The address of a row leads to the run side of its profile."""
+    server.reset()
+    batch = Batch(tmp_path, SYNC, numbered(2))
+    (tmp_path / "settings.yaml").write_text(
+        f"llms:\n  x: {{model: first, base_url: '{server.url}'}}\n  y: {{model: second, base_url: '{server.url}'}}\n"
+        "profiles: {a: {run: x}, b: {run: y, verify: x}}\n"
+    )
+    run = batch.run()
+    assert (run.exit_code, len(server.stats().requests)) == (0, 4)
+    lines = (run.folder / "calls.jsonl").read_text().splitlines()[1:]
+    models = [json.loads(line).get("request", {}).get("model") for line in lines]
+    assert {model for model in models if model} == {"openai/first", "openai/second"}
