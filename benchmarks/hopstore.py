@@ -20,7 +20,8 @@ _ERRORS = 20
 _ROW = (
     '{"id": %d, "tag": "tag%d", "context_window": "The company had a revenue of 120 in 2023", '
     '"model_output": "It had 200", "expected_hallucination_detected": true, "hop_result": %s, "hop_stats": '
-    '{"retry_count": 0, "execution_path": [{"step": 1, "op": "hop_get", "status": "OK"}], %s}, "profile": "%s"}\n'
+    '{"retry_count": 0, "execution_path": [{"step": 1, "op": "hop_get", "status": "OK"}], %s}, '
+    '"profile": "%s"}\n'
 )
 _FIELDS = (
     '{"hallucination_detected": %s, "score": %d, "reason": "a sentence about %d", "errors": [{"type": "%s"}]}'
