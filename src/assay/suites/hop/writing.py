@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from assay.core.types import Record
 from assay.suites.hop.analysis import Seen
 from assay.suites.hop.row import HopRow
 from assay.suites.hop.settings import Llm
 
-_dumps = json.JSONEncoder(ensure_ascii=False).encode
+_encode = msgspec.json.Encoder().encode
 
 
 class ResultFile:
@@ -24,7 +25,7 @@ class ResultFile:
         self._wrapper = wrapper
         self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
         self._temporary = path.with_name(f".{path.name}.tmp")
-        self._file: IO[str] = self._temporary.open("w", encoding="utf-8", newline="\n")
+        self._file: IO[bytes] = self._temporary.open("wb")
 
     def meta(self, profile: str, run: Llm, verify: Llm) -> None:
         """What a profile ran with; the names of the models, not of the settings' entries."""
@@ -58,7 +59,7 @@ class ResultFile:
         self._write({**row.record, "hop_result": text, "hop_stats": stats, "profile": seen.profile})
 
     def _write(self, record: dict[str, Any]) -> None:
-        self._file.write(_dumps(record) + "\n")
+        self._file.write(_spaced(record) + b"\n")
 
     def close(self) -> None:
         """The file appears whole."""
@@ -68,13 +69,18 @@ class ResultFile:
         self._temporary.replace(self.path)
 
 
+def _spaced(value: Any) -> bytes:
+    """With a space after commas and colons, as in the format's own documents."""
+    return msgspec.json.format(_encode(value), indent=0)
+
+
 def result_text(records: list[Record]) -> str | None:
     """What the function returned, as JSON text; where it said more than OK, the pair of both."""
     answer = next((record.data for record in records if record.kind == "answer"), None)
     if answer is None:
         return None
     text: str = answer["result"]
-    return text if answer["status"] == "OK" else f"[{_dumps(answer['status'])}, {text}]"
+    return text if answer["status"] == "OK" else f'["{answer["status"]}", {text}]'
 
 
 def file_name(data: Path, started: float) -> str:
