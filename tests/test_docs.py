@@ -235,6 +235,29 @@ def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> No
         assert said.splitlines() == re.findall(r"(?:^|  )# (.*)", block, re.MULTILINE)
 
 
+AGREEABLE = """\
+async def answer(prompt, params):
+    system, asked = (message["content"] for message in prompt)
+    if "verdict" in system or "agrees" in system:
+        return '{"verdict": "OK", "agrees": true, "reason": "so it is"}'
+    return '{"result": {"year": 1998}}' if "opened?" in asked else '{"result": "True"}'
+"""
+
+
+def test_the_function_that_the_page_shows_runs(tmp_path: Path, assay_in: Assay) -> None:
+    """Both operators and their verifiers, against a model that agrees with everything."""
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "hop_get" in block]
+    (tmp_path / "check.py").write_text(block)
+    (tmp_path / "agreeable.py").write_text(AGREEABLE)
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "context": "It opened in 1998.", "claim": "In 1998."}\n')
+    flags = ["--model", "python/agreeable.py:answer", "--output-dir", "out"]
+    done = assay_in("hop", "check.py:hop_check", "rows.jsonl", *flags, cwd=tmp_path)
+    (path,) = (tmp_path / "out").glob("rows_*.jsonl")
+    found = json.loads(path.read_text().splitlines()[1])
+    assert json.loads(found["hop_result"]) == {"year": 1998, "fits": "True"}, done.stdout
+    assert [step["op"] for step in found["hop_stats"]["execution_path"]] == ["hop_get", "hop_judge"]
+
+
 def test_the_readme_shows_what_the_example_of_hop_says(tmp_path: Path, assay_in: Assay) -> None:
     """With the embedded model's replies as they were, every line that is shown is printed."""
     flags = ["--settings", "tests/golden/hop/settings.yaml", "--output-dir", str(tmp_path)]
