@@ -235,6 +235,21 @@ def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> No
         assert said.splitlines() == re.findall(r"(?:^|  )# (.*)", block, re.MULTILINE)
 
 
+def test_the_settings_and_the_contract_of_the_page_are_sound(tmp_path: Path) -> None:
+    """Both are read as they stand, and mean what the page says."""
+    for heading, name in (("Settings", "settings.yaml"), ("Contract", "contract.yaml")):
+        _, blocks = example(heading, HOP)
+        (tmp_path / name).write_text(blocks[0])
+    told = settings.load_settings(tmp_path / "settings.yaml")
+    assert not told.notices
+    assert told.llms["small"].params == {"max_tokens": 512, "temperature": 0}
+    assert told.llms["x-y.z"].key_variable == "HOP_KEY_X_Y_Z"
+    found = contract.find_contract(tmp_path)
+    assert found is not None
+    assert {field.compare for field in found.outputs.values()} == {"equal", "tolerance", "bands"}
+    assert found.optional == {"hint"}
+
+
 AGREEABLE = """\
 async def answer(prompt, params):
     system, asked = (message["content"] for message in prompt)
