@@ -16,6 +16,7 @@ from typing import NamedTuple
 from benchmarks import lm_eval, overhead, pipeline, tasks
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
+from benchmarks.hop import hop
 from benchmarks.hopstore import hopstore
 from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
@@ -36,6 +37,7 @@ class Sizes(NamedTuple):
     draws: int
     long: int
     records: int
+    rows: int
 
 
 FULL = Sizes(
@@ -49,6 +51,7 @@ FULL = Sizes(
     draws=100_000,
     long=20_000,
     records=1_000_000,
+    rows=20_000,
 )
 QUICK = Sizes(
     turns=1,
@@ -61,6 +64,7 @@ QUICK = Sizes(
     draws=2_000,
     long=200,
     records=5_000,
+    rows=500,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -135,6 +139,11 @@ def measure_hopstore(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[
     return hopstore(folder, sizes.records)
 
 
+def measure_hop(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """A batch of functions that do nothing, or only sleep."""
+    return hop(folder, sizes.rows, sizes.turns)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -158,6 +167,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "bootstrap": measure_bootstrap,
     "testset": measure_testset,
     "hopstore": measure_hopstore,
+    "hop": measure_hop,
 }
 
 

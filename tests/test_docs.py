@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,7 +18,10 @@ from assay.core import registry
 from assay.core.spec import RunSpec, fields
 from assay.scoring.expectations import prefixes, rule_problems
 from assay.solvers.code import worker
+from assay.solvers.hop import session
+from assay.solvers.hop.status import STATUSES
 from assay.solvers.steps import aggregating, parsing, strategies
+from assay.suites.hop import contract, row, settings
 from assay.suites.pipeline import scorer, tally
 from assay.suites.pipeline.file import building, reading
 from assay.suites.pipeline.testset import names, validation
@@ -85,10 +90,14 @@ def test_every_example_is_sound() -> None:
     files = sorted((ROOT / "examples").rglob("*.yaml"))
     assert files
     for path in files:
+        if path.name in settings.NAMES:
+            assert settings.load_settings(path).profiles
+            continue
         assert not [problem for problem in api.check(path) if problem.level == "error"], path
 
 
 PIPELINES = (ROOT / "docs" / "pipelines.md").read_text()
+HOP = (ROOT / "docs" / "hop.md").read_text()
 
 
 def in_code(text: str) -> set[str]:
@@ -119,13 +128,39 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
     assert not set(told) - in_code(PIPELINES)
 
 
-def test_every_flag_of_pipelines_is_named() -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(told, id=name)
+        for name, told in {
+            "keys of a contract": vars(contract)["_KEYS"],
+            "keys of an output": (*vars(contract)["_OUTPUT_KEYS"], *vars(contract)["_OUTPUT_ALIASES"]),
+            "types": contract.TYPES,
+            "aggregates": contract.AGGREGATES,
+            "comparisons": contract.COMPARISONS,
+            "keys of settings": (*settings.Settings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
+            "keys of a profile": settings.Profile.__struct_fields__[1:],
+            "difficulties": row.DIFFICULTIES,
+            "statuses": STATUSES,
+            "operators": [name for name in vars(session.Session) if name.startswith("hop_")],
+            "verifiers": (*vars(session)["_NAMED"], *vars(session)["_TOOL_NAMES"]),
+        }.items()
+    ],
+)
+def test_everything_of_hop_is_named(told: Iterable[str]) -> None:
+    """What the code reads and offers stands in the page."""
+    assert told
+    assert not set(told) - in_code(HOP)
+
+
+@pytest.mark.parametrize(("name", "page"), [("pipeline", PIPELINES), ("hop", HOP)])
+def test_every_flag_of_a_suite_is_named(name: str, page: str) -> None:
     """The page lists what the command takes, and nothing else."""
-    command = cli.get_command(click.Context(cli), "pipeline")
+    command = cli.get_command(click.Context(cli), name)
     assert command is not None
     flags = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
-    table = PIPELINES.partition("## Options")[2].partition("\n## ")[0]
-    shown = {flag for row in re.findall(r"^\| (`--.*?) \|", table, re.MULTILINE) for flag in flags_in(row)}
+    table = page.partition("## Options")[2].partition("\n## ")[0]
+    shown = {flag for line in re.findall(r"^\| (`--.*?) \|", table, re.MULTILINE) for flag in flags_in(line)}
     assert shown == flags
 
 
@@ -152,9 +187,9 @@ def test_every_setting_of_a_test_is_named() -> None:
     assert set(fault.message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
 
 
-def example(heading: str) -> tuple[dict[str, str], list[str]]:
+def example(heading: str, page: str = PIPELINES) -> tuple[dict[str, str], list[str]]:
     """The files that a section shows, by name, and its other blocks."""
-    section = PIPELINES.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"(?:`([\w.]+)`[^\n`]*:\n\n)?```\w*\n(.*?)```", section, re.DOTALL)
     return {name: text for name, text in blocks if name}, [text for name, text in blocks if not name]
 
@@ -176,6 +211,78 @@ def test_the_smallest_example_runs_as_shown(tmp_path: Path, assay_in: Assay) -> 
     record = json.loads((tmp_path / "results" / "greet" / "results.jsonl").read_text().splitlines()[1])
     told = {*record, *record["steps"]["greeting"], *record["checks"][0], *record["first_wrong"]}
     assert not told - in_code(PIPELINES)
+
+
+def untimed(text: str) -> str:
+    """Without what differs from batch to batch: seconds of rows, of the run, and names with a time in them."""
+    text = re.sub(r"\d+\.\d{3}  +\d+\.\d{3}$", "T", text, flags=re.MULTILINE)
+    return re.sub(r"\d+\.\d s$|(?<=assay/)\S+|\d{8}_\d{6}", "", text, flags=re.MULTILINE)
+
+
+def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> None:
+    """Files, command and output of the page belong together, and so do its Python and what that prints."""
+    files, (command, output) = example("The smallest example", HOP)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    done = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
+    assert untimed(done.stdout) == untimed(output)
+    assert f"The exit code is {done.returncode}" in HOP
+    _, blocks = example("From Python", HOP)
+    assert len(blocks) == 2
+    for block in blocks:
+        command_line = [sys.executable, "-c", block]
+        said = subprocess.run(command_line, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        assert said.splitlines() == re.findall(r"(?:^|  )# (.*)", block, re.MULTILINE)
+
+
+def test_the_settings_and_the_contract_of_the_page_are_sound(tmp_path: Path) -> None:
+    """Both are read as they stand, and mean what the page says."""
+    for heading, name in (("Settings", "settings.yaml"), ("Contract", "contract.yaml")):
+        _, blocks = example(heading, HOP)
+        (tmp_path / name).write_text(blocks[0])
+    told = settings.load_settings(tmp_path / "settings.yaml")
+    assert not told.notices
+    assert told.llms["small"].params == {"max_tokens": 512, "temperature": 0}
+    assert told.llms["x-y.z"].key_variable == "HOP_KEY_X_Y_Z"
+    found = contract.find_contract(tmp_path)
+    assert found is not None
+    assert {field.compare for field in found.outputs.values()} == {"equal", "tolerance", "bands"}
+    assert found.optional == {"hint"}
+
+
+AGREEABLE = """\
+async def answer(prompt, params):
+    system, asked = (message["content"] for message in prompt)
+    if "verdict" in system or "agrees" in system:
+        return '{"verdict": "OK", "agrees": true, "reason": "so it is"}'
+    return '{"result": {"year": 1998}}' if "opened?" in asked else '{"result": "True"}'
+"""
+
+
+def test_the_function_that_the_page_shows_runs(tmp_path: Path, assay_in: Assay) -> None:
+    """Both operators and their verifiers, against a model that agrees with everything."""
+    (block,) = [block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "hop_get" in block]
+    (tmp_path / "check.py").write_text(block)
+    (tmp_path / "agreeable.py").write_text(AGREEABLE)
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "context": "It opened in 1998.", "claim": "In 1998."}\n')
+    flags = ["--model", "python/agreeable.py:answer", "--output-dir", "out"]
+    done = assay_in("hop", "check.py:hop_check", "rows.jsonl", *flags, cwd=tmp_path)
+    (path,) = (tmp_path / "out").glob("rows_*.jsonl")
+    found = json.loads(path.read_text().splitlines()[1])
+    assert json.loads(found["hop_result"]) == {"year": 1998, "fits": "True"}, done.stdout
+    assert [step["op"] for step in found["hop_stats"]["execution_path"]] == ["hop_get", "hop_judge"]
+
+
+def test_the_readme_shows_what_the_example_of_hop_says(tmp_path: Path, assay_in: Assay) -> None:
+    """With the embedded model's replies as they were, every line that is shown is printed."""
+    flags = ["--settings", "tests/golden/hop/settings.yaml", "--output-dir", str(tmp_path)]
+    done = assay_in("hop", "examples/hop/FactCheck", "facts.jsonl", *flags, cwd=ROOT)
+    section = (
+        (ROOT / "README.md").read_text().partition("## Batch tests of functions\n")[2].partition("\n## ")[0]
+    )
+    shown = re.findall(r"```\n(.*?)```", section, re.DOTALL)[1]
+    assert done.returncode == 0, done.stderr
+    assert not set(untimed(shown).splitlines()) - set(untimed(done.stdout).splitlines())
 
 
 def test_the_readme_shows_what_the_quickstart_of_pipelines_says(tmp_path: Path, assay_in: Assay) -> None:

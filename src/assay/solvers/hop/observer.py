@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+import uuid
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,12 @@ class HopletObserver:
         self._lock = threading.Lock()
         self._fd = -1
         self._torn = False
+        self._stem = uuid.uuid4().hex[:24]
+        self._runs = count(1)
+
+    def run_id(self) -> str:
+        """Another one each time; those of one observer begin alike."""
+        return f"{self._stem}{next(self._runs):08x}"
 
     def run(self, fields: dict[str, Any]) -> RunTrace:
         """Begin a run; the trace writes the rest of it."""
@@ -71,29 +79,30 @@ class RunTrace:
     """One run of the function: its status is that of the last step, unless it raised."""
 
     def __init__(self, observer: HopletObserver, hoplet: str, fields: dict[str, Any]) -> None:
-        self.run_id = os.urandom(16).hex()
+        self.run_id = observer.run_id()
         self._observer = observer
         self._started = time.perf_counter()
         self._last = "OK"
-        self._write("run_start", hoplet=hoplet, input=fields)
+        self._write("run_start", {"hoplet": hoplet, "input": fields})
 
     def step(self, step: Step) -> None:
         """A step that ended; the optional parts of its record only where they say something."""
         self._last = step.status
         told: dict[str, Any] = {"step": step.step, "op": step.op, "task": step.task}
         told |= {"status": step.status, "duration": step.duration, "retry_count": step.retry_count}
-        self._write("step", **told, **({"metadata": step.metadata} if step.metadata else {}))
+        self._write("step", told | ({"metadata": step.metadata} if step.metadata else {}))
 
     def end(self, result: Any) -> None:
         """It returned."""
-        self._write("run_end", duration=self._duration(), status=self._last, result=result)
+        self._write("run_end", {"duration": self._duration(), "status": self._last, "result": result})
 
     def failed(self, error: str) -> None:
         """It raised, hung, or returned what is no result."""
-        self._write("run_end", duration=self._duration(), status="FAIL", metadata={"error": error})
+        said = {"duration": self._duration(), "status": "FAIL", "metadata": {"error": error}}
+        self._write("run_end", said)
 
     def _duration(self) -> float:
         return round(time.perf_counter() - self._started, 4)
 
-    def _write(self, kind: str, **values: Any) -> None:
+    def _write(self, kind: str, values: dict[str, Any]) -> None:
         self._observer.write({"type": kind, "run_id": self.run_id, "timestamp": time.time(), **values})

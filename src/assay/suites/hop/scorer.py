@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, View
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
 from assay.suites.hop.comparing import judge
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.row import HopRow
+from assay.suites.hop.row import HopRow, gold_digest
 
 METRIC = "correct"
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
@@ -46,7 +45,7 @@ class HopScorer:
                 value=None if correct is None else float(correct),
                 reason=seen.error or next((c.why for c in verdict.checks if not c.passed), ""),
                 data={
-                    "gold": fingerprint(row.expected),
+                    "gold": gold_digest(row.expected),
                     "checks": [msgspec.to_builtins(check) for check in verdict.checks],
                 },
             )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
 from typing import IO, Any
+
+import msgspec
 
 from assay.core.types import Record
 from assay.suites.hop.analysis import Seen, retries_of
@@ -16,7 +17,7 @@ from assay.suites.hop.settings import Llm
 
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
 """What a flat row has besides its input, in this order."""
-_dumps = json.JSONEncoder(ensure_ascii=False).encode
+_encode = msgspec.json.Encoder().encode
 
 
 class ResultFile:
@@ -27,7 +28,7 @@ class ResultFile:
         self._wrapper = wrapper
         self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
         self._temporary = path.with_name(f".{path.name}.tmp")
-        self._file: IO[str] = self._temporary.open("w", encoding="utf-8", newline="\n")
+        self._file: IO[bytes] = self._temporary.open("wb")
 
     def meta(self, profile: str, run: Llm, verify: Llm) -> None:
         """What a profile ran with; the names of the models, not of the settings' entries."""
@@ -59,7 +60,7 @@ class ResultFile:
         self._write({**row.record, "hop_result": text, "hop_stats": stats, "profile": seen.profile})
 
     def _write(self, record: dict[str, Any]) -> None:
-        self._file.write(_dumps(record) + "\n")
+        self._file.write(_spaced(record) + b"\n")
 
     def close(self) -> None:
         """The file appears whole."""
@@ -73,6 +74,11 @@ def _entry(step: dict[str, Any]) -> dict[str, Any]:
     """A step in `execution_path`; its retries only where there were any."""
     retried = {"retry_count": retries_of(step)} if retries_of(step) else {}
     return {key: step.get(key) for key in ("step", "op", "status")} | retried
+
+
+def _spaced(value: Any) -> bytes:
+    """With a space after commas and colons, as in the format's own documents."""
+    return msgspec.json.format(_encode(value), indent=0)
 
 
 def file_name(data: Path, started: float) -> str:

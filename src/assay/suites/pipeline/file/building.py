@@ -6,6 +6,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assay.core.errors import InputError, UsageError
 from assay.core.expressions import Expression, ExpressionProblem
 from assay.core.findings import Findings, Key
 from assay.core.templates import Template, TemplateProblem
@@ -15,13 +16,15 @@ from assay.solvers.steps import aggregating, batching
 from assay.solvers.steps.aggregating import AggregateStep, Settings
 from assay.solvers.steps.batching import Batch
 from assay.solvers.steps.coding import DEFAULT_TIMEOUT, CodeStep
+from assay.solvers.steps.hopping import HopStep, hop_step
 from assay.solvers.steps.parsing import Parser, parser
-from assay.solvers.steps.pipeline import AGGREGATE, CODE, Output, Pipeline, Step
+from assay.solvers.steps.pipeline import AGGREGATE, CODE, HOP, Output, Pipeline, Step
 from assay.solvers.steps.prompting import PromptStep
 from assay.solvers.steps.running import Runner
 from assay.solvers.steps.sources import Source
+from assay.suites.hop.target import find_target
 from assay.suites.pipeline.file.graph import Graph, key_of
-from assay.suites.pipeline.file.models import Models
+from assay.suites.pipeline.file.models import MAIN, Models
 from assay.suites.pipeline.file.reading import NOTES, PipelineFile
 
 _COMMON = ("id", "type", "input_mapping", "output_key", "depends_on", "required", "timeout", "retry")
@@ -34,6 +37,7 @@ _OWN = {
     ),
     "code": _CODE,
     "aggregate": (*_CODE, *aggregating.TOLD, "aggregation_strategy", "output"),
+    "hop": ("target", "model"),
 }
 STEP_KEYS = frozenset((*_COMMON, *_BATCH)).union(*_OWN.values())
 """What a step of a file may say, of whatever type."""
@@ -89,8 +93,8 @@ class Builder:
         timeout = found.typed(step, "timeout", (int, float), at)
         if timeout is not None and not 0 < timeout < inf:
             found.add((*at, "timeout"), f"expected seconds, more than 0, found {timeout!r}")
-        runner: Runner = self._runner(step, at, float(timeout or DEFAULT_TIMEOUT))
-        coded = step["type"] == CODE or getattr(runner, "code", None) is not None
+        runner: Runner = self._runner(step, at, float(timeout) if timeout else None)
+        timed = step["type"] in (CODE, HOP) or getattr(runner, "code", None) is not None
         return Step(
             id=step["id"],
             kind=step["type"],
@@ -99,18 +103,41 @@ class Builder:
             sources=sources,
             after=self._graph.after(step, sources),
             required=found.typed(step, "required", bool, at) is not False,
-            timeout=float(timeout) if timeout and not coded else None,
+            timeout=float(timeout) if timeout and not timed else None,
             retry=self._count(step, "retry", at),
             batch=self._batch(step, at),
         )
 
-    def _runner(self, step: dict[str, Any], at: Key, timeout: float) -> Runner:
+    def _runner(self, step: dict[str, Any], at: Key, told: float | None) -> Runner:
+        timeout = told or DEFAULT_TIMEOUT
         if step["type"] == AGGREGATE:
             return self._aggregate(step, at, timeout)
+        if step["type"] == HOP:
+            return self._hop(step, at, told)
         if step["type"] == CODE:
             code = self._code(step, at) or Code("", "")
             return CodeStep(code=code, own=self._runners.own, foreign=self._runners.foreign, timeout=timeout)
         return self._prompt(step, at)
+
+    def _hop(self, step: dict[str, Any], at: Key, timeout: float | None) -> HopStep:
+        """A function, its code and that of its helpers; without --model it may ask nobody."""
+        named = self._found.typed(step, "model", str, at)
+        role = self._models.role(named) if named or self._models.main else MAIN
+        target = self._found.typed(step, "target", str, at)
+        if not target:
+            self._found.add(at, "a hop needs a target: FILE.py:function")
+            return hop_step(dict, role, frozenset(), timeout)
+        beside = self._file.path.parent / target
+        if beside.is_dir() or ".py:" in target:  # else a module, which stands nowhere
+            target = str(beside)
+        try:
+            found = find_target(target, self._file.path)
+        except (InputError, UsageError) as error:
+            self._found.add((*at, "target"), str(error))
+            return hop_step(dict, role, frozenset(), timeout)
+        step["code_identity"] = found.code_identity
+        inputs = frozenset(found.contract.inputs) if found.contract else frozenset[str]()
+        return hop_step(found.function, role, inputs, timeout)
 
     def _prompt(self, step: dict[str, Any], at: Key) -> PromptStep:
         template = step.get("template")

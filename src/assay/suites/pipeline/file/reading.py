@@ -27,9 +27,9 @@ KEYS = (
     "variants",
     "evaluation_target",
 )
-OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file")
-_ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate"}
-TYPES = ("prompt", "code", "aggregate")
+OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file", "target")
+_ALIASES = {"agent_flow": "prompt", "code_node": "code", "batch_aggregator": "aggregate", "hoplet": "hop"}
+TYPES = ("prompt", "code", "aggregate", "hop")
 NOTES = frozenset({"at", "code_name"})
 """What the reader adds to a step: no key of a file."""
 _FOLDER = re.compile(r"\w[\w.-]*")
@@ -143,6 +143,7 @@ class PipelineFile:
         if told is None:
             keys = step.keys()
             told = "aggregate" if keys & {"strategy", "aggregation_strategy"} else "prompt"
+            told = "hop" if told == "prompt" and "target" in keys else told
             told = "code" if told == "prompt" and keys & {"code", "code_file", "code_config"} else told
         told = _ALIASES.get(str(told), str(told))
         if told not in TYPES:

@@ -1,0 +1,122 @@
+"""A step that calls a function of the user's with a session, as a batch test of LLM functions does."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from msgspec import Struct
+
+from assay.core.errors import ModelError
+from assay.core.protocols import Asker, Context
+from assay.core.threads import DaemonPool
+from assay.core.types import Call, Request, Response
+from assay.solvers.hop.blocking import Sessions, open_sessions
+from assay.solvers.hop.calling import FunctionFailed, arguments, call_function
+from assay.solvers.hop.results import Returned
+from assay.solvers.hop.session import Session, Side
+from assay.solvers.hop.status import FAIL, OK
+from assay.solvers.steps.failing import StepFailed
+from assay.solvers.steps.running import Meter, Runner, StepContext
+
+DEFAULT_TIMEOUT = 300.0
+_THREADS = 256
+
+
+class HopStep(Struct, frozen=True, kw_only=True):
+    """The step's model runs and verifies. `inputs` are those of the function's contract, if it has one."""
+
+    function: Callable[..., Any]
+    role: str
+    inputs: frozenset[str] = frozenset()
+    timeout: float = DEFAULT_TIMEOUT
+    pool: DaemonPool
+
+    async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
+        """What it returned. No result, or a status other than OK, fails the step; a dead endpoint passes."""
+        side = Side(self.role)
+        sessions = open_sessions(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
+        session, fields = sessions.asynchronous, self._fields(values, sessions)
+        try:
+            done = await call_function(self.function, sessions, fields, self.pool, self.timeout)
+        except FunctionFailed as failed:
+            if session.failure is not None:
+                raise ModelError(session.failure) from None
+            raise StepFailed(str(failed), failed.kind) from None
+        except ModelError as error:
+            if error.failure.status == "subject_error":
+                raise StepFailed(error.failure.message, error.failure.kind) from None
+            raise
+        return _output(done, session)
+
+    def _fields(self, values: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
+        """What the contract lists; else all, or those the function has parameters for if it wants names."""
+        if self.inputs:
+            return {name: value for name, value in values.items() if name in self.inputs}
+        in_pair, _ = arguments(self.function, sessions, values)
+        named = None if in_pair else _parameters(self.function)
+        return values if named is None else {name: values[name] for name in named if name in values}
+
+    def adapted(self, told: dict[str, Any]) -> Runner:
+        """What a test gives a function are values for it."""
+        return self
+
+
+def hop_step(
+    function: Callable[..., Any], role: str, inputs: frozenset[str], timeout: float | None
+) -> HopStep:
+    """A step with threads of its own, which are started when a function that is not async needs them."""
+    pool = DaemonPool(_THREADS, "assay-hop-step", replaces=True)
+    return HopStep(function=function, role=role, inputs=inputs, timeout=timeout or DEFAULT_TIMEOUT, pool=pool)
+
+
+def _output(done: Returned, session: Session) -> Any:
+    if done.status == OK:
+        return done.value
+    if session.failure is not None and done.status == FAIL:
+        raise ModelError(session.failure)
+    raise StepFailed(f"the function says {done.status}: {done.text}", done.status.lower())
+
+
+def _parameters(function: Callable[..., Any]) -> list[str] | None:
+    """The names it takes; none at all if it takes any."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return None if any(each.kind is each.VAR_KEYWORD for each in found) else [each.name for each in found]
+
+
+class _MeteredAsker(NamedTuple):
+    """A model whose calls are counted."""
+
+    name: str
+    endpoint: str
+    asker: Asker
+    meter: Meter
+
+    async def call(self, request: Request) -> Call:
+        started = time.perf_counter()
+        call = await self.asker.call(request)
+        self.meter.add(call, time.perf_counter() - started)
+        return call
+
+    async def ask(self, request: Request) -> Response:
+        response = (await self.call(request)).response
+        assert response is not None
+        return response
+
+
+class _MeteredContext:
+    """The part of a context that a session uses."""
+
+    def __init__(self, ctx: Context, meter: Meter) -> None:
+        self._ctx = ctx
+        self._meter = meter
+        self.base_url = ctx.base_url
+
+    def model(self, role: str = "main") -> _MeteredAsker:
+        asker = self._ctx.model(role)
+        return _MeteredAsker(asker.name, asker.endpoint, asker, self._meter)

@@ -1,0 +1,58 @@
+"""What stands in examples/hop runs offline: on replies as they were, and on the embedded model."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from conftest import Assay
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = "examples/hop/FactCheck"
+
+
+def results(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the only result file."""
+    (path,) = folder.glob("facts_*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_the_example_has_twenty_rows_over_five_tags_and_two_profiles(tmp_path: Path, assay_in: Assay) -> None:
+    """Each row stands once a profile, with what was known of it and a result as the contract says."""
+    flags = ["--settings", "tests/golden/hop/settings.yaml", "--output-dir", str(tmp_path)]
+    done = assay_in("hop", EXAMPLE, "facts.jsonl", *flags, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    lines = results(tmp_path)
+    assert [line["profile"] for line in lines if line.get("_type") == "meta"] == ["greedy", "drawn"]
+    rows = [line for line in lines if "_type" not in line]
+    assert Counter((row["id"], row["profile"]) for row in rows) == Counter(
+        (number, profile) for number in range(1, 21) for profile in ("greedy", "drawn")
+    )
+    assert len({row["tag"] for row in rows}) == 5
+    for row in rows:
+        found = json.loads(row["hop_result"])
+        assert (type(found["supported"]), type(found["score"])) == (bool, int)
+        assert row["hop_stats"]["execution_path"] == [{"step": 1, "op": "ask", "status": "OK"}]
+
+
+def test_a_batch_over_the_examples_own_output_asks_the_same(tmp_path: Path, assay_in: Assay) -> None:
+    """Its rows are the same, so the results are as well, and nothing is nested."""
+    flags = ["--settings", "tests/golden/hop/settings.yaml", "--output-dir"]
+    assay_in("hop", EXAMPLE, "facts.jsonl", *flags, str(tmp_path / "one"), cwd=ROOT)
+    (first,) = (tmp_path / "one").glob("facts_*.jsonl")
+    again = tmp_path / "facts.jsonl"
+    again.write_bytes(first.read_bytes())
+    done = assay_in("hop", EXAMPLE, str(again), *flags, str(tmp_path / "two"), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert results(tmp_path / "two")[1:21] == results(tmp_path / "one")[1:21]
+
+
+def test_the_example_runs_on_the_embedded_model(tmp_path: Path, assay_in: Assay, weights: Path) -> None:
+    """With its own settings: two rows, both profiles, no error."""
+    flags = ["--limit", "2", "--output-dir", str(tmp_path)]
+    done = assay_in("hop", EXAMPLE, "facts.jsonl", *flags, cwd=ROOT, timeout=180)
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in results(tmp_path) if "_type" not in line]
+    assert [row["hop_stats"]["status"] for row in rows] == ["OK"] * 4
