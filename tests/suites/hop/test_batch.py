@@ -326,3 +326,17 @@ def hop(n, session):
     theirs = msgspec.convert(found["b"]["compared_with"]["a"], Row)
     assert {**msgspec.to_builtins(ours.rows[0]), "set": ""} == msgspec.to_builtins(theirs)
     assert found["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}
+
+
+def test_the_other_form_is_written_without_a_call(tmp_path: Path) -> None:
+    """`--wrapper` concerns the file only: the same run, the function not called again."""
+    batch = Batch(tmp_path, COUNTING, numbered(2))
+    flat = batch.run()
+    rows = results_of(flat)
+    view = batch.run(wrapper="view")
+    assert (view.folder, view.files) == (flat.folder, flat.files)
+    inputs = [{key: row[key] for key in ("id", "tag", "n", "expected_answer")} for row in rows]
+    assert results_of(view) == [
+        {"input": one, "result": row["hop_result"]} for one, row in zip(inputs, rows, strict=True)
+    ]
+    assert (tmp_path / "called").read_text().count("\n") == 2
