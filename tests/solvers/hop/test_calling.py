@@ -204,9 +204,10 @@ def test_a_function_that_cancels_its_own_task_has_failed(tmp_path: Path) -> None
 
 
 def test_a_wrong_call_is_the_functions_failure(tmp_path: Path) -> None:
-    """A field that it does not take."""
-    found = failed(tmp_path, lambda a: a)
-    assert "unexpected keyword argument 'b'" in found.message
+    """A parameter that no field is for. A field that it does not take is not passed."""
+    found = failed(tmp_path, lambda a, b, c: a)
+    assert "missing 1 required positional argument: 'c'" in found.message
+    assert called(tmp_path, lambda a: a) == 1
 
 
 def leaves(session: Any, row: Any) -> Any:

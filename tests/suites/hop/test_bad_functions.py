@@ -30,7 +30,7 @@ BODIES = {
     "return {'x': 'x' * 10_000_000}": "bytes; at most",
     "return '{\"half\": '": "not JSON",
     "return None": "it returned nothing",
-    "return ('OK', 'plain')": "not JSON",
+    "return ('OK', '{half')": "not JSON",
     "return {'a': '\\ud800'}": "half a character",
     "return [object()]": "no JSON",
 }

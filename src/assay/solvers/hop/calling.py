@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
 from assay.core.threads import DaemonPool
@@ -89,31 +89,41 @@ def arguments(
     """`f(session, input)`, or the fields by name with the session where one is asked for."""
     session = sessions.asynchronous if is_async(function) else sessions.blocking
     try:
-        in_pair, by_name = _way(function, frozenset(fields))
+        way = _way(function, frozenset(fields))
     except TypeError:  # an object that cannot be hashed
-        in_pair, by_name = _way.__wrapped__(function, frozenset(fields))
-    if in_pair:
+        way = _way.__wrapped__(function, frozenset(fields))
+    if way.pair:
         return (session, dict(fields)), {}
-    return (), {**fields, SESSION: session} if by_name else dict(fields)
+    named = {name: value for name, value in fields.items() if way.takes is None or name in way.takes}
+    return (), {**named, SESSION: session} if way.session else named
+
+
+class Way(NamedTuple):
+    """How a function is called: as (session, input), or by name; then with which names (None: with all)."""
+
+    pair: bool
+    session: bool = False
+    takes: frozenset[str] | None = None
 
 
 @lru_cache(256)
-def _way(function: Callable[..., Any], fields: frozenset[str]) -> tuple[bool, bool]:
-    """Whether it is called with (session, input), and if not, whether it has a parameter for the session."""
+def _way(function: Callable[..., Any], fields: frozenset[str]) -> Way:
+    """By its signature: a second parameter that is called like a field is that field."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return True, False
-    names = list(signature.parameters)
-    if names[:1] == [SESSION]:
-        return _takes_two(signature), True
+        return Way(pair=True)
+    names, parameters = list(signature.parameters), signature.parameters.values()
+    every = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
+    takes = None if every else frozenset(names)
+    if names[:1] == [SESSION] and _takes_two(signature) and not fields.intersection(names[1:2]):
+        return Way(pair=True)
     if SESSION in names:
-        return False, True
-    parameters = signature.parameters.values()
+        return Way(pair=False, session=True, takes=takes)
     needed = [each.name for each in parameters if _is_needed(each)]
     nameless = {each.kind for each in parameters} == {inspect.Parameter.VAR_POSITIONAL}
     pair = nameless or (len(needed) == 2 and _takes_two(signature) and not fields.issuperset(needed))
-    return pair, False
+    return Way(pair, session=False, takes=takes)
 
 
 def _is_needed(parameter: inspect.Parameter) -> bool:
