@@ -108,7 +108,7 @@ class TryContext:
         if role not in self._askers:
             binder = self._run.models.get(role)
             if binder is None:
-                raise UsageError(f"this run has no model for the role {role!r}")
+                raise UsageError(f"this run has no model for the role {role!r}; name one with --model")
             replies = self._run.replies(self.case.index, self.stage)
             self._askers[role] = binder.bind(self.case, self.stage, self.try_, replies)
         return self._askers[role]

@@ -216,15 +216,15 @@ def test_a_fork_of_the_code_does_not_answer_for_it() -> None:
 
 def test_it_imports_what_stands_beside_the_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the folder, in the caller's current folder and environment; dataclasses find their module."""
-    (tmp_path / "helper.py").write_text("def double(x):\n    return x * 2\n")
+    (tmp_path / "helper_of_own_code.py").write_text("def double(x):\n    return x * 2\n")
     monkeypatch.setenv("ASSAY_TEST_WORD", "wörd")
     source = (
         "from __future__ import annotations\nimport os\nfrom dataclasses import asdict, dataclass\n"
-        "from helper import double\n\n@dataclass\nclass P:\n    a: int\n\n"
+        "from helper_of_own_code import double\n\n@dataclass\nclass P:\n    a: int\n\n"
         "def main(x): return [asdict(P(double(x))), os.getcwd(), os.environ['ASSAY_TEST_WORD']]\n"
     )
     assert result(source, {"x": 2}, tmp_path) == [{"a": 4}, str(Path.cwd()), "wörd"]
-    message = problem("def main(): import helper").message
+    message = problem("def main(): import helper_of_own_code").message
     assert "ModuleNotFoundError" in message
 
 

@@ -204,10 +204,14 @@ def test_a_function_that_cancels_its_own_task_has_failed(tmp_path: Path) -> None
 
 
 def test_a_wrong_call_is_the_functions_failure(tmp_path: Path) -> None:
-    """A parameter that no field is for. A field that it does not take is not passed."""
+    """A parameter that no field is for."""
     found = failed(tmp_path, lambda a, b, c: a)
     assert "missing 1 required positional argument: 'c'" in found.message
-    assert called(tmp_path, lambda a: a) == 1
+
+
+def test_a_field_that_it_does_not_take_is_not_passed(tmp_path: Path) -> None:
+    """Rows may have more columns than a function has parameters."""
+    assert called(tmp_path, lambda a: {"got": a}) == {"got": 1}
 
 
 def leaves(session: Any, row: Any) -> Any:
