@@ -11,7 +11,7 @@ import click
 from assay import api
 from assay.cli.hop_report import report_files, report_hop
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
-from assay.cli.progress import observers
+from assay.cli.running import run_and_report
 from assay.core.errors import UsageError
 
 _OPTIONS = api.options_of("hop")
@@ -73,12 +73,7 @@ def command(target: str | None, data: str | None, analyse: Path | None, **flags:
     if flags["output_dir"] is None and "output_dir" not in told:
         flags["output_dir"] = str(api.hop_folder(target, data))
     spec = spec_from_flags("hop", _OPTIONS, {**flags, "target": target, "data": data}, told)
-    run = api.run(spec, observers(quiet=spec.quiet))
-    if not spec.quiet:
-        report_hop(run)
-    elif run.reason:
-        click.echo(run.reason, err=True)
-    return run.exit_code
+    return run_and_report(spec, report_hop)
 
 
 def batchhoptest() -> None:

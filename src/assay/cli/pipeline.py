@@ -9,8 +9,7 @@ import click
 from assay import api
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.pipeline_report import report_pipeline
-from assay.cli.progress import observers
-from assay.cli.screen import tell
+from assay.cli.running import run_and_report
 
 _OPTIONS = api.options_of("pipeline")
 _EXAMPLES = """\b
@@ -33,9 +32,4 @@ def command(pipeline: str | None, **flags: Any) -> int:
     """
     told = file_values(_OPTIONS, flags["config"])
     spec = spec_from_flags("pipeline", _OPTIONS, {**flags, "pipeline": pipeline}, told)
-    run = api.run(spec, observers(quiet=spec.quiet))
-    if not spec.quiet:
-        report_pipeline(run)
-    elif run.reason:
-        tell(run.reason)
-    return run.exit_code
+    return run_and_report(spec, report_pipeline)

@@ -10,9 +10,9 @@ import click
 from assay import api
 from assay.cli.harness import HarnessCommand, accepted, from_config, ignored, seeded
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
-from assay.cli.progress import observers
 from assay.cli.report import report
-from assay.cli.screen import block, heading, table, tell
+from assay.cli.running import run_and_report
+from assay.cli.screen import block, heading, table
 from assay.core.errors import UsageError
 from assay.core.spec import RunSpec
 from assay.core.types import Case
@@ -51,12 +51,7 @@ def command(tasks: tuple[str, ...], named: str | None, write_out: bool, listing:
     spec = spec_from_flags("task", _OPTIONS, {**seeded(flags), "tasks": names or None}, told)
     if write_out:
         _show_first(spec)
-    run = api.run(spec, observers(quiet=spec.quiet))
-    if not spec.quiet:
-        report(run)
-    elif run.reason:
-        tell(run.reason)
-    return run.exit_code
+    return run_and_report(spec, report)
 
 
 def _list(include: list[str]) -> int:
