@@ -71,7 +71,8 @@ class Block:
         """One result."""
         row = (start, audit.row.get("id"), audit.row.get("tag"), audit.profile)
         text = _encode(audit.fields).decode() if audit.fields else None
-        for column, value in zip(self.rows, (*row, text), strict=True):
+        columns: tuple[list[Any], ...] = self.rows
+        for column, value in zip(columns, (*row, text), strict=True):
             column.append(value)
         if audit.failed or audit.parse_error or audit.outcome is not None:
             error = audit.error[:_LONGEST_ERROR] if audit.error is not None else None
