@@ -7,18 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines import PipelineLab, case, says, typed
-
-RUN = (
-    "pipeline",
-    "p.yaml",
-    "--testset",
-    "tests.jsonl",
-    "--model",
-    "python/model.py:answer",
-    "--output-dir",
-    "out",
-)
+from support.pipelines import COMMAND, PipelineLab, case, says, typed
 
 
 @pytest.fixture
@@ -43,7 +32,7 @@ def test_the_report_has_rates_steps_and_the_worst_tests(
         case("bad", tags=["a", "b"], expected_outputs={"output": {"mood": "gloomy", "more": 1}}),
         case("free"),
     )
-    done = typed(capsys, *RUN)
+    done = typed(capsys, *COMMAND)
     assert done.code == 1
     shown = words(done.out)
     assert ["baseline", "0.500", "1/2", "0.09", "–", "0.91", "1", "1", "1"] in shown
@@ -63,7 +52,7 @@ def test_a_missing_value_is_shown_as_nothing(lab: PipelineLab, capsys: pytest.Ca
     """It is not null: that would be a value."""
     lab.pipeline(says("one", "{}", output_parser="json"), outputs=[{"key": "mood", "from": "one.mood"}])
     lab.tests(case(expected_outputs={"mood": None}))
-    done = typed(capsys, *RUN)
+    done = typed(capsys, *COMMAND)
     assert done.code == 1
     assert "- null" in done.out
     assert "+ (nothing)" in done.out
@@ -73,7 +62,7 @@ def test_failed_items_are_told(lab: PipelineLab, capsys: pytest.CaptureFixture[s
     """The step is fine, some of its items are not."""
     lab.pipeline(says("each", "{{ n }}", batch_mode=True, output_parser="number"))
     lab.tests(case(batch_items=[{"n": 1}, {"n": "x"}, {"n": 3}]))
-    assert "each: 1 of 3 items failed" in typed(capsys, *RUN).out
+    assert "each: 1 of 3 items failed" in typed(capsys, *COMMAND).out
 
 
 def test_the_same_command_shows_the_result_and_asks_nothing(
@@ -82,7 +71,7 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     """With the same exit code."""
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "bye"}))
-    first, again = typed(capsys, *RUN), typed(capsys, *RUN)
+    first, again = typed(capsys, *COMMAND), typed(capsys, *COMMAND)
     assert (first.code, again.code) == (1, 1)
     assert "nothing asked" in again.out
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
@@ -92,7 +81,7 @@ def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureF
     """Before it runs, with how many tests that is about and what to do."""
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
-    said = typed(capsys, *RUN).err
+    said = typed(capsys, *COMMAND).err
     assert "intermediate_expectations of 1 test; evaluate_intermediate: true" in said
     assert "what 1 test expected in words (`expected`); --judge" in said
 
@@ -104,8 +93,8 @@ def test_rescoring_shows_the_suites_own_report(
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "bye"}))
     judge = ("--judge", lab.script({"text": '{"reason": "it does", "passed": true}'}))
-    monkeypatch.setattr("sys.argv", ["assay", *RUN, *judge])
-    typed(capsys, *RUN, *judge)
+    monkeypatch.setattr("sys.argv", ["assay", *COMMAND, *judge])
+    typed(capsys, *COMMAND, *judge)
     lab.tests(case(expected_outputs={"one": "hello"}))
     monkeypatch.setattr("sys.argv", ["assay", "rescore", "out"])
     done = typed(capsys, "rescore", "out")
@@ -122,7 +111,7 @@ def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]
     """The exit code speaks."""
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "bye"}))
-    assert typed(capsys, *RUN, "--quiet") == (1, "", "")
+    assert typed(capsys, *COMMAND, "--quiet") == (1, "", "")
 
 
 def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +125,7 @@ def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.Capt
             expected_outputs={"one": "x"},
         )
     )
-    done = typed(capsys, *RUN)
+    done = typed(capsys, *COMMAND)
     assert done.code == 1
     for shown in ("tests/i�[2Jd", "#t�[2J", '+ "\\u001b[31mred"'):
         assert shown in done.out
@@ -150,10 +139,10 @@ def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.
         case("b", inputs={"text": "x"}, conditions="text == '\u009b2J'"),
         case("c", inputs={"text": "x"}, step_inputs={"no\u009b2J": {}}),
     )
-    said = [typed(capsys, *RUN), typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")]
+    said = [typed(capsys, *COMMAND), typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")]
     said += [typed(capsys, "show", "out", at) for at in "012"]
     lab.tests(case("d", step_inputs={"no\u009b2J": 3}))
-    said += [typed(capsys, "check", "tests.jsonl"), typed(capsys, *RUN)]
+    said += [typed(capsys, "check", "tests.jsonl"), typed(capsys, *COMMAND)]
     for done in said:
         assert "\u009b" not in done.out + done.err
     for shown in ("no�2J", "a�2J", "'�2J'"):
@@ -166,10 +155,10 @@ def test_a_test_is_shown_by_the_name_that_the_report_has(
     """`set/id`; of several variants each is named."""
     lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"system": "Be kind."}}}})
     lab.tests(case("x/1", inputs={"text": "a"}), case("2", inputs={"text": "b"}))
-    typed(capsys, *RUN)
+    typed(capsys, *COMMAND)
     assert "case 0 " in typed(capsys, "show", "out", "tests/x/1").out
     assert "case 1 " in typed(capsys, "show", "out", "tests/2").out
-    typed(capsys, *RUN[:-1], "both", "--variant", "all")
+    typed(capsys, *COMMAND[:-1], "both", "--variant", "all")
     said = typed(capsys, "show", "both", "tests/2")
     assert said.code == 2
     assert re.search(r"2 \(tests/\w+, baseline\), 3 \(tests/\w+, v\)", said.err)
@@ -197,8 +186,8 @@ def test_what_is_wrong_is_said_in_one_message(lab: PipelineLab, capsys: pytest.C
     lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
     for arguments, why in (
         (("pipeline",), "no pipeline is named"),
-        (("pipeline", "none.yaml", *RUN[2:]), "none.yaml"),
-        (RUN, "p.yaml:5: steps.0.tpye: there is no key named 'tpye'; did you mean 'type'?"),
+        (("pipeline", "none.yaml", *COMMAND[2:]), "none.yaml"),
+        (COMMAND, "p.yaml:5: steps.0.tpye: there is no key named 'tpye'; did you mean 'type'?"),
     ):
         done = typed(capsys, *arguments)
         assert done.code == 2

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 import assay
+from assay.core.errors import InputError
 
 MODEL = '''
 def last(prompt):
@@ -163,3 +165,19 @@ class Lab:
     def run(self, *tasks: str, **options: Any) -> Found:
         """Run tasks, `t.yaml` if none is named."""
         return Found(assay.run(self.spec(*tasks, **options)))
+
+
+FOUR = docs_of("1=1", "2=0", "3=3", "4=4")
+
+
+def asked(lab: Lab) -> bool:
+    """Whether anything was asked, or any run begun."""
+    return any((lab.folder / "out").glob("assay/*/calls.jsonl"))
+
+
+def refused(lab: Lab, match: str, **changes: Any) -> None:
+    """The task is refused with this message before anything is asked."""
+    lab.task(docs=FOUR, **changes)
+    with pytest.raises(InputError, match=match):
+        lab.run()
+    assert not asked(lab)

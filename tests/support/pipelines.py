@@ -13,6 +13,17 @@ from assay.cli.main import main
 
 from support.lab import as_yaml
 
+COMMAND = (
+    "pipeline",
+    "p.yaml",
+    "--testset",
+    "tests.jsonl",
+    "--model",
+    "python/model.py:answer",
+    "--output-dir",
+    "out",
+)
+"""As people type it in the folder of a lab."""
 MODEL = '''
 import asyncio
 

@@ -6,7 +6,7 @@ and `profile` in it. Lines of `_type: meta` and lines of an observer's log are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -53,15 +53,15 @@ def unwrapped(
     raise ValueError(f"more than {MOST_WRAPPERS} wrappers stand around one input")
 
 
-def is_meta(record: Fields) -> bool:
+def is_meta(record: Mapping[str, Any]) -> bool:
     """Whether it tells of a profile."""
     return record.get("_type") == "meta"
 
 
-def is_observed(record: Fields) -> bool:
+def is_observed(record: Mapping[str, Any]) -> bool:
     """Whether it is a line of an observer's log, by its shape: logs stand in the same folder as data."""
     kind = record.get("type")
-    return isinstance(kind, str) and kind in _OBSERVED and "run_id" in record and "timestamp" in record
+    return isinstance(kind, str) and kind in _OBSERVED and "run_id" in record
 
 
 def is_about(key: str) -> bool:

@@ -38,6 +38,7 @@ __all__ = [
     "mean",
     "median",
     "normal_interval",
+    "percentile",
     "sample_stddev",
     "stderr",
     "wilson",
@@ -117,6 +118,11 @@ def wilson(successes: float, total: int) -> Interval | None:
     center = share + z * z / (2 * total)
     scale = 1 + z * z / total
     return Interval(max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale))
+
+
+def percentile(ordered: Sequence[float], share: float) -> float | None:
+    """The value below which this share of them lies: one that occurred. None of nothing."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
 def normal_interval(value: float, error: float) -> Interval:

@@ -106,7 +106,7 @@ hop_result hop_stats profile expected expected_ expected_x q""".split()  # noqa:
 names = st.sampled_from(NAMES)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.dictionaries(names, values, max_size=6), max_size=4))
 def test_rows(tmp_path: Path, records: list[dict[str, Any]]) -> None:
     """What look lets through is what rows gives, and no answer and no result is among the fields."""

@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 
-from support.pipelines import PipelineLab, Ran, case, computes, orders, says, typed
+from support.pipelines import COMMAND, PipelineLab, Ran, case, computes, orders, says, typed
 
 
 def ids(ran: Ran) -> list[str]:
@@ -35,17 +35,7 @@ def test_one_combination_can_be_named(lab: PipelineLab, capsys: pytest.CaptureFi
     """The comma inside the brackets does not divide; the bare id means all of them."""
     lab.pipeline(says("one", "{{ a }}{{ b }}"))
     lab.tests(case("t", parameters={"a": [1, 2], "b": [3, 4]}), case("u", inputs={"a": 0, "b": 0}))
-    command = (
-        "pipeline",
-        "p.yaml",
-        "--testset",
-        "tests.jsonl",
-        "--model",
-        "python/model.py:answer",
-        "--output-dir",
-        "out",
-    )
-    done = typed(capsys, *command, "--ids", "t[a=1,b=4],u")
+    done = typed(capsys, *COMMAND, "--ids", "t[a=1,b=4],u")
     assert done.code == 0, done.err
     lines = Path("out/p/results.csv").read_text().splitlines()
     assert lines[1].startswith('"t[a=1,b=4]"')
@@ -229,17 +219,7 @@ def test_a_test_that_took_too_long_fails(lab: PipelineLab, capsys: pytest.Captur
     """No step is to blame for the whole, and the report names none."""
     lab.pipeline(orders("one", "sleep 0.05"))
     lab.tests(case(performance_baseline={"max_seconds": 0.01}))
-    command = (
-        "pipeline",
-        "p.yaml",
-        "--testset",
-        "tests.jsonl",
-        "--model",
-        "python/model.py:answer",
-        "--output-dir",
-        "out",
-    )
-    done = typed(capsys, *command)
+    done = typed(capsys, *COMMAND)
     assert done.code == 1
     assert "tests/t failed, 1 of 1 checks" in done.out
     assert "is more than 0.01" in done.out

@@ -9,25 +9,9 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.errors import InputError, UsageError
+from assay.core.errors import UsageError
 
-from support.lab import Fn, Lab, docs_of
-
-FOUR = docs_of("1=1", "2=0", "3=3", "4=4")
-
-
-def asked(lab: Lab) -> bool:
-    """Whether anything was asked, or any run begun."""
-    return any((lab.folder / "out").glob("assay/*/calls.jsonl"))
-
-
-def refused(lab: Lab, match: str, **changes: Any) -> None:
-    """The task is refused with this message before anything is asked."""
-    lab.task(docs=FOUR, **changes)
-    with pytest.raises(InputError, match=match):
-        lab.run()
-    assert not asked(lab)
-
+from support.lab import FOUR, Fn, Lab, docs_of
 
 # What is asked
 

@@ -11,7 +11,7 @@ from assay.solvers.steps.batching import Batch
 from assay.solvers.steps.running import Runner
 from assay.solvers.steps.sources import Source
 
-AGGREGATE, PROMPT, CODE, HOP = "aggregate", "prompt", "code", "hop"
+AGGREGATE, CODE, HOP = "aggregate", "code", "hop"
 
 
 class Step(Struct, frozen=True, kw_only=True):

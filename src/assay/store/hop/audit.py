@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-OBSERVED = frozenset({"run_start", "run_end", "step"})
+from assay.core.wrappers import MOST_WRAPPERS, is_meta, is_observed, unwrapped
+
 STATUSES = frozenset({"OK", "FAIL", "UNCERTAIN", "LACK_OF_INFO", "ERROR"})
 NO_MESSAGE = "(no message)"
 SCALAR = "result"
 """The field under which a result stands that is JSON, but no object."""
 _OWN = ("hop_result", "hop_stats", "profile")
 _IDENTITY = ("id", "tag", "difficulty")
-_MOST_WRAPPERS = 50
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
@@ -65,19 +65,13 @@ class _Opened(msgspec.Struct):
 
 def read_audit(rec: Mapping[str, Any], key: str | None = None) -> Audit | None:
     """The result in a line; None for a line that holds none. `key` is the task's key field."""
-    if rec.get("_type") == "meta" or is_observed(rec):
+    if is_meta(rec) or is_observed(rec):
         return None
     if "hop_result" in rec or isinstance(rec.get("hop_stats"), dict):
         return _flat(rec)
     if isinstance(rec.get("input"), dict) and ("result" in rec or "error" in rec):
         return _viewed(rec)
     return None if rec.keys() >= {"ts", "level", "message"} else _plain(rec, key)
-
-
-def is_observed(rec: Mapping[str, Any]) -> bool:
-    """Whether the observer wrote this; a test's own field `type` does not make it one."""
-    kind = rec.get("type")
-    return isinstance(kind, str) and kind in OBSERVED and "run_id" in rec
 
 
 def read_json(text: str | bytes) -> Any:
@@ -92,14 +86,12 @@ def read_json(text: str | bytes) -> Any:
     return _decode(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
-def unwrapped(rec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The line of input inside of the view's wrappers, however many stand around it."""
-    for _ in range(_MOST_WRAPPERS):
-        inner = rec.get("input")
-        if not isinstance(inner, dict) or not ("result" in rec or "error" in rec):
-            break
-        rec = inner
-    return rec
+def _input(rec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The line of input inside of the view's wrappers; a line with no end of them stays as it is."""
+    try:
+        return unwrapped(dict(rec))
+    except ValueError:
+        return rec
 
 
 def _flat(rec: Mapping[str, Any]) -> Audit:
@@ -115,7 +107,7 @@ def _flat(rec: Mapping[str, Any]) -> Audit:
 def _viewed(rec: Mapping[str, Any]) -> Audit:
     """An error wins over a result beside it; an empty one wins where the result is empty, too."""
     error, result = rec.get("error"), rec.get("result")
-    audit = Audit(_row(unwrapped(rec)), profile=_profile(rec))
+    audit = Audit(_row(_input(rec)), profile=_profile(rec))
     nothing = "result" not in rec or (error is not None and _is_empty(result))
     if nothing or not _is_empty(error):
         return _error(audit, error, result)
@@ -178,7 +170,7 @@ def _filled(audit: Audit, result: Any, outcome: str | None) -> Audit:
 def _open(value: Any) -> _Opened:
     """Texts, pairs of a status and a result, and nested `result` texts are opened until there are fields."""
     found = _Opened()
-    for depth in range(_MOST_WRAPPERS):
+    for depth in range(MOST_WRAPPERS):
         if isinstance(value, str):
             try:
                 value = read_json(value) if value.strip() else None

@@ -16,7 +16,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.core.jsonl import body
-from assay.store.hop.audit import Audit, is_observed, read_audit, read_json
+from assay.core.wrappers import is_observed
+from assay.store.hop.audit import Audit, read_audit, read_json
 
 _READ, _BLOCK = 1 << 17, 1 << 25  # bytes decoded at once, and given to the tables at once
 _LONGEST_ERROR = 1000

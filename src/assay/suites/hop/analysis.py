@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.scoring.statistics import wilson
+from assay.scoring.statistics import percentile, wilson
 from assay.suites.hop.comparing import OUTSIDE, Verdict, judge
 from assay.suites.hop.contract import OutputField
 
@@ -189,14 +189,7 @@ def _metric(name: str, rate: dict[str, Any]) -> dict[str, Any]:
 
 def _percentiles(seconds: array[float]) -> dict[str, Any]:
     ordered = sorted(seconds)
-    if not ordered:
-        return {"n": 0, "p50": None, "p95": None}
-    last = len(ordered) - 1
-    return {
-        "n": len(ordered),
-        "p50": ordered[min(last, len(ordered) // 2)],
-        "p95": ordered[min(last, int(len(ordered) * 0.95))],
-    }
+    return {"n": len(ordered), "p50": percentile(ordered, 0.5), "p95": percentile(ordered, 0.95)}
 
 
 class Analysis:

@@ -19,7 +19,6 @@ class Inspector:
         self._allow_code = allow_code
         self._judge = judge
         self.judged = False
-        self.coded = False
         self.unjudged = self.unlooked = 0
 
     def faults(self, test: TestCase) -> list[Fault]:
@@ -41,7 +40,6 @@ class Inspector:
 
     def _code(self, test: TestCase) -> Iterator[Fault]:
         for path in carries_code(test):
-            self.coded = True
             if not self._allow_code:
                 yield Fault((), f"{path} is code, and code of a testset runs only with --allow-code")
 

@@ -9,7 +9,7 @@ from heapq import heappush, heapreplace
 from typing import Any
 
 from assay.core.types import Score
-from assay.scoring.statistics import wilson
+from assay.scoring.statistics import percentile, wilson
 from assay.suites.pipeline.evaluation import Given
 from assay.suites.pipeline.scorer import ERRORED, FAILED, PASSED, VERDICTS
 from assay.suites.pipeline.testset.case import TestCase
@@ -68,8 +68,8 @@ class StepTally:
             "skipped": self.counts["skipped"],
             "first_wrong": self.first_wrong,
             "seconds": sum(ordered),
-            "p50": _at(ordered, 0.5),
-            "p95": _at(ordered, 0.95),
+            "p50": percentile(ordered, 0.5),
+            "p95": percentile(ordered, 0.95),
             "calls": self.calls,
             "input_tokens": self.input,
             "output_tokens": self.output,
@@ -85,11 +85,6 @@ def _in_order(seconds: array[float]) -> Sequence[float]:
 
     np.frombuffer(seconds).sort()
     return seconds
-
-
-def _at(ordered: Sequence[float], share: float) -> float | None:
-    """The value below which this share of them lies; one that occurred."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
 class VariantTally:
