@@ -195,6 +195,17 @@ def test_the_only_output_is_made_by_its_own_step(lab: PipelineLab) -> None:
     assert third["first_wrong"]["step"] == "two"
 
 
+def test_a_step_that_failed_went_wrong_before_the_outputs_that_lack(lab: PipelineLab) -> None:
+    """Whether a later step's output is expected or nothing at all: its own error is what is shown."""
+    lab.pipeline(says("one", output_parser="number"), says("two", "{{ one }}"))
+    lab.tests(case("later", expected_outputs={"two": "7"}), case("nothing"))
+    ran = lab.run()
+    assert ran.verdicts == {"later": "errored", "nothing": "errored"}
+    for row in ran.rows:
+        assert row["first_wrong"]["step"] == "one"
+        assert "the reply holds no number" in row["first_wrong"]["why"]
+
+
 def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
     """A rule of the only output finds it under its own name, and under `output`."""
     rules = [{"kind": "max_chars", "value": 4}]
