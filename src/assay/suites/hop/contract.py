@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.core.comparing import same
 from assay.core.errors import InputError, Problem
 from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
@@ -73,7 +74,7 @@ class OutputField(Struct, frozen=True, kw_only=True):
             if is_range(given):
                 if _FITS["float"](value) and given[0] <= value <= given[1]:
                     return name
-            elif any(_same(value, one) for one in given):
+            elif any(same(value, one) for one in given):
                 return name
         return None
 
@@ -93,10 +94,6 @@ class Contract(Struct, frozen=True, kw_only=True):
 def is_range(given: list[Any]) -> bool:
     """Whether a band's list is `[lowest, highest]`."""
     return len(given) == 2 and all(map(_FITS["float"], given))
-
-
-def _same(value: Any, other: Any) -> bool:
-    return isinstance(value, bool) == isinstance(other, bool) and bool(value == other)
 
 
 def find_contract(folder: Path) -> Contract | None:
@@ -279,4 +276,4 @@ def _overlap(one: list[Any], other: list[Any], *, touching: bool) -> bool:
         one, other = other, one
     if is_range(one):
         return any(_FITS["float"](value) and one[0] <= value <= one[1] for value in other)
-    return any(_same(value, item) for value in one for item in other)
+    return any(same(value, item) for value in one for item in other)
