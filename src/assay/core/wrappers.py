@@ -90,10 +90,27 @@ def _sorted(keys: tuple[str, ...], inputs: tuple[str, ...]) -> _Keys:
     return _Keys(tuple(given), tuple(expected), tuple(kept))
 
 
+class Parts(NamedTuple):
+    """A record taken apart: see the three functions below."""
+
+    fields: Fields
+    expected: Fields
+    kept: Fields
+
+
+def parts(record: Fields, inputs: tuple[str, ...] = ()) -> Parts:
+    """All three at once: a batch reads every row several times."""
+    given, expected, kept = _sorted(tuple(record), inputs)
+    return Parts(
+        {key: record[key] for key in given},
+        {key[len(EXPECTED) :]: record[key] for key in expected},
+        record if len(kept) == len(record) else {key: record[key] for key in kept},
+    )
+
+
 def without_results(record: Fields, inputs: Collection[str] = ()) -> Fields:
     """The record as it was before an earlier batch; what the contract calls an input stays."""
-    kept = _sorted(tuple(record), tuple(inputs)).kept
-    return record if len(kept) == len(record) else {key: record[key] for key in kept}
+    return parts(record, tuple(inputs)).kept
 
 
 def function_fields(record: Fields, inputs: Collection[str] = ()) -> Fields:
@@ -101,9 +118,9 @@ def function_fields(record: Fields, inputs: Collection[str] = ()) -> Fields:
 
     A bare `expected` is an answer, as in other formats: without a contract that names it, it is kept back.
     """
-    return {key: record[key] for key in _sorted(tuple(record), tuple(inputs)).given}
+    return parts(record, tuple(inputs)).fields
 
 
 def expectations(record: Fields, inputs: Collection[str] = ()) -> Fields:
     """`{score: 4}` for `expected_score: 4`."""
-    return {key[len(EXPECTED) :]: record[key] for key in _sorted(tuple(record), tuple(inputs)).expected}
+    return parts(record, tuple(inputs)).expected

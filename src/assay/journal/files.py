@@ -28,7 +28,7 @@ class AppendFile:
 
     def __init__(self, path: Path, redact: Callable[[bytes], bytes] | None = None) -> None:
         self.path = path
-        self._redact = redact
+        self._redact = redact or None  # without secrets there is nothing to look for
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self.size = _cut_torn_tail(self._fd)
         os.lseek(self._fd, self.size, os.SEEK_SET)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from assay.suites.hop.analysis import Analysis, Seen
+from assay.suites.hop.comparing import Verdict, judge
 from assay.suites.hop.contract import OutputField
 
 FIELD = OutputField(type="int", compare="equal", bands={"BAD": [1, 2], "MID": [3, 3], "GOOD": [4, 5]})
@@ -14,16 +15,24 @@ PAIRS = [(1, 1), (1, 2), (2, 3), (2, 5), (3, 3), (4, 1), (5, 4), (5, 5), (4, 9),
 """(expected, found): the last one failed, the last but one is in no band."""
 
 
-def seen(wanted: Any, found: Any, **more: Any) -> Seen:
+FIELDS = {"score": FIELD}
+Row = tuple[Seen, Verdict]
+
+
+def seen(wanted: Any, found: Any, **more: Any) -> Row:
     result = None if found is None else {"score": found}
     failed: dict[str, Any] = {"ok": False, "error": "[ValueError] no: it"} if found is None else {}
-    return Seen(result=result, expected={"score": wanted}, **failed, **more)
+    return Seen(**failed, **more), judge({"score": wanted}, result, FIELDS)
 
 
-def summary(*rows: Seen) -> dict[str, Any]:
-    analysis = Analysis({"score": FIELD})
+def unexpected(**more: Any) -> Row:
+    return Seen(**more), Verdict([])
+
+
+def summary(*rows: Row) -> dict[str, Any]:
+    analysis = Analysis(FIELDS)
     for row in rows:
-        analysis.add(row)
+        analysis.add(*row)
     return analysis.summary()
 
 
@@ -59,8 +68,8 @@ def test_denominators() -> None:
         seen(1, None),
         seen(1, 1, outcome="FAIL"),
         seen(1, 2, outcome="UNCERTAIN"),
-        Seen(result={"score": 1}),
-        Seen(ok=False, error="gone"),
+        unexpected(),
+        unexpected(ok=False, error="gone"),
     ]
     found = summary(*rows)["(none)"]
     assert (found["total"], found["errors"], found["completed"]) == (7, 2, 3)
@@ -72,7 +81,7 @@ def test_denominators() -> None:
 
 def test_nothing_to_divide_by_is_no_rate() -> None:
     """Null, never zero."""
-    found = summary(Seen(ok=False, error="x"))["(none)"]
+    found = summary(unexpected(ok=False, error="x"))["(none)"]
     assert found["correct_of_all"]["value"] is None
     assert found["correct_of_completed"]["value"] is None
     assert found["completion"]["value"] == 0.0
@@ -106,7 +115,7 @@ def test_percentiles_are_seconds_that_occurred(
     seconds: list[float], p50: float | None, p95: float | None
 ) -> None:
     """As the data store counts them: no value between two runs is made up."""
-    rows = [Seen(seconds=one) for one in seconds] or [Seen()]
+    rows = [unexpected(seconds=one) for one in seconds] or [unexpected()]
     assert summary(*rows)["(none)"]["seconds"] == {"n": len(seconds), "p50": p50, "p95": p95}
 
 
@@ -118,7 +127,7 @@ def test_operators() -> None:
         {"step": 3, "op": "hop_judge", "status": "OK", "retry_count": "many"},
         {"op": None, "retry_count": None},
     ]
-    found = summary(Seen(path=path), Seen(path=path[:1]))["(none)"]["operators"]
+    found = summary(unexpected(path=path), unexpected(path=path[:1]))["(none)"]["operators"]
     assert found == {
         "hop_get": {"calls": 3, "ok": 2, "retries": 4},
         "hop_judge": {"calls": 1, "ok": 1, "retries": 0},

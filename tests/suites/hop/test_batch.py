@@ -177,6 +177,17 @@ def test_profiles(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+def test_what_a_function_changes_in_its_input_is_its_own(tmp_path: Path) -> None:
+    """The other profile gets the row as it is in the file, and so do the results."""
+    function = (
+        "async def hop(session, row):\n    row['n'].append(len(row['n']))\n    return {'n': row['n']}\n"
+    )
+    batch = Batch(tmp_path, function, [{"id": 1, "tag": "t", "n": [[7]]}])
+    batch.profiles("a", "b")
+    rows = [json.loads(line) for line in texts_of(batch)]
+    assert [(row["n"], row["hop_result"]) for row in rows if "n" in row] == [([[7]], '{"n": [[7], 1]}')] * 2
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [

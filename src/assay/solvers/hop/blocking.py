@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property
+from typing import Any, TypeVar
 
 from assay.core.protocols import Context
 from assay.core.types import Failure
@@ -125,14 +126,19 @@ class SyncSession:
         return future.result()
 
 
-class Sessions(NamedTuple):
-    """One session in both forms."""
+class Sessions:
+    """One session in both forms; the blocking one is made for those who ask for it."""
 
-    asynchronous: Session
-    blocking: SyncSession
+    def __init__(self, asynchronous: Session) -> None:
+        self.asynchronous = asynchronous
+        self._loop = asyncio.get_running_loop()
+
+    @cached_property
+    def blocking(self) -> SyncSession:
+        """For code in threads."""
+        return SyncSession(self.asynchronous, self._loop)
 
 
 def open_sessions(ctx: Context, run: Side, verify: Side, hop_retry: int = HOP_RETRY) -> Sessions:
     """For one call of a function, of whichever kind it is. The running loop does the work."""
-    session = Session(ctx, run, verify, hop_retry)
-    return Sessions(session, SyncSession(session, asyncio.get_running_loop()))
+    return Sessions(Session(ctx, run, verify, hop_retry))

@@ -11,7 +11,7 @@ import inspect
 import linecache
 import sysconfig
 from collections.abc import Callable, Coroutine, Mapping
-from contextvars import Context, ContextVar, copy_context
+from contextvars import ContextVar, copy_context
 from functools import partial
 from pathlib import Path
 from types import CodeType
@@ -118,11 +118,9 @@ def _last_line(error: BaseException) -> str:
     return f"{Path(code.co_filename).name}:{number}: {line}" if line else f"{code.co_filename}:{number}"
 
 
-def user_context() -> Context:
-    """A context in which tasks are guarded: see `guard`."""
-    context = copy_context()
-    context.run(_inside.set, True)  # noqa: FBT003 - a context variable's value
-    return context
+def enter_user_code() -> None:
+    """From here on this task's context is one in which tasks are guarded: see `guard`."""
+    _inside.set(True)
 
 
 def guard(loop: asyncio.AbstractEventLoop) -> None:

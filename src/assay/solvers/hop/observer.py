@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.solvers.hop.tracing import Step
 
@@ -18,9 +21,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HopletObserver:
-    """Appends `run_start`, `step` and `run_end` records to one file; every line is one write.
+    """Appends `run_start`, `step` and `run_end` records to one file.
 
-    Any thread may write. A line that cannot be written is lost and counted in `lost`; nothing is raised.
+    Any thread may write. What the event loop's own thread writes goes out before the loop goes on to anything
+    that was not ready yet: a row's `run_start` is in the file before its function is called. A line that
+    cannot be written is lost and counted in `lost`; nothing is raised.
     """
 
     def __init__(self, path: Path, hoplet: str) -> None:
@@ -30,6 +35,7 @@ class HopletObserver:
         self._lock = threading.Lock()
         self._fd = -1
         self._torn = False
+        self._waiting: list[bytes] = []
         self._stem = uuid.uuid4().hex[:24]
         self._runs = count(1)
 
@@ -41,22 +47,44 @@ class HopletObserver:
         """Begin a run; the trace writes the rest of it."""
         return RunTrace(self, self._hoplet, fields)
 
-    def write(self, record: dict[str, Any]) -> None:
+    def write(self, record: Struct) -> None:
         """One line, whole or not at all."""
+        try:
+            line = _encode(record) + b"\n"
+        except Exception:  # noqa: BLE001 - a value that is no JSON, of which any object may be one
+            self.lost += 1
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._write([line])
+            return
         with self._lock:
-            try:
-                self._append(_encode(record) + b"\n")
-            except Exception:  # noqa: BLE001 - a full disk, a folder that is gone, a value that is no JSON
-                self.lost += 1
+            self._waiting.append(line)
+            first = len(self._waiting) == 1
+        if first:
+            loop.call_soon(self._write)
 
-    def _append(self, line: bytes) -> None:
-        """A disk that gets full takes a part of a line; the next one ends it first."""
+    def _write(self, lines: Sequence[bytes] = ()) -> None:
+        """These lines, after those that wait."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, []
+            block = b"".join([*waiting, *lines])
+            try:
+                done = self._append(block) if block else 0
+            except OSError:  # a full disk, a folder that is gone
+                done = 0
+            self.lost += block.count(b"\n", done)
+
+    def _append(self, block: bytes) -> int:
+        """How much of it was written. A disk that gets full takes a part of a line; the next one ends it."""
         if self._fd < 0:
             self._fd = self._opened()
         if self._torn:
             os.write(self._fd, b"\n")
-        self._torn = os.write(self._fd, line) < len(line)
-        self.lost += self._torn
+        done = os.write(self._fd, block)
+        self._torn = not block.endswith(b"\n", 0, done)
+        return done
 
     def _opened(self) -> int:
         """A line that a kill cut off is ended first, so that it costs itself only."""
@@ -69,10 +97,39 @@ class HopletObserver:
 
     def close(self) -> None:
         """Let go of the file; a second time does nothing."""
+        self._write()
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)
             self._fd = -1
+
+
+class _RunStart(Struct, tag="run_start", tag_field="type"):
+    run_id: str
+    timestamp: float
+    hoplet: str
+    input: dict[str, Any]
+
+
+class _Step(Struct, tag="step", tag_field="type", omit_defaults=True):
+    run_id: str
+    timestamp: float
+    step: int
+    op: str
+    task: str
+    status: str
+    duration: float
+    retry_count: int
+    metadata: dict[str, Any] = {}
+
+
+class _RunEnd(Struct, tag="run_end", tag_field="type"):
+    run_id: str
+    timestamp: float
+    duration: float
+    status: str
+    result: Any | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
 
 
 class RunTrace:
@@ -83,26 +140,22 @@ class RunTrace:
         self._observer = observer
         self._started = time.perf_counter()
         self._last = "OK"
-        self._write("run_start", {"hoplet": hoplet, "input": fields})
+        observer.write(_RunStart(self.run_id, time.time(), hoplet, fields))
 
     def step(self, step: Step) -> None:
-        """A step that ended; the optional parts of its record only where they say something."""
+        """A step that ended; its metadata only where there are any."""
         self._last = step.status
-        told: dict[str, Any] = {"step": step.step, "op": step.op, "task": step.task}
-        told |= {"status": step.status, "duration": step.duration, "retry_count": step.retry_count}
-        self._write("step", told | ({"metadata": step.metadata} if step.metadata else {}))
+        said = (step.step, step.op, step.task, step.status, step.duration, step.retry_count, step.metadata)
+        self._observer.write(_Step(self.run_id, time.time(), *said))
 
     def end(self, result: Any) -> None:
         """It returned."""
-        self._write("run_end", {"duration": self._duration(), "status": self._last, "result": result})
+        self._end(self._last, result=result)
 
     def failed(self, error: str) -> None:
         """It raised, hung, or returned what is no result."""
-        said = {"duration": self._duration(), "status": "FAIL", "metadata": {"error": error}}
-        self._write("run_end", said)
+        self._end("FAIL", metadata={"error": error})
 
-    def _duration(self) -> float:
-        return round(time.perf_counter() - self._started, 4)
-
-    def _write(self, kind: str, values: dict[str, Any]) -> None:
-        self._observer.write({"type": kind, "run_id": self.run_id, "timestamp": time.time(), **values})
+    def _end(self, status: str, **said: Any) -> None:
+        duration = round(time.perf_counter() - self._started, 4)
+        self._observer.write(_RunEnd(self.run_id, time.time(), duration, status, **said))

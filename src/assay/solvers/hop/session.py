@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
@@ -72,9 +73,13 @@ class Session:
         self._asking: set[asyncio.Task[Any]] = set()
         self._closed = False
         self.tracer = Tracer()
-        self.model = PlainModel(self, run)
         self.failure: Failure | None = None
         """The first call that failed by no fault of the model: a row that fails after it is asked again."""
+
+    @cached_property
+    def model(self) -> PlainModel:
+        """For plain calls."""
+        return PlainModel(self, self._run)
 
     @property
     def retry_count(self) -> int:

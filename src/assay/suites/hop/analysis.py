@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.scoring.statistics import percentile, wilson
-from assay.suites.hop.comparing import OUTSIDE, Verdict, judge
+from assay.suites.hop.comparing import OUTSIDE, Verdict
 from assay.suites.hop.contract import OutputField
 
 NO_PROFILE, NO_TAG = "(none)", "(untagged)"
@@ -28,8 +28,6 @@ class Seen(Struct, frozen=True, kw_only=True):
     ok: bool = True
     outcome: str = "OK"
     error: str = ""
-    result: Any = None
-    expected: dict[str, Any] = {}
     seconds: float | None = None
     retries: int = 0
     path: list[dict[str, Any]] = []
@@ -108,7 +106,6 @@ class ProfileAnalysis:
     """All rows of one profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
-        self._fields = fields
         self.all = Counts()
         self._tags: dict[str, Counts] = {}
         self._difficulties: dict[str, Counts] = {}
@@ -120,14 +117,14 @@ class ProfileAnalysis:
         self._differing: list[dict[str, Any]] = []
         self._differs = 0
 
-    def add(self, seen: Seen) -> Verdict:
+    def add(self, seen: Seen, verdict: Verdict) -> None:
         """One row."""
-        verdict = judge(seen.expected, seen.result, self._fields)
+        correct = verdict.correct
         groups = [self.all, self._tags.setdefault(seen.tag, Counts())]
         if seen.difficulty:
             groups.append(self._difficulties.setdefault(seen.difficulty, Counts()))
         for group in groups:
-            group.add(seen, verdict.correct)
+            group.add(seen, correct)
         for name, pair in verdict.bands.items():
             self._bands[name].add(pair)
         for name, within in verdict.near.items():
@@ -137,8 +134,8 @@ class ProfileAnalysis:
         if seen.seconds is not None:
             self._seconds.append(seen.seconds)
         self._operate(seen)
-        self._differ(seen, verdict)
-        return verdict
+        if correct is False or not seen.ok:
+            self._differ(seen, verdict)
 
     def _operate(self, seen: Seen) -> None:
         if not seen.ok:
@@ -150,19 +147,10 @@ class ProfileAnalysis:
             counts["retries"] += retries_of(step)
 
     def _differ(self, seen: Seen, verdict: Verdict) -> None:
-        if verdict.correct is not False and seen.ok:
-            return
         self._differs += 1
         if len(self._differing) < _MOST_DIFFERING:
-            wrong = [check for check in verdict.checks if not check.passed]
-            self._differing.append(
-                {
-                    "id": seen.id,
-                    "tag": seen.tag,
-                    "error": seen.error,
-                    "why": [f"{check.path}: {check.why}" for check in wrong] if seen.ok else [],
-                }
-            )
+            why = [f"{check.path}: {check.why}" for check in verdict.wrong] if seen.ok else []
+            self._differing.append({"id": seen.id, "tag": seen.tag, "error": seen.error, "why": why})
 
     def summary(self, profile: str) -> dict[str, Any]:
         """Everything, as JSON."""
@@ -199,11 +187,11 @@ class Analysis:
         self._fields = fields
         self.profiles: dict[str, ProfileAnalysis] = {}
 
-    def add(self, seen: Seen) -> Verdict:
+    def add(self, seen: Seen, verdict: Verdict) -> None:
         """One row, to its profile."""
         if seen.profile not in self.profiles:
             self.profiles[seen.profile] = ProfileAnalysis(self._fields)
-        return self.profiles[seen.profile].add(seen)
+        self.profiles[seen.profile].add(seen, verdict)
 
     def summary(self) -> dict[str, Any]:
         """By profile, in the order in which they came."""

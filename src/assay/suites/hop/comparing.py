@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from assay.scoring.expectations import MISSING, Check, Matching, compare
 from assay.scoring.expectations.matching import same_number
@@ -11,22 +13,28 @@ from assay.suites.hop.contract import OutputField, fits
 
 _TRUTHS = {"true": True, "false": False}
 OUTSIDE = "(no band)"
+_EXACTLY = Matching()
 
 
-class Verdict(NamedTuple):
+class Verdict(Struct, frozen=True, omit_defaults=True):
     """The checks of one row, and the bands of its banded fields: (expected, actual) by field.
 
     `near` has the fields of which a number is expected: whether what came lies within one of it.
     """
 
     checks: list[Check]
-    bands: dict[str, tuple[str, str]]
-    near: dict[str, bool]
+    bands: dict[str, tuple[str, str]] = {}
+    near: dict[str, bool] = {}
+
+    @property
+    def wrong(self) -> list[Check]:
+        """What is not as expected."""
+        return [check for check in self.checks if not check.passed]
 
     @property
     def correct(self) -> bool | None:
         """None where nothing is expected."""
-        return all(check.passed for check in self.checks) if self.checks else None
+        return not self.wrong if self.checks else None
 
 
 def judge(expected: Mapping[str, Any], result: Any, fields: Mapping[str, OutputField]) -> Verdict:
@@ -56,8 +64,13 @@ def _checks(name: str, wanted: Any, actual: Any, field: OutputField | None) -> l
         near = _within(wanted, actual, field.within or 0)
         why = "" if near else f"{actual!r} is not within {field.within or 0:g} of {wanted!r}"
         return [Check(name, "within", near, wanted, actual, why)]
-    tolerance = field.tolerance if field is not None and field.compare == "tolerance" else None
-    return compare(_plain(wanted), actual, Matching(tolerance=tolerance or 0.0), name)
+    return compare(_plain(wanted), actual, _matching(field), name)
+
+
+def _matching(field: OutputField | None) -> Matching:
+    if field is None or field.compare != "tolerance":
+        return _EXACTLY
+    return Matching(tolerance=field.tolerance or 0.0)
 
 
 def _stripped(value: Any) -> Any:

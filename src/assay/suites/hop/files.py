@@ -11,6 +11,7 @@ from assay.core.errors import UsageError
 from assay.core.wrappers import expectations
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen, retries_of
+from assay.suites.hop.comparing import Verdict, judge
 from assay.suites.hop.contract import Contract, find_contract
 from assay.suites.hop.pairs import Pairs
 from assay.suites.hop.target import find_target
@@ -24,9 +25,11 @@ def analysed(path: Path, target: str | None) -> dict[str, Any]:
     `compared_with` has the comparison with each profile before it, on the rows that both have.
     """
     contract = find_target(target, path).contract if target else beside(path)
-    analysis, pairs = Analysis(contract.outputs if contract else {}), Pairs()
-    for seen in rows(path, contract or Contract()):
-        pairs.add(seen, analysis.add(seen).correct)
+    contract = contract or Contract()
+    analysis, pairs = Analysis(contract.outputs), Pairs()
+    for seen, verdict in rows(path, contract):
+        analysis.add(seen, verdict)
+        pairs.add(seen, verdict.correct)
     if not analysis.profiles:
         raise UsageError(f"{path} holds no result row")
     compared = pairs.summary()
@@ -44,14 +47,16 @@ def beside(path: Path) -> Contract | None:
     return None
 
 
-def rows(path: Path, contract: Contract) -> Iterator[Seen]:
-    """Every result row. Lines that are none are passed over, and so are lines that cannot be read."""
+def rows(path: Path, contract: Contract) -> Iterator[tuple[Seen, Verdict]]:
+    """Every result row, and whether it is right. Other lines are passed over, also those that cannot be read."""
     files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
     for file in files:
         for line in jsonl.lines(file):
             audit = _audit(line.raw, contract.audit_key)
             if audit is not None:
-                yield _seen(audit, contract)
+                expected = expectations(audit.row, tuple(contract.inputs))
+                result = None if audit.failed else audit.fields
+                yield _seen(audit), judge(expected, result, contract.outputs)
 
 
 def _audit(raw: bytes, key: str | None) -> Audit | None:
@@ -62,7 +67,7 @@ def _audit(raw: bytes, key: str | None) -> Audit | None:
     return read_audit(value, key) if isinstance(value, dict) else None
 
 
-def _seen(audit: Audit, contract: Contract) -> Seen:
+def _seen(audit: Audit) -> Seen:
     row, stats = audit.row, audit.stats
     path = stats.get("execution_path")
     return Seen(
@@ -73,8 +78,6 @@ def _seen(audit: Audit, contract: Contract) -> Seen:
         ok=not audit.failed,
         outcome=audit.outcome or "OK",
         error=audit.error or (_NO_JSON if audit.parse_error and not audit.outcome else ""),
-        result=None if audit.failed else audit.fields,
-        expected=expectations(row, tuple(contract.inputs)),
         retries=retries_of(stats),
         path=[step for step in path if isinstance(step, dict)] if isinstance(path, list) else [],
     )

@@ -92,13 +92,13 @@ class HopPlan:
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Row after row, each with every profile."""
         self._import_again()
-        count = len(self.profiles)
+        count, stem = len(self.profiles), self._data.stem
         for row in self._rows.rows(lambda at: all(map(skip, range(at * count, at * count + count)))):
             for place, profile in enumerate(self.profiles):
                 index = row.index * count + place
                 if not skip(index):
                     inputs = HopInputs(profile, row.fields)
-                    yield Case(index, row.key, self._data.stem, profile, str(row.id), inputs, row)
+                    yield Case(index, row.key, stem, profile, str(row.id), inputs, row)
 
     def _import_again(self) -> None:
         """Now OPENAI_BASE_URL names the run's own address: clients that a file makes on import find it."""
@@ -122,11 +122,11 @@ class HopPlan:
 
     def _write(self, row: HopRow, place: int, reader: Reader, file: ResultFile, analysis: Analysis) -> None:
         index = row.index * len(self.profiles) + place
-        end, records, _ = reader.case(index, self.scorers[0].id) or (None, [], [])
+        end, records, scores = reader.case(index, self.scorers[0].id) or (None, [], [])
         if end is not None:
             check_key(row.key, end, str(row.id))
         seen = seen_of(row, self.profiles[place], end, records)
-        analysis.add(seen)
+        analysis.add(seen, self.scorers[0].verdict(row, scores))
         file.row(row, seen, records)
 
     async def close(self) -> None:

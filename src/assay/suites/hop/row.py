@@ -9,15 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.hashing import row_key
-from assay.core.wrappers import (
-    expectations,
-    function_fields,
-    is_meta,
-    is_observed,
-    is_result,
-    unwrapped,
-    without_results,
-)
+from assay.core.wrappers import is_meta, is_observed, is_result, parts, unwrapped
 from assay.suites.hop.contract import Contract, OutputField, fits
 
 UNTAGGED = "(untagged)"
@@ -91,8 +83,7 @@ class RowReader:
         """The row of a record; what is told of it in a wrong way is as if it were not told."""
         named = _is_id(record.get("id"))
         id_: int | str = record["id"] if named else line
-        fields = function_fields(record, self._inputs)
-        kept = without_results(record, self._inputs)
+        fields, expected, kept = parts(record, self._inputs)
         return HopRow(
             index,
             id_,
@@ -100,7 +91,7 @@ class RowReader:
             record["difficulty"] if record.get("difficulty") in DIFFICULTIES else None,
             record["description"] if isinstance(record.get("description"), str) else None,
             fields,
-            expectations(record, self._inputs),
+            expected,
             kept if named or "id" in self._inputs else {"id": id_, **_without_id(kept)},
             line,
             row_key(_encode([id_, fields])),

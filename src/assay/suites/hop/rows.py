@@ -1,7 +1,7 @@
 """The rows of a JSONL file: inputs, results of earlier batches in both forms, or all of them mixed.
 
-The file is read twice, once to check it and to know what is asked, once to run it. Between the two a row
-costs eight bytes and a line one, whatever is written in it.
+The file is read three times: to check it and to know what is asked, to run it, to write its results. Rows of
+a small file are held meanwhile; of a large one a row costs eight bytes and a line one, whatever is in it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem
 from assay.core.hashing import first_ones, repeated, row_key
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.row import Fault, HopRow, RowReader, gold_digest
 
+_HELD_BYTES = 1 << 23
+"""Files up to this size are parsed once. Their rows take some ten times as much."""
 _MOST_ERRORS, _MOST_WARNINGS = 1000, 200
 _NO_ROW, _ROW, _REPEAT = 0, 1, 2
 _PAIR = "a pair of a status and a result has no inputs to run; name the file that was run to get it"
@@ -53,6 +57,7 @@ class Rows:
         self._limit = limit
         self._kinds = bytearray()
         self._keys = array("Q")
+        self._held: list[HopRow] = []
         self._look: Look | None = None
 
     def look(self) -> Look:
@@ -60,7 +65,7 @@ class Rows:
         if self._look is None:
             seen = _Pass(self.path, self._reader)
             seen.refuse()
-            self._kinds, self._keys = seen.kinds, seen.kept
+            self._kinds, self._keys, self._held = seen.kinds, seen.kept, seen.held
             count = len(self._keys)
             if self._limit is not None:
                 count = min(count, ceil(count * self._limit) if self._limit < 1 else int(self._limit))
@@ -70,6 +75,9 @@ class Rows:
     def rows(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[HopRow]:
         """Every row in the order of the file, except those whose index is to be skipped."""
         total, index = self.look().total, 0
+        if self._held:
+            yield from (row for row in self._held[:total] if not skip(row.index))
+            return
         for at, line in enumerate(_lines(self.path)):
             if index >= total:
                 return
@@ -106,6 +114,8 @@ class _Pass:
     def __init__(self, path: Path, reader: RowReader) -> None:
         self._path, self._reader = path, reader
         self.kinds = bytearray()
+        self.held: list[HopRow] = []
+        self._holds = True
         self._ids, self._keys, self._gold = array("Q"), array("Q"), array("Q")
         self._errors: list[tuple[int, Problem]] = []
         self._more = 0
@@ -117,7 +127,11 @@ class _Pass:
         del self._ids, self._keys, self._gold
 
     def _read(self) -> None:
+        left = _HELD_BYTES
         for line in _lines(self._path):
+            left -= len(line.raw)
+            if left < 0:
+                self._holds, self.held = False, []
             if self._cut is not None:
                 self._error(self._cut, _CUT)
             self._cut = None
@@ -140,12 +154,14 @@ class _Pass:
         if record is None:
             self.skipped["meta or observer lines"] += 1
             return
-        row = self._reader.row(record, line)
+        row = self._reader.row(record, line, len(self._keys))
         faults = self._reader.faults(record, row)
         for fault in faults:
             self._fault(fault, line)
         if all(fault.level != "error" for fault in faults):
             self.kinds[-1] = _ROW
+            if self._holds:
+                self.held.append(row)
             self._ids.append(_digest(row.id))
             self._keys.append(int(row.key, 16))
             self._gold.append(int(gold_digest(row.expected), 16))
@@ -171,6 +187,8 @@ class _Pass:
         for at, kept in zip(places, first, strict=True):
             if not kept:
                 self.kinds[at] = _REPEAT
+        stay = (row for row, flag in zip(self.held, first, strict=False) if flag)
+        self.held = [row if row.index == at else replace(row, index=at) for at, row in enumerate(stay)]
         self.skipped["repeated rows"] = first.count(0)
         self.kept = _where(self._keys, first)
         self.asked = hashlib.sha256(self.kept).hexdigest()

@@ -12,12 +12,18 @@ from assay.core.protocols import Context, View
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
-from assay.suites.hop.comparing import judge
+from assay.suites.hop.comparing import Verdict, judge
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.row import HopRow, gold_digest
 
 METRIC = "correct"
 _dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+
+class Judged(Verdict, frozen=True, kw_only=True):
+    """What a score keeps: the verdict, and what was expected in sixteen digits."""
+
+    gold: str
 
 
 class HopScorer:
@@ -29,10 +35,9 @@ class HopScorer:
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """The row's verdict, with every check."""
-        case, row = view.case, view.case.gold
-        seen = seen_of(row, case.subject, view.end, view.records)
-        verdict = judge(row.expected, seen.result, self._fields)
-        correct = verdict.correct
+        case, row, audit = view.case, view.case.gold, audit_of(view.end, view.records)
+        verdict = judge(row.expected, None if audit.failed else audit.fields, self._fields)
+        correct, gold = verdict.correct, gold_digest(row.expected)
         return [
             Score(
                 case.index,
@@ -43,34 +48,39 @@ class HopScorer:
                 METRIC,
                 status="not_applicable" if correct is None else "scored",
                 value=None if correct is None else float(correct),
-                reason=seen.error or next((c.why for c in verdict.checks if not c.passed), ""),
-                data={
-                    "gold": gold_digest(row.expected),
-                    "checks": [msgspec.to_builtins(check) for check in verdict.checks],
-                },
+                reason=audit.error or next((check.why for check in verdict.wrong), ""),
+                data=Judged(verdict.checks, verdict.bands, verdict.near, gold=gold),
             )
         ]
 
+    def verdict(self, row: HopRow, scores: list[Score]) -> Verdict:
+        """What this scorer said of a row; one that was not judged is not as expected."""
+        if scores:
+            return msgspec.convert(scores[0].data, Judged)
+        return judge(row.expected, None, self._fields)
+
 
 def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -> Seen:
-    """A row of a run, as the analysis takes it: the result is read as it is read from the file."""
-    ok = end is not None and end.status == "ok"
-    audit = _answered(result_text(records)) if ok else _failed(end)
-    steps = [r.data for r in records if r.kind == "step"]
+    """A row of a run, as the analysis takes it."""
+    audit = audit_of(end, records)
+    steps = [record.data for record in records if record.kind == "step"]
     return Seen(
         profile=profile,
         tag=row.tag or NO_TAG,
         difficulty=row.difficulty or "",
         id=row.id,
-        ok=ok,
+        ok=not audit.failed,
         outcome=audit.outcome or "OK",
         error=audit.error or "",
-        result=audit.fields if ok else None,
-        expected=row.expected,
         seconds=end.seconds if end else None,
         retries=sum(map(retries_of, steps)),
         path=steps,
     )
+
+
+def audit_of(end: End | None, records: list[Record]) -> Audit:
+    """What came of a row, as it is read from the file that is written of it."""
+    return _answered(result_text(records)) if end is not None and end.status == "ok" else _failed(end)
 
 
 def _answered(text: str | None) -> Audit:
