@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assay import api
-from assay.cli.screen import block
+from assay.cli.screen import block, counted
 from assay.core.errors import Problem
 
 
@@ -60,5 +60,5 @@ def _counted(problems: list[Problem]) -> str:
     counts = Counter(problem.level for problem in problems if problem.level in _WORDS)
     if not counts:
         return ""
-    parts = [f"{counts[level]} {level}{'s' if counts[level] != 1 else ''}" for level in ("error", "warning")]
+    parts = [counted(counts[level], level) for level in ("error", "warning")]
     return ", ".join(parts + ([f"{counts['advice']} advice"] if counts["advice"] else []))
