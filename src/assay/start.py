@@ -321,6 +321,8 @@ class Start:
                 )
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
+        for notice in outcome.notices:
+            self._notify(Noted(notice))
         summary = self._summary(journal, seconds, stopped, outcome)
         try:
             folders.write_json(folder.path / "summary.json", summary)

@@ -20,12 +20,14 @@ _encode = msgspec.json.Encoder().encode
 class HopletObserver:
     """Appends `run_start`, `step` and `run_end` records to one file; every line is one write.
 
-    Any thread may write. A line that cannot be written is lost and counted in `lost`; nothing is raised.
+    Any thread may write. A line that cannot be written is lost and counted in `lost`, and `why` says what was
+    the last reason; nothing is raised.
     """
 
     def __init__(self, path: Path, hoplet: str) -> None:
         self.path = path
         self.lost = 0
+        self.why = ""
         self._hoplet = hoplet
         self._lock = threading.Lock()
         self._fd = -1
@@ -46,8 +48,9 @@ class HopletObserver:
         with self._lock:
             try:
                 self._append(_encode(record) + b"\n")
-            except Exception:  # noqa: BLE001 - a full disk, a folder that is gone, a value that is no JSON
+            except Exception as error:  # noqa: BLE001 - a full disk, a folder that is gone, no JSON
                 self.lost += 1
+                self.why = getattr(error, "strerror", None) or str(error)
 
     def _append(self, line: bytes) -> None:
         """A disk that gets full takes a part of a line; the next one ends it first."""
@@ -56,7 +59,9 @@ class HopletObserver:
         if self._torn:
             os.write(self._fd, b"\n")
         self._torn = os.write(self._fd, line) < len(line)
-        self.lost += self._torn
+        if self._torn:
+            self.lost += 1
+            self.why = "the disk took only a part of it"
 
     def _opened(self) -> int:
         """A line that a kill cut off is ended first, so that it costs itself only."""

@@ -118,7 +118,15 @@ class HopPlan:
             for row in self._rows.rows():
                 self._write(row, place, reader, file, analysis)
         file.close()
-        return Outcome(analysis.summary(), [path])
+        return Outcome(analysis.summary(), [path], notices=self._lost())
+
+    def _lost(self) -> tuple[str, ...]:
+        """What the observer could not write: results do not need it, but people may miss it."""
+        lost, why = self._observer.lost, self._observer.why
+        if not lost:
+            return ()
+        records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
+        return (f"{self._observer.path}: {records} could not be written: {why}",)
 
     def _write(self, row: HopRow, place: int, reader: Reader, file: ResultFile, analysis: Analysis) -> None:
         index = row.index * len(self.profiles) + place
