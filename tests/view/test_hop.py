@@ -40,7 +40,7 @@ def test_a_batch_takes_off_all_wrappers_and_stores_what_is_inside() -> None:
     row = {"id": 1, "tag": "t", "question": "?", "expected_answer": "gold"}
     flat = {**row, "hop_result": "{}", "hop_stats": {}, "profile": "a"}
     nested = view_record(view_record(row, result="{}"), error="late")
-    records: list[Fields] = [META, row, OBSERVED, flat, nested, view_record(META, error="x")]
+    records: list[Any] = [META, row, OBSERVED, ["OK", "{}"], flat, nested, view_record(META, error="x")]
     done = list(BaseService()._batch_worker(records, echo))
     assert done == [{"input": row, "result": '{"given": {"question": "?"}}'}] * 3
 

@@ -18,6 +18,7 @@ from assay.core.wrappers import (
     function_fields,
     is_meta,
     is_observed,
+    is_pair,
     normalize_input,
     unwrapped,
     view_record,
@@ -95,7 +96,9 @@ class BaseService:
 
 
 def _is_input(record: dict[str, Any]) -> bool:
-    """Meta lines and observer lines are not; nor are those that an older View has run and wrapped."""
+    """Meta lines, observer lines and bare pairs are none; nor are those that an older View has wrapped."""
+    if is_pair(record):
+        return False
     try:
         inner = unwrapped(record)
     except ValueError:

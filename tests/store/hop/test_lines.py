@@ -113,7 +113,7 @@ def test_a_line_is_found_again(tmp_path: Path) -> None:
     rows, _ = read(
         path, [b"\xef\xbb\xbf" + json.dumps(flat(TEXT)).encode(), b"", json.dumps(flat("{}")).encode()]
     )
-    assert [line_at(path, row[0])["hop_result"] for row in rows] == [TEXT, "{}"]
+    assert [dict(line_at(path, row[0]))["hop_result"] for row in rows] == [TEXT, "{}"]
     with pytest.raises(ValueError, match="Expecting|no object|Extra"):
         line_at(path, 10)
 

@@ -67,6 +67,12 @@ def test_forms_of_a_view_row(tmp_path: Path, line: Any, expected: tuple[int, int
     assert counts(tmp_path, line, profile="(none)") == expected
 
 
+def test_bare_pairs_are_results(tmp_path: Path) -> None:
+    """Of nobody knows which row: counted by their status, compared with nothing."""
+    pairs = [["OK", '{"answer": 2}'], ["FAIL", "no source"], ["ERROR", "timeout"], ["USA", "UK"]]
+    assert counts(tmp_path, *pairs, profile="(none)") == (3, 1, 1, 0)
+
+
 def test_a_folder_of_many_tools(tmp_path: Path) -> None:
     """All of the document's lines with blank, torn and foreign ones: results are counted, the rest passed over."""
     observed = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1, "status": "OK"}

@@ -126,12 +126,12 @@ def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
     yield block
 
 
-def line_at(path: Path, start: int) -> dict[str, Any]:
-    """The object in a line that was read before. ValueError if it stands there no longer."""
+def line_at(path: Path, start: int) -> dict[str, Any] | list[Any]:
+    """The object or pair in a line that was read before. ValueError if it stands there no longer."""
     with path.open("rb") as file:
         file.seek(start)
         value = read_json(_body(file.readline(), start))
-    if not isinstance(value, dict):
+    if not isinstance(value, (dict, list)):
         raise ValueError("no object")  # noqa: TRY004
     return value
 
@@ -227,7 +227,9 @@ def _sort_odd(block: Block, start: int, raw: bytes, key: str | None) -> None:
         value = read_json(text)
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict):
+    if isinstance(value, list) and (audit := read_audit(value, key)):
+        block.add(start, audit)
+    elif not isinstance(value, dict):
         block.bad += 1
     elif value.get("_type") == "meta":
         block.metas.append(value)

@@ -59,7 +59,7 @@ def _audit(raw: bytes, key: str | None) -> Audit | None:
         value = read_json(raw)
     except (ValueError, RecursionError):
         return None
-    return read_audit(value, key) if isinstance(value, dict) else None
+    return read_audit(value, key) if isinstance(value, (dict, list)) else None
 
 
 def _seen(audit: Audit, contract: Contract) -> Seen:
