@@ -41,6 +41,7 @@ def unwrapped(
     """The record within all its wrappers. ValueError if there is no end of them.
 
     What a wrapper says of the row (id, tag, `expected_*` …) is kept and wins, unless it is one of `inputs`.
+    A null says nothing, except of what is expected.
     """
     for _ in range(MOST_WRAPPERS + 1):
         inner = once(record)
@@ -49,7 +50,8 @@ def unwrapped(
         beside = {
             key: value
             for key, value in record.items()
-            if is_about(key) and not (key in inputs and key in inner)
+            if is_about(key)
+            and not (key in inner and (key in inputs or (value is None and not key.startswith(EXPECTED))))
         }
         record = {**beside, **inner, **beside} if beside else inner
     raise ValueError(f"more than {MOST_WRAPPERS} wrappers stand around one input")

@@ -171,7 +171,7 @@ def _add_error(block: Block, line: _Line | None, start: int) -> bool:
         clean = line.hop_result is None and line.error is UNSET
     else:
         said = line.error
-        clean = stats is None and line.hop_result is UNSET and line.input.input is UNSET
+        clean = stats is None and line.hop_result is UNSET and _is_plain_view(line)
     if not clean or type(said) is not str or not said:
         return False
     error = Audit({"id": named_by.id, "tag": named_by.tag}, profile=line.profile, status="ERROR", error=said)
@@ -205,9 +205,14 @@ def _clean_text(line: _Line | None) -> str | None:
             return None
     else:
         text = line.result
-        if stats is not None or line.hop_result is not UNSET or line.input.input is not UNSET:
+        if stats is not None or line.hop_result is not UNSET or not _is_plain_view(line):
             return None
     return text if type(text) is str and text[:1] == "{" and '"result"' not in text else None
+
+
+def _is_plain_view(line: _Line) -> bool:
+    """Whether all that is known of a wrapped row stands in its `input`, under one wrapper."""
+    return line.input is not None and line.input.input is UNSET and line.id is None and line.tag is None
 
 
 def _all_json(texts: list[str]) -> bool:
