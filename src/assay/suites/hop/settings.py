@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core import registry
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
 from assay.core.yamlfile import load_yaml
@@ -104,6 +105,14 @@ def load_settings(path: Path) -> Settings:
     return _Reader(path).settings()
 
 
+def settings_problems(path: Path) -> list[Problem]:
+    """Everything to say of a file, warnings too; raises InputError if it is no YAML."""
+    reader = _Reader(path)
+    with suppress(InputError):
+        reader.settings()
+    return list(dict.fromkeys(reader.found.problems))
+
+
 def full_model(name: str) -> str:
     """`PROVIDER/NAME`; a name whose first part is no provider of ours is one of an OpenAI-like endpoint."""
     provider, slash, _ = name.partition("/")
@@ -126,10 +135,10 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         yaml = load_yaml(path)
         self._value: dict[str, Any] = yaml.value
-        self._found = Findings(yaml)
+        self.found = Findings(yaml)
 
     def settings(self) -> Settings:
-        found = self._found
+        found = self.found
         found.known(self._value, ("defaults", "llms", "profiles"))
         for at in _secrets(self._value):
             found.add(at, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
@@ -141,16 +150,16 @@ class _Reader:
 
     def _named(self, block: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The mappings of a block by name; others are problems."""
-        given = self._found.typed(self._value, block, dict)
+        given = self.found.typed(self._value, block, dict)
         if not given:
             if given is not None or self._value.get(block) is None:
-                self._found.add((block,), f"settings need at least one of the {block}")
+                self.found.add((block,), f"settings need at least one of the {block}")
             return
         for name, value in given.items():
             if not isinstance(name, str) or not name.strip():
-                self._found.add((block, str(name)), f"a name is a text; put {name!r} in quotes")
+                self.found.add((block, str(name)), f"a name is a text; put {name!r} in quotes")
             elif not isinstance(value, dict):
-                self._found.add((block, name), f"expected a mapping, found {value!r}")
+                self.found.add((block, name), f"expected a mapping, found {value!r}")
             else:
                 yield name, value
 
@@ -158,7 +167,7 @@ class _Reader:
         return {name: self._llm(name, value, defaults) for name, value in self._named("llms")}
 
     def _llm(self, name: str, value: dict[str, Any], defaults: dict[str, Any]) -> Llm:
-        found, at = self._found, ("llms", name)
+        found, at = self.found, ("llms", name)
         for key in value:
             if key not in _LLM_KEYS and not _SECRET.fullmatch(str(key)):
                 told = unknown("key", str(key), list(_LLM_KEYS))
@@ -180,40 +189,40 @@ class _Reader:
         )
 
     def _url(self, value: dict[str, Any], at: Key) -> str | None:
-        url: str | None = self._found.typed(value, "base_url", str, at)
+        url: str | None = self.found.typed(value, "base_url", str, at)
         if url is None:
             return None
         if not url.startswith(("http://", "https://")):
-            self._found.add((*at, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
+            self.found.add((*at, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
         elif "@" in url.partition("//")[2].partition("/")[0]:
             told = "a password in an endpoint would be written down; set HOP_KEY_<LLM> instead"
-            self._found.add((*at, "base_url"), told)
+            self.found.add((*at, "base_url"), told)
         return url
 
     def _params(self, given: dict[Any, Any], at: Key) -> dict[str, Any]:
         for key, value in given.items():
             if not isinstance(key, str):
-                self._found.add((*at, str(key)), f"a parameter's name is a text; put {key!r} in quotes")
+                self.found.add((*at, str(key)), f"a parameter's name is a text; put {key!r} in quotes")
             elif not _is_json(value):
-                self._found.add((*at, key), f"expected a JSON value, found {value!r}")
+                self.found.add((*at, key), f"expected a JSON value, found {value!r}")
         return given
 
     def _profiles(self) -> dict[str, Profile]:
         return {name: self._profile(name, value) for name, value in self._named("profiles")}
 
     def _profile(self, name: str, value: dict[str, Any]) -> Profile:
-        self._found.known(value, ("run", "verify", "description"), ("profiles", name))
+        self.found.known(value, ("run", "verify", "description"), ("profiles", name))
         run = self._side(value, "run", ("profiles", name))
         if value.get("run") is None:
-            self._found.add(("profiles", name, "run"), "a profile names the llm that runs: `run: NAME`")
+            self.found.add(("profiles", name, "run"), "a profile names the llm that runs: `run: NAME`")
         return Profile(name=name, run=run, verify=self._side(value, "verify", ("profiles", name)) or run)
 
     def _side(self, value: dict[str, Any], side: str, at: Key) -> str:
-        named: str | None = self._found.typed(value, side, str, at)
+        named: str | None = self.found.typed(value, side, str, at)
         llms = self._value.get("llms")
         known = [str(name) for name in llms] if isinstance(llms, dict) else []
         if named is not None and named not in known:
-            self._found.add((*at, side), unknown("llm", named, known))
+            self.found.add((*at, side), unknown("llm", named, known))
         return named or ""
 
 
