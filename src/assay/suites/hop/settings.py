@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core import registry
+from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
@@ -21,7 +22,6 @@ from assay.core.yamlfile import load_yaml
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
 _LEVELS = 3
-_COMMON_KEY = "OPENAI_API_KEY"
 _UNUSED = ("protocol", "inference_engine")
 _LLM_KEYS = ("model", "base_url", "params", "description", *_UNUSED)
 _SECRET = re.compile(
@@ -39,17 +39,22 @@ class Llm(Struct, frozen=True, kw_only=True):
     model: str
     base_url: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
-    key_variable: str = _COMMON_KEY
+    key_variable: str = COMMON_KEY
 
     @property
     def model_name(self) -> str:
         """Without its provider, as meta lines show it."""
         return self.model.partition("/")[2]
 
-    def key_in(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The variable that holds its key: its own, however it is spelt, else the one common to all."""
+    def key_in(self, environment: Mapping[str, str] = os.environ, file: Collection[str] = ()) -> str:
+        """The variable that holds its key: its own, however it is spelt, else the one common to all.
+
+        `file` has the names of a `.env`; the environment wins over it.
+        """
         own = [name for name, value in environment.items() if value and normalised(name) == self.key_variable]
-        return min(own, key=lambda name: name != self.key_variable) if own else _COMMON_KEY
+        if own:
+            return min(own, key=lambda name: name != self.key_variable)
+        return self.key_variable if self.key_variable in file else COMMON_KEY
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -61,12 +66,13 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything a settings file says; `notices` are for people."""
+    """Everything a settings file says; `notices` are for people, `env_file` may hold keys."""
 
     llms: dict[str, Llm]
     profiles: dict[str, Profile]
     defaults: dict[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    env_file: str = ""
 
     def chosen(self, names: Iterable[str] = ()) -> list[Profile]:
         """The profiles of these names, each once; without names every one, in the order of the file."""
@@ -123,12 +129,7 @@ def full_model(name: str) -> str:
 
 def key_variable(name: str) -> str:
     """`HOP_KEY_X_Y_Z` for an llm named `x-y.z`."""
-    return normalised(f"HOP_KEY_{name}")
-
-
-def normalised(name: str) -> str:
-    """As HOP compares the names of variables."""
-    return re.sub(r"[-.]", "_", name).upper()
+    return normalised(f"{OWN_KEY}{name}")
 
 
 class _Reader:
@@ -146,7 +147,13 @@ class _Reader:
         llms = self._llms(defaults)
         profiles = self._profiles()
         found.refuse()
-        return Settings(llms=llms, profiles=profiles, defaults=defaults, notices=tuple(found.warnings()))
+        return Settings(
+            llms=llms,
+            profiles=profiles,
+            defaults=defaults,
+            notices=tuple(found.warnings()),
+            env_file=_env_file(found.yaml.path),
+        )
 
     def _named(self, block: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The mappings of a block by name; others are problems."""
@@ -224,6 +231,12 @@ class _Reader:
         if named is not None and named not in known:
             self.found.add((*at, side), unknown("llm", named, known))
         return named or ""
+
+
+def _env_file(settings: Path) -> str:
+    """The `.env` beside the settings, else the one here; empty if there is none."""
+    places = (folder / NAME for folder in (settings.resolve().parent, Path.cwd()))
+    return str(next((place for place in places if place.is_file()), ""))
 
 
 def _secrets(value: Any, at: Key = ()) -> Iterator[Key]:
