@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, NamedTuple, TypeVar
 
 from assay.core.protocols import Context
+from assay.core.status import OK
 from assay.core.types import Failure
 from assay.solvers.hop.containing import Raised, contained, is_async, outcome_here
 from assay.solvers.hop.session import (
@@ -18,7 +19,6 @@ from assay.solvers.hop.session import (
     chosen,
     tool_failed,
 )
-from assay.solvers.hop.status import OK
 from assay.solvers.hop.tools import Tool, offered
 from assay.solvers.hop.wording import Messages
 
