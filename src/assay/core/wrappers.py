@@ -74,12 +74,15 @@ def said_status(said: Any) -> str:
 
 
 def is_pair(value: Any) -> bool:
-    """Whether it is a status and a result. Of an unknown status the second must look like an object."""
+    """Whether it is a status and a result. Of an unknown status the second must look like an object.
+
+    Beside a status in another spelling, such as `ok`, a number or a list is not enough.
+    """
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
         return False
     second = value[1]
     if said_status(value[0]) in _STATUSES:
-        return second is None or isinstance(second, (str, dict))
+        return value[0] in _STATUSES or second is None or isinstance(second, (str, dict))
     return value[0].isupper() and (isinstance(second, dict) or str(second).lstrip()[:1] == "{")
 
 

@@ -212,6 +212,16 @@ def test_an_input_that_a_flat_row_would_write_over_is_refused(tmp_path: Path, na
         (data,) = run.files
 
 
+@pytest.mark.parametrize("result", ["[1, 2]", "3", "True", "None", "{'a': 1}", "'why'"])
+def test_a_status_counts_whatever_stands_beside_it(tmp_path: Path, result: str) -> None:
+    """FAIL with a list is no completed row, in the run and in its file."""
+    run = Batch(tmp_path, f"def hop(n):\n    return 'FAIL', {result}\n", numbered(1)).run()
+    (found,) = run.results.values()
+    (read,) = api.analyse_hop(tmp_path / "out").values()
+    assert found["completed"] == read["completed"] == 0
+    assert found["total"] == read["total"] == 1
+
+
 def test_a_missing_key_is_told_before_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An llm at OpenAI's own endpoint for which the environment has no key."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
