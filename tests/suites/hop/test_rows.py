@@ -129,7 +129,13 @@ def test_missing_ids_and_tags_are_warnings_told_once(tmp_path: Path) -> None:
         ({"tag": ["a"]}, '$.tag: expected a text, found ["a"]'),
         ({"difficulty": "hardest"}, '$.difficulty: expected one of easy, medium, hard, found "hardest"'),
         ({"difficulty": ["easy"]}, '$.difficulty: expected one of easy, medium, hard, found ["easy"]'),
+        ({"difficulty": "Easy"}, '$.difficulty: expected one of easy, medium, hard, found "Easy"'),
+        ({"difficulty": ""}, '$.difficulty: expected one of easy, medium, hard, found ""'),
+        ({"difficulty": 1}, "$.difficulty: expected one of easy, medium, hard, found 1"),
+        ({"difficulty": {}}, "$.difficulty: expected one of easy, medium, hard, found {}"),
         ({"description": {}}, "$.description: expected a text, found {}"),
+        ({"description": 5}, "$.description: expected a text, found 5"),
+        ({"description": ["a"]}, '$.description: expected a text, found ["a"]'),
     ],
 )
 def test_what_is_told_of_a_row_is_checked(tmp_path: Path, change: dict[str, Any], message: str) -> None:
