@@ -16,10 +16,10 @@ import pytest
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
 from assay.core.spec import RunSpec, fields
+from assay.core.status import STATUSES
 from assay.scoring.expectations import prefixes, rule_problems
 from assay.solvers.code import worker
 from assay.solvers.hop import session
-from assay.solvers.hop.status import STATUSES
 from assay.solvers.steps import aggregating, parsing, strategies
 from assay.suites.hop import contract, row, settings
 from assay.suites.pipeline import scorer, tally

@@ -130,18 +130,28 @@ def pull_model(name: str, say: Callable[[str], None]) -> Path:
 
 
 def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
-    """Every problem of a file that some suite reads; a testset may be checked against its pipeline."""
-    problems: list[Problem]
-    if pipeline is not None or is_testset(path) or registry.find("suite", "pipeline").is_pipeline(path):
-        problems = registry.find("suite", "pipeline").check(path, pipeline)
-    else:
-        problems = registry.find("suite", "task").check(path)
+    """Every problem of what some suite reads; a testset may be checked against its pipeline."""
+    name = "pipeline" if pipeline is not None else _suite_of(path)
+    suite = registry.find("suite", name)
+    problems: list[Problem] = suite.check(path, pipeline) if name == "pipeline" else suite.check(path)
     return problems
+
+
+def _suite_of(path: Path) -> str:
+    """Which suite reads it: what can only be of one comes first, data of tasks may look like anything."""
+    hop, pipeline = registry.find("suite", "hop"), registry.find("suite", "pipeline")
+    if pipeline.is_pipeline(path):
+        return "pipeline"
+    if hop.is_hop(path):
+        return "hop"
+    if pipeline.is_testset(path):
+        return "pipeline"
+    return "hop" if hop.has_rows(path) else "task"
 
 
 def is_testset(path: Path) -> bool:
     """Whether a file is a testset of pipelines, by its first record or the folder it lies in."""
-    return path.suffix == ".jsonl" and bool(registry.find("suite", "pipeline").is_testset(path))
+    return path.suffix == ".jsonl" and _suite_of(path) == "pipeline"
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:

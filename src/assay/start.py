@@ -16,6 +16,7 @@ import msgspec
 import assay
 from assay.core import registry
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
+from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
@@ -79,6 +80,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         seed=spec.seed,
         args=getattr(spec.options, "model_args", {}),
         key=role.key,
+        env_file=role.env_file,
     )
     model: Model = registry.find("model", provider).connect(connection)
     return model
@@ -127,7 +129,7 @@ class Start:
         self._shared = (
             getattr(self.plan, "common_role", "main") if getattr(self.plan, "common", False) else None
         )
-        self._keys = {named.key for named in self.roles.values() if named.key}
+        self._secrets = self._known_secrets()
         self._refuse_what_the_models_cannot()
         named = {"suite": registry.identity(spec.suite), "plan": self.plan.ask}
         self._refuse_secrets()
@@ -163,9 +165,15 @@ class Start:
                     f"{named.model} cannot do {', '.join(sorted(missing))}, which this run needs"
                 )
 
+    def _known_secrets(self) -> list[str]:
+        """What must not be written: secrets of the environment, and all keys of the files that roles name."""
+        found = secrets_from_environment({named.key for named in self.roles.values() if named.key})
+        files = {named.env_file for named in self.roles.values() if named.env_file}
+        return [*found, *(key for file in files for key in keys_in(file).values())]
+
     def _refuse_secrets(self) -> None:
         told = msgspec.json.encode(self.spec)
-        if Redactor(secrets_from_environment(self._keys))(told) != told:
+        if Redactor(self._secrets)(told) != told:
             raise UsageError(
                 "an option holds a secret of the environment; options are written down, keys are not"
             )
@@ -233,9 +241,7 @@ class Start:
     async def _run_in(self, folder: RunFolder, info: RunInfo) -> Run:
         started = time.perf_counter()
         folders.reopen(folder.path)
-        journal = Journal(
-            folder.path, [scorer.id for scorer in self.plan.scorers], secrets_from_environment(self._keys)
-        )
+        journal = Journal(folder.path, [scorer.id for scorer in self.plan.scorers], self._secrets)
         try:
             stopped = await self._loop(journal, info)
             if isinstance(stopped, ModelRefused) and not journal.empty:
@@ -321,6 +327,8 @@ class Start:
                 )
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
+        for notice in outcome.notices:
+            self._notify(Noted(notice))
         summary = self._summary(journal, seconds, stopped, outcome)
         try:
             folders.write_json(folder.path / "summary.json", summary)

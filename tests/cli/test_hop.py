@@ -127,6 +127,15 @@ def test_the_report(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line[:2] == ["fast", "careful"] for line in lines)
 
 
+def test_one_is_no_plural(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that differs, a call, a case."""
+    words = ["hop", "Tasks/Double", "rows.jsonl", "--limit", "1", "--profiles", "fast"]
+    assert typed(*words) == 0
+    out = capsys.readouterr().out
+    assert "fast: 1 row differs or failed" in out
+    assert "1 of 1 case · 1 call · " in out
+
+
 def test_analysing_shows_the_same_table(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of the folder, with the task's own contract; durations are not in the files."""
     assert typed("hop", "Tasks/Double", "rows.jsonl") == 0

@@ -14,6 +14,7 @@ from assay.core.wrappers import (
     function_fields,
     is_meta,
     is_observed,
+    is_pair,
     normalize_input,
     unwrapped,
     view_record,
@@ -131,3 +132,29 @@ def test_results_of_earlier_batches_are_dropped() -> None:
     assert expectations(ROW) == {"score": 4}
     assert expectations({"expected_": 1, "expected_x": None}) == {"x": None}
     assert expectations(ROW, {"expected_score"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "pair"),
+    [
+        (["OK", "{}"], True),
+        (["ok", {}], True),
+        (["HopStatus.FAIL", "why"], True),
+        (["LACK_OF_INFO", None], True),
+        (["FAIL", [1]], True),
+        (["ODD", '{"a": 1}'], True),
+        (["ODD", {}], True),
+        (["ok", 3], False),
+        (["USA", "UK"], False),
+        (["Word", {}], False),
+        (["OK"], False),
+        (["OK", "{}", 1], False),
+        ([1, "{}"], False),
+        ({"OK": "{}"}, False),
+        ("OK", False),
+        (None, False),
+    ],
+)
+def test_what_is_a_pair(value: Any, pair: bool) -> None:
+    """A known status and a result; of an unknown one in capitals, an object."""
+    assert is_pair(value) is pair

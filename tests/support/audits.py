@@ -15,13 +15,16 @@ def flat(result: Any, stats: Any = OK, **more: Any) -> dict[str, Any]:
     return {"id": 1, "tag": "t", "question": "q", "hop_result": result, "hop_stats": stats, **more}
 
 
-OPENED: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
+OPENED: dict[str, tuple[Any, dict[str, Any], str | None]] = {
     "text": (flat(TEXT), FIELDS, None),
     "object": (flat(FIELDS), FIELDS, None),
     "pair": (flat(["UNCERTAIN", TEXT]), FIELDS, "UNCERTAIN"),
     "pair of an object": (flat(["OK", FIELDS]), FIELDS, "OK"),
     "pair as text": (flat(json.dumps(["FAIL", TEXT])), FIELDS, "FAIL"),
     "pair with the name of an enum": (flat(["HopStatus.LACK_OF_INFO", TEXT]), FIELDS, "LACK_OF_INFO"),
+    "pair of a list": (flat(["UNCERTAIN", [1]]), {"result": [1]}, "UNCERTAIN"),
+    "pair of a number as text": (flat('["FAIL", 3]'), {"result": 3}, "FAIL"),
+    "a word and a number are no pair": (flat(["ok", 3]), {"result": ["ok", 3]}, None),
     "pair with an unknown status": (flat(["ODD", TEXT]), FIELDS, "ODD"),
     "two texts are no pair": (flat(["USA", "UK"]), {"result": ["USA", "UK"]}, None),
     "pair without a result": (flat(["LACK_OF_INFO", None]), {}, "LACK_OF_INFO"),
@@ -49,11 +52,15 @@ OPENED: dict[str, tuple[dict[str, Any], dict[str, Any], str | None]] = {
     "hop_result beside inputs called input and error": (flat(TEXT, input={}, error="e"), FIELDS, None),
     "plain result": ({"id": 1, "result": TEXT}, FIELDS, None),
     "plain pair": ({"id": 1, "result": ["OK", TEXT]}, FIELDS, "OK"),
+    "bare pair": (["OK", TEXT], FIELDS, "OK"),
+    "bare pair of an object": (["UNCERTAIN", FIELDS], FIELDS, "UNCERTAIN"),
+    "bare pair without a result": (["LACK_OF_INFO", None], {}, "LACK_OF_INFO"),
 }
 
 
-ERRORS: dict[str, tuple[dict[str, Any], str]] = {
+ERRORS: dict[str, tuple[Any, str]] = {
     "null": (flat(None, ERROR), "timeout"),
+    "bare pair": (["ERROR", "timeout"], "timeout"),
     "empty": (flat("", ERROR), "timeout"),
     "result beside it": (flat(TEXT, ERROR), "timeout"),
     "no result at all": ({"id": 1, "hop_stats": ERROR}, "timeout"),

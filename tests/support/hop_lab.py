@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from assay.core.connect import CHAT
 from assay.core.errors import AssayError, ModelError
 from assay.core.protocols import Context, Model, Upstream
+from assay.core.returned import Returned
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.engine.loop import Loop, Setup
@@ -20,7 +21,6 @@ from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 from assay.solvers.hop.blocking import Sessions, open_sessions
 from assay.solvers.hop.calling import call_function
-from assay.solvers.hop.results import Returned
 from assay.solvers.hop.session import Session, Side
 
 from servers.gateway_lab import Plan

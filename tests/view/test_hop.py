@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assay.core.errors import UsageError
 from assay.core.wrappers import view_record
-from assay.view.hop import BaseService, result_text
+from assay.store.hop import BaseDataStore
+from assay.view.hop import BaseService
 
 META = {"_type": "meta", "profile": "a"}
 OBSERVED = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1.0, "status": "OK"}
@@ -40,7 +42,7 @@ def test_a_batch_takes_off_all_wrappers_and_stores_what_is_inside() -> None:
     row = {"id": 1, "tag": "t", "question": "?", "expected_answer": "gold"}
     flat = {**row, "hop_result": "{}", "hop_stats": {}, "profile": "a"}
     nested = view_record(view_record(row, result="{}"), error="late")
-    records: list[Fields] = [META, row, OBSERVED, flat, nested, view_record(META, error="x")]
+    records: list[Any] = [META, row, OBSERVED, ["OK", "{}"], flat, nested, view_record(META, error="x")]
     done = list(BaseService()._batch_worker(records, echo))
     assert done == [{"input": row, "result": '{"given": {"question": "?"}}'}] * 3
 
@@ -84,9 +86,8 @@ def test_errors_are_records_and_the_batch_goes_on() -> None:
     service = BaseService()
     done = list(service._batch_worker([{"n": n} for n in range(len(answers))], answer))
     assert [sorted(one) for one in done] == [["error", "input"]] * 5 + [["input", "result"]]
-    assert [one["error"].partition(":")[0] for one in done[:5]] == [
-        *("ValueError", "SystemExit", "ValueError", "TypeError", "TypeError")
-    ]
+    assert [one["error"] for one in done[:2]] == ["[ValueError] no", "[SystemExit] 3"]
+    assert all(one["error"].startswith("the result is no JSON: ") for one in done[2:5])
     assert service.state == {"running": False, "completed": 6, "total": 6, "errors": 5, "output_file": None}
 
 
@@ -100,7 +101,7 @@ def test_the_function_may_be_async() -> None:
     done = list(BaseService()._batch_worker([{"n": 0}, {"n": 1}], later))
     assert done == [
         {"input": {"n": 0}, "result": '{"n": 0}'},
-        {"input": {"n": 1}, "error": "KeyError: 'late'"},
+        {"input": {"n": 1}, "error": "[KeyError] 'late'"},
     ]
 
 
@@ -143,19 +144,36 @@ def test_a_subclass_may_have_another_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "said"),
     [
-        ({"a": "一"}, '{"a": "一"}'),
-        ('{"a":1}', '{"a":1}'),
-        ("plain", '"plain"'),
-        ("NaN", '"NaN"'),
-        (("OK", '{"a":1}'), '{"a":1}'),
-        ((Status.OK, {"a": 1}), '{"a": 1}'),
-        ([1, 2], "[1, 2]"),
-        (None, "null"),
-        ("", '""'),
+        ({"a": "一"}, {"result": '{"a": "一"}'}),
+        ('{"a":1}', {"result": '{"a":1}'}),
+        (("OK", '{"a":1}'), {"result": '{"a":1}'}),
+        ((Status.OK, {"a": 1}), {"result": '{"a": 1}'}),
+        (("FAIL", "why"), {"result": '["FAIL", "why"]'}),
+        (("UNCERTAIN", {"a": 1}), {"result": '["UNCERTAIN", {"a": 1}]'}),
+        ([1, 2], {"result": "[1, 2]"}),
+        (None, {"error": "it returned nothing; return a dict, JSON text or (status, result)"}),
     ],
 )
-def test_results_are_json_texts(value: Any, text: str) -> None:
-    """A text that is JSON stays; a status beside it is no part of it."""
-    assert result_text(value) == text
+def test_results_are_written_as_by_a_batch(value: Any, said: Fields) -> None:
+    """By the one rule of `assay hop`: JSON text stays, a status that says more than OK stands beside it."""
+    (done,) = BaseService()._batch_worker([{"n": 1}], lambda _: value)
+    assert done == {"input": {"n": 1}, **said}
+
+
+def test_text_that_is_no_json_is_an_error() -> None:
+    (done,) = BaseService()._batch_worker([{"n": 1}], lambda _: "plain")
+    assert done["error"].startswith("the result is text that is not JSON")
+
+
+def test_records_say_the_profile_that_was_chosen(tmp_path: Path) -> None:
+    """Results and errors; the store tells profiles apart by it, and as input it is taken off again."""
+    service = BaseService("fast")
+    first = list(service._batch_worker([{"n": 1}, {"m": 2}], lambda fields: {"n": fields["n"]}))
+    assert [one["profile"] for one in first] == ["fast", "fast"]
+    again = list(BaseService("careful")._batch_worker(first, echo))
+    assert [(one["input"], one["profile"]) for one in again] == [({"n": 1}, "careful"), ({"m": 2}, "careful")]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*first, *again]))
+    stats = BaseDataStore(tmp_path).get_stats("fast")
+    assert (stats["total"], stats["errors"]) == (2, 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from assay import api
-from assay.cli.screen import block
+from assay.cli.screen import block, counted
 from assay.core.errors import Problem
 
 
@@ -16,7 +16,10 @@ from assay.core.errors import Problem
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--pipeline", type=click.Path(path_type=Path), help="Pipeline file that the testsets are for.")
 def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
-    """Say of task YAML files, testsets and data files what is wrong, every problem with its line.
+    """Say what is wrong in files and folders of any suite, every problem with its line.
+
+    These are task YAML files, folders of them, and their data; pipelines and testsets; task folders of HOP,
+    their settings, contracts and rows.
 
     Equal documents are named too, as warnings; testsets also get advice. Exit code 1 if there is an error.
 
@@ -24,6 +27,7 @@ def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
     Examples:
       assay check examples/task/quickstart.yaml data.jsonl
       assay check testsets/sentiment_basic.jsonl --pipeline pipeline.yaml
+      assay check Tasks/Verify
     """
     failed = False
     for path in files:
@@ -60,5 +64,5 @@ def _counted(problems: list[Problem]) -> str:
     counts = Counter(problem.level for problem in problems if problem.level in _WORDS)
     if not counts:
         return ""
-    parts = [f"{counts[level]} {level}{'s' if counts[level] != 1 else ''}" for level in ("error", "warning")]
+    parts = [counted(counts[level], level) for level in ("error", "warning")]
     return ", ".join(parts + ([f"{counts['advice']} advice"] if counts["advice"] else []))

@@ -11,7 +11,7 @@ import msgspec
 from assay.api import Run
 from assay.cli.compare import show_pairs, table_row
 from assay.cli.report import closing
-from assay.cli.screen import block, heading, safe, table
+from assay.cli.screen import block, counted, heading, safe, table
 from assay.store.comparison.result import Row
 
 _MOST_SHOWN, _MOST_CHARACTERS = 10, 300
@@ -111,7 +111,8 @@ def _operators(profile: str, operators: dict[str, Any]) -> None:
 def _differing(profile: str, differing: dict[str, Any]) -> None:
     if not differing["count"]:
         return
-    heading(safe(f"{profile}: {differing['count']:,} rows differ or failed"))
+    rows = counted(differing["count"], "row differs", "rows differ")
+    heading(safe(f"{profile}: {rows} or failed"))
     for case in differing["shown"][:_MOST_SHOWN]:
         said = case["error"] or "; ".join(case["why"])
         block(f"{case['id']} #{case['tag']}: {said}", most=_MOST_CHARACTERS)

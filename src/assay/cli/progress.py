@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from assay.cli.screen import duration, tell
+from assay.cli.screen import counted, duration, tell
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
 
 _EVERY_SECONDS = 5.0
@@ -68,9 +68,9 @@ class Progress:
         """Everything in one line."""
         parts = [f"{self.done:,}/{self.total:,}", f"{self.rate:,.1f}/s"]
         if self.errors:
-            parts.append(f"{self.errors:,} errors")
+            parts.append(counted(self.errors, "error"))
         if self.retries:
-            parts.append(f"{self.retries:,} retries")
+            parts.append(counted(self.retries, "retry", "retries"))
         if self.input or self.output:
             parts.append(f"{self.input:,} tokens in, {self.output:,} out")
         if self.fresh and self.done < self.total:
@@ -81,7 +81,7 @@ class Progress:
         """The total is known."""
         self._begun = time.monotonic()
         if self.done:
-            self.note(f"continuing: {self.done:,} of {self.total:,} cases are done")
+            self.note(f"continuing: {self.done:,} of {counted(self.total, 'case')} are done")
 
     def note(self, text: str) -> None:
         """Something to read once."""

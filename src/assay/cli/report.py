@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from assay.api import Run
-from assay.cli.screen import duration, number, table, tell
+from assay.cli.screen import counted, duration, number, table, tell
 
 
 def report(run: Run) -> None:
@@ -96,7 +96,8 @@ def _below_the_table(run: Run) -> None:
             if "reason" in metric:
                 click.echo(f"{name} {metric['metric']},{metric['filter']}: {metric['reason']}")
     if invalid:
-        click.echo(f"{invalid:,} scores are invalid; why: assay show {run.folder} --failed")
+        told = counted(invalid, "score is", "scores are")
+        click.echo(f"{told} invalid; why: assay show {run.folder} --failed")
 
 
 def _show_repeats(name: str, curves: dict[str, Any]) -> None:
@@ -119,9 +120,9 @@ def _counts(run: Run) -> str:
     """What the run cost over all its starts, and what this start asked."""
     summary, spent, now = run.summary, run.summary.spent, run.summary.this_start
     ended = summary.ok + summary.subject_error + summary.infra_error
-    parts = [f"{ended:,} of {summary.total:,} cases", f"{spent.get('calls', 0):,} calls"]
+    parts = [f"{ended:,} of {counted(summary.total, 'case')}", counted(spent.get("calls", 0), "call")]
     if spent.get("retries"):
-        parts.append(f"{spent['retries']:,} retries")
+        parts.append(counted(spent["retries"], "retry", "retries"))
     if spent.get("input_tokens") or spent.get("output_tokens"):
         parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
     if not run.asked:
@@ -134,20 +135,20 @@ def _counts(run: Run) -> str:
     return " · ".join([*parts, duration(summary.seconds)])
 
 
+def _again(count: int, what: str) -> str:
+    return f"{counted(count, 'case')} {what}; {'it' if count == 1 else 'they'} will"
+
+
 def _how_to_continue(run: Run) -> None:
     if run.reason:
         tell(run.reason)
     unfit = run.summary.failures.get("bad_case", 0)
     if unfit:
-        click.echo(f"{unfit:,} documents cannot be asked; `assay check` says why.", err=True)
-    if run.summary.infra_error > unfit:
-        click.echo(
-            f"{run.summary.infra_error - unfit:,} cases got no answer; they will be asked again.", err=True
-        )
-    if run.summary.unscored:
-        click.echo(
-            f"{run.summary.unscored:,} cases could not be judged; they will be judged again.", err=True
-        )
+        click.echo(f"{counted(unfit, 'document')} cannot be asked; `assay check` says why.", err=True)
+    if (unasked := run.summary.infra_error - unfit) > 0:
+        click.echo(f"{_again(unasked, 'got no answer')} be asked again.", err=True)
+    if unscored := run.summary.unscored:
+        click.echo(f"{_again(unscored, 'could not be judged')} be judged again.", err=True)
     asks = run.asked and sys.argv[1:2] != ["rescore"]  # which would stop at the same place again
     words = (sys.argv if asks else run.info.command)[1:]
     command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])

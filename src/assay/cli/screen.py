@@ -65,6 +65,11 @@ def _numeric(cell: str) -> bool:
     return not cell or cell[0].isdigit() or cell[0] in "+-±–"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """`1 call`, `2 calls`, `1,000 retries`; `many` where an s is not enough."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def heading(text: str) -> None:
     """A line that begins a part; it may hold names that others gave."""
     click.echo(click.style(safe(text), bold=True))

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import UsageError
 
 CHAT, TEXT = "chat", "text"
@@ -28,14 +29,20 @@ class Connection(Struct, frozen=True, kw_only=True):
     args: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     """The variable that holds the key; without one, or where it is not set, OPENAI_API_KEY does."""
+    env_file: str = ""
+    """Where keys may stand that the environment does not have."""
 
 
 class Role(Struct, frozen=True):
-    """A model with an endpoint and a key of its own. `key` is the name of a variable, never the key."""
+    """A model with an endpoint and a key of its own. `key` is the name of a variable, never the key.
+
+    It is looked up in the environment, then in `env_file`.
+    """
 
     model: str
     base_url: str | None = None
     key: str = ""
+    env_file: str = ""
 
 
 def role_of(named: str | Role) -> Role:
@@ -60,9 +67,10 @@ OPENAI = "https://api.openai.com/v1"
 
 
 def openai_key(connection: Connection) -> str | None:
-    """The key of this connection's own variable, else OPENAI_API_KEY."""
-    own = os.environ.get(connection.key) if connection.key else None
-    return own or os.environ.get("OPENAI_API_KEY")
+    """The key of this connection's own variable, else OPENAI_API_KEY; the environment comes first."""
+    file = keys_in(connection.env_file)
+    names = [name for name in (connection.key, COMMON_KEY) if name]
+    return next((key for name in names if (key := os.environ.get(name) or file.get(name))), None)
 
 
 def openai_base_url(connection: Connection) -> str:

@@ -157,12 +157,14 @@ class Outcome(NamedTuple):
 
     `passed` is the suite's verdict: None where a judge's word is missing to have one. Files in the run's own
     folder are copied to `newest`, together with the run's summary: that folder shows the newest run.
+    `notices` are told once, when the run ends.
     """
 
     results: dict[str, Any]
     files: list[Path]
     passed: bool | None = True
     newest: Path | None = None
+    notices: tuple[str, ...] = ()
 
 
 class Plan(Protocol):

@@ -1,7 +1,8 @@
 """The forms in which a line of a HOP batch file may stand: an input, a result of one, or neither.
 
 A View record is `{"input": {...}, "result" | "error": ...}`; a flat record is the input itself, with `hop_*`
-and `profile` in it. Lines of `_type: meta` and lines of an observer's log are no inputs at all.
+and `profile` in it. A bare pair `[status, result]` is a result of which nobody knows the input. Lines of
+`_type: meta` and lines of an observer's log are no inputs at all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ MOST_WRAPPERS = 100
 
 _ABOUT = frozenset({"id", "tag", "description", "difficulty"})
 _OBSERVED = frozenset({"run_start", "step", "run_end"})
+_STATUSES = frozenset({"OK", "FAIL", "UNCERTAIN", "LACK_OF_INFO", "ERROR"})
 
 
 def normalize_input(rec: Fields) -> Fields:
@@ -39,6 +41,7 @@ def unwrapped(
     """The record within all its wrappers. ValueError if there is no end of them.
 
     What a wrapper says of the row (id, tag, `expected_*` …) is kept and wins, unless it is one of `inputs`.
+    A null says nothing, except of what is expected.
     """
     for _ in range(MOST_WRAPPERS + 1):
         inner = once(record)
@@ -47,7 +50,8 @@ def unwrapped(
         beside = {
             key: value
             for key, value in record.items()
-            if is_about(key) and not (key in inputs and key in inner)
+            if is_about(key)
+            and not (key in inner and (key in inputs or (value is None and not key.startswith(EXPECTED))))
         }
         record = {**beside, **inner, **beside} if beside else inner
     raise ValueError(f"more than {MOST_WRAPPERS} wrappers stand around one input")
@@ -62,6 +66,24 @@ def is_observed(record: Mapping[str, Any]) -> bool:
     """Whether it is a line of an observer's log, by its shape: logs stand in the same folder as data."""
     kind = record.get("type")
     return isinstance(kind, str) and kind in _OBSERVED and "run_id" in record
+
+
+def said_status(said: Any) -> str:
+    """The status that a file's word means: `ok` and `HopStatus.OK` are `OK`. Empty for what is no text."""
+    return said.strip().upper().removeprefix("HOPSTATUS.") if isinstance(said, str) else ""
+
+
+def is_pair(value: Any) -> bool:
+    """Whether it is a status and a result. Of an unknown status the second must look like an object.
+
+    Beside a status in another spelling, such as `ok`, a number or a list is not enough.
+    """
+    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
+        return False
+    second = value[1]
+    if said_status(value[0]) in _STATUSES:
+        return value[0] in _STATUSES or second is None or isinstance(second, (str, dict))
+    return value[0].isupper() and (isinstance(second, dict) or str(second).lstrip()[:1] == "{")
 
 
 def is_about(key: str) -> bool:

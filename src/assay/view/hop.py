@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import deepcopy
-from enum import Enum
 from threading import Lock
 from typing import Any, TypedDict
 
-import msgspec
-
 from assay.core.errors import UsageError
+from assay.core.returned import BadResult, normalised
 from assay.core.wrappers import (
     function_fields,
     is_meta,
     is_observed,
+    is_pair,
     normalize_input,
     unwrapped,
     view_record,
@@ -36,9 +34,14 @@ class BatchState(TypedDict):
 
 
 class BaseService:
-    """One batch at a time. `state` is what the page shows."""
+    """One batch at a time. `state` is what the page shows.
 
-    def __init__(self) -> None:
+    `profile` is the one that the functions it is given run with: records say it, so that statistics can tell
+    profiles apart. Without one they have the document's two keys only.
+    """
+
+    def __init__(self, profile: str | None = None) -> None:
+        self.profile = profile
         self.state = BatchState(running=False, completed=0, total=0, errors=0, output_file=None)
         self._busy = Lock()
 
@@ -85,17 +88,22 @@ class BaseService:
             kept = without_results(unwrapped(record, inputs, self._normalize_input), inputs)
             given = function(deepcopy(function_fields(kept, inputs)))  # what it changes is not written
             found = runner.run(_awaited(given)) if inspect.isawaitable(given) else given
-            done = view_record(kept, result=result_text(found))
+            done = view_record(kept, result=normalised(found).written)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad row must not stop a batch
             self.state["errors"] += 1
-            done = view_record(kept, error=f"{type(error).__name__}: {error}")
+            said = str(error) if isinstance(error, BadResult) else f"[{type(error).__name__}] {error}"
+            done = view_record(kept, error=said)
+        if self.profile is not None:
+            done["profile"] = self.profile
         self.state["completed"] += 1
         self.state["total"] = max(self.state["total"], self.state["completed"])
         return done
 
 
 def _is_input(record: dict[str, Any]) -> bool:
-    """Meta lines and observer lines are not; nor are those that an older View has run and wrapped."""
+    """Meta lines, observer lines and bare pairs are none; nor are those that an older View has wrapped."""
+    if is_pair(record):
+        return False
     try:
         inner = unwrapped(record)
     except ValueError:
@@ -105,23 +113,3 @@ def _is_input(record: dict[str, Any]) -> bool:
 
 async def _awaited(given: Any) -> Any:
     return await given
-
-
-def result_text(value: Any) -> str:
-    """What a function gave, as the text of a JSON value. Of `(status, result)` it is the result.
-
-    A text that is JSON stays as it is; ValueError or TypeError for what JSON has no form for.
-    """
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (str, Enum)):
-        value = value[1]
-    if isinstance(value, str) and _is_json(value):
-        return value
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True

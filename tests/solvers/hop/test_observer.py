@@ -108,7 +108,7 @@ def test_a_disk_that_gets_full_costs_one_line(tmp_path: Path, monkeypatch: pytes
     first, torn, last = observer.path.read_text().splitlines()
     assert len(torn) == 10
     assert json.loads(first)["type"] == json.loads(last)["type"] == "run_start"
-    assert observer.lost == 1
+    assert (observer.lost, observer.why) == (1, "the disk took only a part of it")
 
 
 @pytest.mark.parametrize("value", [object(), {1, (2,)}, 10**400])
@@ -136,6 +136,19 @@ def test_observing_never_breaks_a_batch(tmp_path: Path) -> None:
     batch = Batch(tmp_path, rows=numbered(3))
     (batch.out / "observer.jsonl").mkdir(parents=True)
     assert [row["hop_stats"]["status"] for row in results_of(batch.run())] == ["OK"] * 3
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, "2 records"), (3, "6 records")])
+def test_what_the_log_lost_is_told_once(tmp_path: Path, count: int, told: str) -> None:
+    """At the end, with the reason, and beside the results; a log that is whole is no news."""
+    batch = Batch(tmp_path, rows=numbered(count))
+    assert "observer" not in batch.typed().err
+    (batch.out / "observer.jsonl").unlink()
+    (batch.out / "observer.jsonl").mkdir()
+    done = batch.typed("--fresh")
+    assert done.code == 0
+    assert done.err.count("could not be written") == 1
+    assert f"observer.jsonl: {told} of the observer could not be written: Is a directory" in done.err
 
 
 def test_a_batch_is_observed(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from assay.core.connect import Connection
 from assay.core.errors import StopRun
 from assay.core.protocols import Context, Model
 from assay.core.registry import find
+from assay.core.returned import Returned
 from assay.core.threads import DaemonPool
 from assay.solvers.hop import wording
 from assay.solvers.hop.blocking import SyncSession, open_sessions
 from assay.solvers.hop.calling import call_function
-from assay.solvers.hop.results import Returned
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
 

@@ -10,10 +10,10 @@ import pytest
 
 from assay.core.errors import ModelError, StopRun
 from assay.core.protocols import Context
+from assay.core.status import HopStatus
 from assay.core.types import Failure
 from assay.solvers.hop.blocking import open_sessions
 from assay.solvers.hop.session import Session
-from assay.solvers.hop.status import HopStatus
 
 from support.hop_lab import AGREES, RUN, VERIFY, HopLab, Telling, result
 

@@ -63,6 +63,17 @@ def test_all_shapes_side_by_side_are_read_by_the_rules(tmp_path: Path, key: str 
         assert read(tmp_path / "one.jsonl", [line], key)[0] == by_rules([line], key)
 
 
+@pytest.mark.parametrize("said", [{"result": TEXT}, {"error": "late"}])
+def test_what_a_wrapper_says_of_its_row_wins(tmp_path: Path, said: dict[str, Any]) -> None:
+    """An id or a tag beside `input`; null says nothing."""
+    inner = {"input": {"id": 1, "tag": "a"}, **said}
+    recs = [{**inner, "id": 2}, {**inner, "tag": "b"}, {**inner, "id": None}, {**inner, "id": 0, "tag": ""}]
+    lines = [json.dumps(rec).encode() for rec in recs]
+    rows = read(tmp_path / "f.jsonl", lines)[0]
+    assert rows == by_rules(lines)
+    assert [row[1:3] for row in rows] == [(2, "a"), (1, "b"), (1, "a"), (0, "")]
+
+
 ANY = st.sampled_from(
     [None, "", "e", 5, {}, {"a": 1}, [], TEXT, "no JSON", ["FAIL", TEXT], "{", True, OK, ERROR]
 )
@@ -113,7 +124,7 @@ def test_a_line_is_found_again(tmp_path: Path) -> None:
     rows, _ = read(
         path, [b"\xef\xbb\xbf" + json.dumps(flat(TEXT)).encode(), b"", json.dumps(flat("{}")).encode()]
     )
-    assert [line_at(path, row[0])["hop_result"] for row in rows] == [TEXT, "{}"]
+    assert [dict(line_at(path, row[0]))["hop_result"] for row in rows] == [TEXT, "{}"]
     with pytest.raises(ValueError, match="Expecting|no object|Extra"):
         line_at(path, 10)
 

@@ -86,6 +86,19 @@ def test_a_folder_of_everything(tmp_path: Path) -> None:
     assert [row["id"] for row in store.query_results()] == [1, 2, 1, 2]
 
 
+def test_bare_pairs_are_results_without_an_id(tmp_path: Path) -> None:
+    """They count, are shown in their place, and may be errors; another list is a bad line."""
+    path = tmp_path / "pairs.jsonl"
+    lines = [["OK", '{"score": 4}'], ["USA", "UK"], ["ERROR", "late"], ["UNCERTAIN", {"score": 1}]]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    store = BaseDataStore(tmp_path, CONFIG)
+    assert (store.load_results(), store.bad_lines) == (3, 1)
+    assert store.get_stats()["avg_score"] == 2.5
+    shown = [(row.get("score"), row["hop_status"], row["hop_outcome"]) for row in store.query_results()]
+    assert shown == [(4, "OK", "OK"), (None, "ERROR", None), (1, "OK", "UNCERTAIN")]
+    assert store.get_error_distribution() == [{"value": "late", "count": 1}]
+
+
 def test_numbers_have_their_names_and_decimals(tmp_path: Path) -> None:
     """Means have one decimal, rates four and every result in the denominator, errors too."""
     store = make(

@@ -223,6 +223,35 @@ def test_an_input_that_a_flat_row_would_write_over_is_refused(tmp_path: Path, na
         (data,) = run.files
 
 
+@pytest.mark.parametrize("wrapper", ["flat", "view"])
+def test_difficulty_and_description_are_carried(tmp_path: Path, wrapper: str) -> None:
+    """Into the file, through another run over it, and never to the function; a wrong one stops before a call."""
+    about = {"difficulty": "hard", "description": "一"}
+    batch = Batch(
+        tmp_path, "def hop(**fields):\n    return fields\n", [{"id": 1, "tag": "t", "n": 1, **about}]
+    )
+    (path,) = batch.run(wrapper=wrapper).files
+    again = batch.run(wrapper=wrapper, data=str(path), output_dir=f"{tmp_path}/again")
+    (row,) = results_of(again)
+    assert {key: row.get("input", row)[key] for key in about} == about
+    assert json.loads(row["result" if wrapper == "view" else "hop_result"]) == {"n": 1}
+    assert list(again.results["default"]["difficulties"]) == ["hard"]
+    batch.rows([{"id": 1, "tag": "t", "n": 1, "difficulty": "tough"}])
+    with pytest.raises(InputError, match=r"\$\.difficulty: expected one of easy, medium, hard"):
+        batch.run(output_dir=f"{tmp_path}/never")
+    assert not (tmp_path / "never").exists()
+
+
+@pytest.mark.parametrize("result", ["[1, 2]", "3", "True", "None", "{'a': 1}", "'why'"])
+def test_a_status_counts_whatever_stands_beside_it(tmp_path: Path, result: str) -> None:
+    """FAIL with a list is no completed row, in the run and in its file."""
+    run = Batch(tmp_path, f"def hop(n):\n    return 'FAIL', {result}\n", numbered(1)).run()
+    (found,) = run.results.values()
+    (read,) = api.analyse_hop(tmp_path / "out").values()
+    assert found["completed"] == read["completed"] == 0
+    assert found["total"] == read["total"] == 1
+
+
 def test_a_missing_key_is_told_before_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An llm at OpenAI's own endpoint for which the environment has no key."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):

@@ -9,7 +9,6 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageError
-from assay.suites import hop
 
 from servers.fake_openai import FakeOpenAI
 from support.hop_batch import Batch, as_lines, numbered, results_of
@@ -67,6 +66,12 @@ def test_forms_of_a_view_row(tmp_path: Path, line: Any, expected: tuple[int, int
     assert counts(tmp_path, line, profile="(none)") == expected
 
 
+def test_bare_pairs_are_results(tmp_path: Path) -> None:
+    """Of nobody knows which row: counted by their status, compared with nothing."""
+    pairs = [["OK", '{"answer": 2}'], ["FAIL", "no source"], ["ERROR", "timeout"], ["USA", "UK"]]
+    assert counts(tmp_path, *pairs, profile="(none)") == (3, 1, 1, 0)
+
+
 def test_a_folder_of_many_tools(tmp_path: Path) -> None:
     """All of the document's lines with blank, torn and foreign ones: results are counted, the rest passed over."""
     observed = {"type": "run_end", "run_id": "r", "timestamp": 1.0, "duration": 1, "status": "OK"}
@@ -119,17 +124,6 @@ def test_an_endpoint_that_fails_is_an_error_row_and_asked_again(tmp_path: Path) 
         second = batch.run(**options)
     assert (second.exit_code, second.summary.this_start["paid"], second.files) == (0, 1, first.files)
     assert [row["hop_stats"]["status"] for row in results_of(second)] == ["OK"] * 3
-
-
-def test_a_file_of_rows_is_checked(tmp_path: Path) -> None:
-    """What a batch would refuse or say of it."""
-    path = tmp_path / "r.jsonl"
-    path.write_text(as_lines(numbered(2)))
-    assert hop.check(path) == []
-    path.write_text(as_lines([{"n": 1}]))
-    assert [problem.level for problem in hop.check(path)] == ["warning", "warning"]
-    path.write_text(as_lines([{"id": 1, "tag": "t", "n": 1}, {"id": 1, "tag": "t", "n": 2}]))
-    assert [problem.level for problem in hop.check(path)] == ["error"]
 
 
 def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -> None:

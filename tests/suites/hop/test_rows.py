@@ -94,7 +94,7 @@ def test_mixed_files_are_read_right(tmp_path: Path) -> None:
     assert all(one.fields == {"question": "?"} for one in found)
     assert [one.record for one in found] == [row(1), row(2), row(3), row(4)]
     look = Rows(path).look()
-    assert look.skipped == {"meta or observer lines": 3, "repeated rows": 0}
+    assert list(look.skipped.values()) == [3, 0, 0]
     assert [str(one) for one in look.warnings] == [
         f"{path}:10: the last line is cut off and left out; the file was probably being written"
     ]
@@ -134,7 +134,13 @@ def test_missing_ids_and_tags_are_warnings_told_once(tmp_path: Path) -> None:
         ({"tag": ["a"]}, '$.tag: expected a text, found ["a"]'),
         ({"difficulty": "hardest"}, '$.difficulty: expected one of easy, medium, hard, found "hardest"'),
         ({"difficulty": ["easy"]}, '$.difficulty: expected one of easy, medium, hard, found ["easy"]'),
+        ({"difficulty": "Easy"}, '$.difficulty: expected one of easy, medium, hard, found "Easy"'),
+        ({"difficulty": ""}, '$.difficulty: expected one of easy, medium, hard, found ""'),
+        ({"difficulty": 1}, "$.difficulty: expected one of easy, medium, hard, found 1"),
+        ({"difficulty": {}}, "$.difficulty: expected one of easy, medium, hard, found {}"),
         ({"description": {}}, "$.description: expected a text, found {}"),
+        ({"description": 5}, "$.description: expected a text, found 5"),
+        ({"description": ["a"]}, '$.description: expected a text, found ["a"]'),
     ],
 )
 def test_what_is_told_of_a_row_is_checked(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -217,10 +223,10 @@ def test_an_expectation_that_nothing_can_meet_is_told(tmp_path: Path) -> None:
 
 
 def test_lines_that_are_no_rows_are_all_told(tmp_path: Path) -> None:
-    """A pair of status and result, other lists, texts, NaN, a cut line in the middle, nothing to run on."""
+    """Lists that are no pairs, texts, NaN, a cut line in the middle, nothing to run on."""
     path = file(
         tmp_path,
-        '["OK", "{}"]',
+        '["OK", "{}", "more"]',
         "[1]",
         '"text"',
         '{"id": NaN}',
@@ -231,11 +237,43 @@ def test_lines_that_are_no_rows_are_all_told(tmp_path: Path) -> None:
     )
     found = errors(path)
     assert [one.partition(":")[0].partition(" ")[0] for one in found] == ["1", "2", "3", "4", "5", "7", "8"]
-    assert "a pair of a status and a result has no inputs to run" in found[0]
+    assert "expected an object, found a list" in found[0]
     assert "expected an object, found a list" in found[1]
     assert "not JSON" in found[3]
     assert "truncated" in found[4]
     assert "there is no input in this row" in found[5]
+
+
+def test_pairs_are_left_out_with_a_word(tmp_path: Path) -> None:
+    """A pair is a result without its row; the rows beside it run, and keep their lines and indices."""
+    pairs = ['["OK", "{}"]', ["FAIL", "why"], ["UNCERTAIN", {"a": 1}], ["LACK_OF_INFO", None]]
+    path = file(tmp_path, pairs[0], row(1), *pairs[1:], row(2), *pairs)
+    assert [(one.id, one.index, one.line) for one in read(path)] == [(1, 0, 2), (2, 1, 6)]
+    assert Rows(path).look().skipped["pairs of a status and a result"] == 8
+    assert warnings(path) == [
+        "1: pairs of a status and a result have no inputs to run; 8 lines are left out: 1, 3, 4, 5, 7, …"
+    ]
+    assert warnings(file(tmp_path, row(1), pairs[0])) == [
+        "2: a pair of a status and a result has no inputs to run, and is left out"
+    ]
+
+
+def test_a_pair_in_a_wrapper_is_a_result(tmp_path: Path) -> None:
+    """Beside inputs it says what came of them; a list called `input` is an input like others."""
+    path = file(
+        tmp_path,
+        {"input": row(1), "result": ["OK", "{}"]},
+        {**row(2), "hop_result": ["FAIL", "why"]},
+        {"id": 3, "tag": "t", "input": ["OK", "{}"]},
+    )
+    assert [one.fields for one in read(path)] == [{"question": "?"}] * 2 + [{"input": ["OK", "{}"]}]
+    assert warnings(path) == []
+
+
+def test_nothing_but_pairs_is_refused_with_the_reason(tmp_path: Path) -> None:
+    (found,) = errors(file(tmp_path, META, ["OK", "{}"], ["FAIL", "why"]))
+    assert "there is no row in this file: pairs of a status and a result have no inputs to run" in found
+    assert "name the file that was run" in found
 
 
 @pytest.mark.parametrize("lines", [[], [""], [META], [OBSERVED], ['{"id": 1']])

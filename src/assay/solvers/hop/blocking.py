@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from assay.core.protocols import Context
+from assay.core.status import OK
 from assay.core.types import Failure
 from assay.solvers.hop.containing import Raised, contained, is_async, outcome_here
 from assay.solvers.hop.session import (
@@ -19,7 +20,6 @@ from assay.solvers.hop.session import (
     chosen,
     tool_failed,
 )
-from assay.solvers.hop.status import OK
 from assay.solvers.hop.tools import Tool, offered
 from assay.solvers.hop.wording import Messages
 

@@ -10,10 +10,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
+from assay.core.returned import BadResult, Returned, normalised
 from assay.core.threads import DaemonPool
 from assay.solvers.hop.blocking import Sessions
 from assay.solvers.hop.containing import Raised, contained, enter_user_code, guard, is_async
-from assay.solvers.hop.results import BadResult, Returned, normalised
 
 SESSION = "session"
 _GRACE_SECONDS = 1.0

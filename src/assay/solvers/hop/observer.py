@@ -25,12 +25,13 @@ class HopletObserver:
 
     Any thread may write. What the event loop's own thread writes goes out before the loop goes on to anything
     that was not ready yet: a row's `run_start` is in the file before its function is called. A line that
-    cannot be written is lost and counted in `lost`; nothing is raised.
+    cannot be written is lost and counted in `lost`; `why` says the last reason. Nothing is raised.
     """
 
     def __init__(self, path: Path, hoplet: str) -> None:
         self.path = path
         self.lost = 0
+        self.why = ""
         self._hoplet = hoplet
         self._lock = threading.Lock()
         self._fd = -1
@@ -51,8 +52,9 @@ class HopletObserver:
         """One line, whole or not at all."""
         try:
             line = _encode(record) + b"\n"
-        except Exception:  # noqa: BLE001 - a value that is no JSON, of which any object may be one
+        except Exception as error:  # noqa: BLE001 - a value that is no JSON; it may raise anything
             self.lost += 1
+            self.why = str(error)
             return
         try:
             loop = asyncio.get_running_loop()
@@ -70,20 +72,23 @@ class HopletObserver:
         with self._lock:
             waiting, self._waiting = self._waiting, []
             block = b"".join([*waiting, *lines])
-            try:
-                done = self._append(block) if block else 0
-            except OSError:  # a full disk, a folder that is gone
-                done = 0
+            done = self._append(block) if block else 0
             self.lost += block.count(b"\n", done)
 
     def _append(self, block: bytes) -> int:
         """How much of it was written. A disk that gets full takes a part of a line; the next one ends it."""
-        if self._fd < 0:
-            self._fd = self._opened()
+        try:
+            if self._fd < 0:
+                self._fd = self._opened()
+            if self._torn:
+                os.write(self._fd, b"\n")
+            done = os.write(self._fd, block)
+        except OSError as error:
+            self.why = error.strerror or str(error)
+            return 0
+        self._torn = done < len(block)
         if self._torn:
-            os.write(self._fd, b"\n")
-        done = os.write(self._fd, block)
-        self._torn = not block.endswith(b"\n", 0, done)
+            self.why = "the disk took only a part of it"
         return done
 
     def _opened(self) -> int:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
+from assay.core.status import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.solvers.hop.replies import Unreadable, read_reply
-from assay.solvers.hop.status import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict, Verifier
 from assay.solvers.hop.verifiers.format import verify_format
 from assay.solvers.hop.wording import Asked, Rejected, as_text, messages

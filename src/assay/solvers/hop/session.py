@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
 from assay.core.protocols import Context
+from assay.core.status import FAIL, OK
 from assay.core.types import Failure, Request
 from assay.solvers.hop.containing import Raised, contained
 from assay.solvers.hop.formats import described, mismatch
 from assay.solvers.hop.operators import Operation, Outcome, Sides, operate
 from assay.solvers.hop.replies import Unreadable, read_judgement
-from assay.solvers.hop.status import FAIL, OK
 from assay.solvers.hop.tools import Tool, offered, problem_of
 from assay.solvers.hop.tracing import OpenStep, Tracer
 from assay.solvers.hop.verifiers import Verifier, cross, own, reverse, tool_use

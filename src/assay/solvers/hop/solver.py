@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from assay.core.errors import CaseFailed, ModelError
 from assay.core.protocols import Context
+from assay.core.status import FAIL
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
 from assay.solvers.hop.blocking import open_sessions
 from assay.solvers.hop.calling import FunctionFailed, call_function
 from assay.solvers.hop.observer import HopletObserver
 from assay.solvers.hop.session import Session, Side
-from assay.solvers.hop.status import FAIL
 
 
 class HopInputs(Struct, frozen=True):

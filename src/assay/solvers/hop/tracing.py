@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assay.solvers.hop.status import FAIL, OK
+from assay.core.status import FAIL, OK
 
 _SHOWN = 500
 _open_step: ContextVar[OpenStep | None] = ContextVar("assay_hop_step", default=None)

@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from assay.core.errors import ModelError
 from assay.core.protocols import Asker, Context
+from assay.core.returned import Returned
+from assay.core.status import FAIL, OK
 from assay.core.threads import DaemonPool
 from assay.core.types import Call, Request, Response
 from assay.solvers.hop.blocking import Sessions, open_sessions
 from assay.solvers.hop.calling import FunctionFailed, arguments, call_function
-from assay.solvers.hop.results import Returned
 from assay.solvers.hop.session import Session, Side
-from assay.solvers.hop.status import FAIL, OK
 from assay.solvers.steps.failing import StepFailed
 from assay.solvers.steps.running import Meter, Runner, StepContext
 

@@ -37,7 +37,7 @@ class BaseDataStore:
 
     @property
     def bad_lines(self) -> int:
-        """Lines that are no JSON object: torn ones, mostly. They are in no other number."""
+        """Lines that hold neither an object nor a pair: torn ones, mostly. They are in no other number."""
         return self._current().bad_lines
 
     def get_stats(self, profile: str | None = None) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class BaseDataStore:
         """What results may be sorted by: as the config says, else what every result has and fields found."""
         return list(self._sortable(self._current()))
 
-    def _normalize_audit(self, rec: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _normalize_audit(self, rec: Mapping[str, Any] | list[Any]) -> dict[str, Any] | None:
         """A line of a results file as one object; None for meta lines, the observer's, and lines of input."""
         audit = read_audit(rec, self.config.audit_key_field)
         return audit.flat() if audit is not None else None

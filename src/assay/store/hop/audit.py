@@ -1,8 +1,9 @@
 """One line of a results file as one result, whatever wrote it: the rules for every shape.
 
 A result is flat (`hop_result`, `hop_stats`), wrapped by the view (`input` and `result` or `error`), or plain:
-an object with a `result` that holds an object as text, or with the task's key field on top. Other lines are
-no results: meta lines, records of the observer, of the frontend's log, and lines of input.
+an object with a `result` that holds an object as text, or with the task's key field on top; or a bare pair of
+a status and a result. Other lines are no results: meta lines, records of the observer, of the frontend's log,
+and lines of input.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from assay.core.wrappers import MOST_WRAPPERS, is_meta, is_observed, unwrapped
+from assay.core.wrappers import MOST_WRAPPERS, is_meta, is_observed, is_pair, said_status, unwrapped
 
-STATUSES = frozenset({"OK", "FAIL", "UNCERTAIN", "LACK_OF_INFO", "ERROR"})
 NO_MESSAGE = "(no message)"
 SCALAR = "result"
 """The field under which a result stands that is JSON, but no object."""
@@ -63,8 +63,10 @@ class _Opened(msgspec.Struct):
     raw: str | None = None
 
 
-def read_audit(rec: Mapping[str, Any], key: str | None = None) -> Audit | None:
+def read_audit(rec: Mapping[str, Any] | list[Any], key: str | None = None) -> Audit | None:
     """The result in a line; None for a line that holds none. `key` is the task's key field."""
+    if isinstance(rec, list):
+        return _pair(rec) if is_pair(rec) else None
     if is_meta(rec) or is_observed(rec):
         return None
     if "hop_result" in rec or isinstance(rec.get("hop_stats"), dict):
@@ -94,10 +96,17 @@ def _input(rec: Mapping[str, Any]) -> Mapping[str, Any]:
         return rec
 
 
+def _pair(rec: list[Any]) -> Audit:
+    """A result of nobody knows which row. What stands beside the status ERROR is the error."""
+    if said_status(rec[0]) == "ERROR":
+        return _error(Audit({}), rec[1], None)
+    return _filled(Audit({}), rec, None)
+
+
 def _flat(rec: Mapping[str, Any]) -> Audit:
     said, result = rec.get("hop_stats"), rec.get("hop_result")
     stats = said if isinstance(said, dict) else {}
-    status, error = _status(stats.get("status")), stats.get("error")
+    status, error = said_status(stats.get("status")), stats.get("error")
     audit = Audit(_row(rec), profile=_profile(rec), stats=stats)
     if status == "ERROR" or (not status and (_is_empty(result) or not _is_empty(error))):
         return _error(audit, error, result)
@@ -120,7 +129,7 @@ def _plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
     if key is not None and key in rec:
         audit.fields = {name: rec[name] for name in audit.row if name not in _IDENTITY}
         return audit
-    opens = result.lstrip()[:1] if isinstance(result, str) else "[" if _is_pair(result) else ""
+    opens = result.lstrip()[:1] if isinstance(result, str) else "[" if is_pair(result) else ""
     if opens not in {"{", "["}:
         return None
     del audit.row["result"]
@@ -141,11 +150,6 @@ def _profile(rec: Mapping[str, Any]) -> str | None:
     """Only the line's own: one inside `input` is that of an earlier run."""
     profile = rec.get("profile")
     return profile if profile is None or isinstance(profile, str) else _text(profile)
-
-
-def _status(said: Any) -> str:
-    """`ok` and `HopStatus.OK` are `OK`."""
-    return said.strip().upper().removeprefix("HOPSTATUS.") if isinstance(said, str) else ""
 
 
 def _error(audit: Audit, error: Any, result: Any) -> Audit:
@@ -176,8 +180,8 @@ def _open(value: Any) -> _Opened:
                 value = read_json(value) if value.strip() else None
             except (ValueError, RecursionError):
                 return _as_text(found, value, depth)
-        elif _is_pair(value):
-            found.outcome, value = found.outcome or _status(value[0]), value[1]
+        elif is_pair(value):
+            found.outcome, value = found.outcome or said_status(value[0]), value[1]
         elif isinstance(value, dict) and (inner := _nested(value)) is not None:
             found.fields |= {name: one for name, one in value.items() if name != "result"}
             value = inner
@@ -199,16 +203,6 @@ def _as_text(found: _Opened, text: str, depth: int) -> _Opened:
     return found
 
 
-def _is_pair(value: Any) -> bool:
-    """A status and a result. Of an unknown status the second must look like an object."""
-    if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
-        return False
-    second = value[1]
-    if _status(value[0]) in STATUSES:
-        return second is None or isinstance(second, (str, dict))
-    return value[0].isupper() and (isinstance(second, dict) or str(second).lstrip()[:1] == "{")
-
-
 def _nested(value: dict[str, Any]) -> Any:
     """The `result` of an object if it holds an object or a pair as text, or is a pair; else None."""
     inner = value.get("result")
@@ -217,5 +211,5 @@ def _nested(value: dict[str, Any]) -> Any:
             opened = read_json(inner)
         except (ValueError, RecursionError):
             return None
-        return opened if isinstance(opened, dict) or _is_pair(opened) else None
-    return inner if _is_pair(inner) else None
+        return opened if isinstance(opened, dict) or is_pair(opened) else None
+    return inner if is_pair(inner) else None

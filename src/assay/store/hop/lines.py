@@ -126,12 +126,12 @@ def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
     yield block
 
 
-def line_at(path: Path, start: int) -> dict[str, Any]:
-    """The object in a line that was read before. ValueError if it stands there no longer."""
+def line_at(path: Path, start: int) -> dict[str, Any] | list[Any]:
+    """The object or pair in a line that was read before. ValueError if it stands there no longer."""
     with path.open("rb") as file:
         file.seek(start)
         value = read_json(_body(file.readline(), start))
-    if not isinstance(value, dict):
+    if not isinstance(value, (dict, list)):
         raise ValueError("no object")  # noqa: TRY004
     return value
 
@@ -171,7 +171,7 @@ def _add_error(block: Block, line: _Line | None, start: int) -> bool:
         clean = line.hop_result is None and line.error is UNSET
     else:
         said = line.error
-        clean = stats is None and line.hop_result is UNSET and line.input.input is UNSET
+        clean = stats is None and line.hop_result is UNSET and _is_plain_view(line)
     if not clean or type(said) is not str or not said:
         return False
     error = Audit({"id": named_by.id, "tag": named_by.tag}, profile=line.profile, status="ERROR", error=said)
@@ -205,9 +205,14 @@ def _clean_text(line: _Line | None) -> str | None:
             return None
     else:
         text = line.result
-        if stats is not None or line.hop_result is not UNSET or line.input.input is not UNSET:
+        if stats is not None or line.hop_result is not UNSET or not _is_plain_view(line):
             return None
     return text if type(text) is str and text[:1] == "{" and '"result"' not in text else None
+
+
+def _is_plain_view(line: _Line) -> bool:
+    """Whether all that is known of a wrapped row stands in its `input`, under one wrapper."""
+    return line.input is not None and line.input.input is UNSET and line.id is None and line.tag is None
 
 
 def _all_json(texts: list[str]) -> bool:
@@ -227,7 +232,9 @@ def _sort_odd(block: Block, start: int, raw: bytes, key: str | None) -> None:
         value = read_json(text)
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict):
+    if isinstance(value, list) and (audit := read_audit(value, key)):
+        block.add(start, audit)
+    elif not isinstance(value, dict):
         block.bad += 1
     elif value.get("_type") == "meta":
         block.metas.append(value)

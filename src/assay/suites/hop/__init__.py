@@ -12,7 +12,7 @@ from assay.suites.hop.options import normalise
 from assay.suites.hop.plan import HopPlan
 from assay.suites.hop.target import find_target
 
-__all__ = ["Options", "analyse", "check", "data_file", "folder", "normalise", "plan"]
+__all__ = ["Options", "analyse", "check", "data_file", "folder", "has_rows", "is_hop", "normalise", "plan"]
 
 
 def plan(spec: RunSpec) -> HopPlan:
@@ -21,10 +21,24 @@ def plan(spec: RunSpec) -> HopPlan:
 
 
 def check(path: Path) -> list[Problem]:
-    """Every problem of a file of rows."""
-    from assay.suites.hop.checking import check_rows
+    """Every problem of a task's folder, a contract, settings or a file of rows."""
+    from assay.suites.hop.checking import check_file
 
-    return check_rows(path)
+    return check_file(path)
+
+
+def is_hop(path: Path) -> bool:
+    """Whether a file or folder can only be of this suite."""
+    from assay.suites.hop import checking
+
+    return checking.is_hop(path)
+
+
+def has_rows(path: Path) -> bool:
+    """Whether a file holds rows for a batch, unless its lines have keys of another format."""
+    from assay.suites.hop import checking
+
+    return checking.has_rows(path)
 
 
 def folder(target: str, data: str) -> Path:

@@ -1,16 +1,142 @@
-"""`assay check` for files of rows."""
+"""`assay check` for a task's folder, its contract, its settings and its rows. No code of a user's runs."""
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from assay.core import jsonl
 from assay.core.errors import InputError, Problem
+from assay.core.wrappers import is_meta, is_observed, is_pair, normalize_input
+from assay.core.yamlfile import load_yaml
+from assay.suites.hop.contract import Contract, find_contract, read_contract
+from assay.suites.hop.files import beside
+from assay.suites.hop.metainfo import BESIDE, MARKDOWN, markdown_contract
 from assay.suites.hop.rows import Rows
+from assay.suites.hop.settings import NAMES, settings_problems
+from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
+
+_YAML = (".yaml", ".yml")
+_SETTINGS, _CONTRACT = frozenset({"llms", "profiles"}), frozenset({"inputs", "outputs"})
+_OTHERS = frozenset({"steps", "task", "group", "include", "dataset_path", "class"})
+"""Keys of pipelines and tasks, whose files may have inputs and outputs too."""
 
 
-def check_rows(path: Path) -> list[Problem]:
-    """What a batch over this file would refuse, and what it would say."""
+def is_hop(path: Path) -> bool:
+    """Whether only this suite can have written it: a task's folder, its files, or lines of a batch."""
+    if path.is_dir():
+        return (path / HOPLET).is_dir() or (path / CODE).is_file() or (path / MARKDOWN).is_file()
+    if path.suffix in _YAML:
+        return _yaml_check(path) is not None
+    return path.name == MARKDOWN or (path.suffix == ".jsonl" and _is_output(_first(path)))
+
+
+def has_rows(path: Path) -> bool:
+    """Whether a file holds rows for a batch: they have a `tag`, or stand in a task's `TestCases/`.
+
+    Other formats may have keys of their own in the same lines: ask for those first.
+    """
+    first = _first(path) if path.suffix == ".jsonl" else None
+    tagged = isinstance(first, dict) and "tags" not in first and isinstance(first.get("tag"), str)
+    return tagged or (path.suffix == ".jsonl" and _is_test_case(path))
+
+
+def check_file(path: Path) -> list[Problem]:
+    """Every problem, with its line; rows are seen with the contract of the task they stand in."""
     try:
-        return Rows(path).look().warnings
+        if path.is_dir():
+            return _check_task(path)
+        if path.suffix in _YAML:
+            return (_yaml_check(path) or _check_contract)(path)
+        return _check_contract(path) if path.name == MARKDOWN else _check_rows(path, beside(path))
     except InputError as error:
         return error.problems
+
+
+def _yaml_check(path: Path) -> Callable[[Path], list[Problem]] | None:
+    """What checks a YAML file; None for one of another suite, or one that cannot be read."""
+    try:
+        keys = frozenset(load_yaml(path).value) if path.is_file() else None
+    except InputError:
+        return None
+    if keys is None or keys & _OTHERS:
+        return None
+    if keys & _SETTINGS or path.name in NAMES:
+        return settings_problems
+    return _check_contract if keys & _CONTRACT or path.name in BESIDE else None
+
+
+def _first(path: Path) -> Any:
+    """The value of a file's first line; None if it is no JSON."""
+    if not path.is_file():
+        return None
+    line = next(iter(jsonl.lines(path)), None)
+    try:
+        return msgspec.json.decode(line.raw) if line else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _is_output(value: Any) -> bool:
+    """Whether a line was written by a batch or its observer, and is no row that somebody made."""
+    if not isinstance(value, dict):
+        return is_pair(value)
+    wrapped = normalize_input(value) is not value or "hop_result" in value or "hop_stats" in value
+    return wrapped or is_meta(value) or is_observed(value)
+
+
+def _is_test_case(path: Path) -> bool:
+    folder = path.resolve().parent
+    return folder.name == TEST_CASES and (folder.parent / HOPLET).is_dir()
+
+
+def _check_task(folder: Path) -> list[Problem]:
+    """Code, contract, settings, and every file of rows that no batch has written."""
+    hoplet = folder / HOPLET if (folder / HOPLET).is_dir() else folder
+    problems, contract = _check_code(hoplet / CODE), None
+    try:
+        contract = find_contract(hoplet)
+    except InputError as error:
+        problems += error.problems
+    for place in dict.fromkeys((hoplet, folder)):
+        problems += [each for name in NAMES if (place / name).is_file() for each in check_file(place / name)]
+    for path in sorted((folder / TEST_CASES).glob("*.jsonl")):
+        if not _is_output(_first(path)):
+            problems += _check_rows(path, contract)
+    return problems
+
+
+def _check_code(path: Path) -> list[Problem]:
+    """Whether it is there and can be parsed."""
+    try:
+        ast.parse(path.read_bytes(), str(path))
+    except FileNotFoundError:
+        return [Problem(str(path), "there is no such file; a task's function stands in it")]
+    except OSError as error:
+        return [Problem(str(path), f"cannot be read: {error.strerror}")]
+    except SyntaxError as error:
+        return [Problem(f"{path}:{error.lineno}", f"not Python: {error.msg}")]
+    except ValueError as error:
+        return [Problem(str(path), f"not Python: {error}")]
+    return []
+
+
+def _check_contract(path: Path) -> list[Problem]:
+    yaml = markdown_contract(path) if path.suffix == ".md" else load_yaml(path)
+    if yaml is None:
+        return [Problem(str(path), "there is no contract in it, only prose", "warning")]
+    read_contract(yaml)
+    return []
+
+
+def _check_rows(path: Path, contract: Contract | None) -> list[Problem]:
+    """What a batch over this file would refuse, and what it would say. A log without a row is no fault."""
+    try:
+        return Rows(path, contract).look().warnings
+    except InputError as error:
+        empty = [problem.where for problem in error.problems] == [str(path)] and _is_output(_first(path))
+        return [problem._replace(level="warning") for problem in error.problems] if empty else error.problems

@@ -48,7 +48,7 @@ def beside(path: Path) -> Contract | None:
 
 
 def rows(path: Path, contract: Contract) -> Iterator[tuple[Seen, Verdict]]:
-    """Every result row, and whether it is right. Other lines are passed over, also those that cannot be read."""
+    """Every result row, and whether it is right. Other lines, also unreadable ones, are passed over."""
     files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
     for file in files:
         for line in jsonl.lines(file):
@@ -64,7 +64,7 @@ def _audit(raw: bytes, key: str | None) -> Audit | None:
         value = read_json(raw)
     except (ValueError, RecursionError):
         return None
-    return read_audit(value, key) if isinstance(value, dict) else None
+    return read_audit(value, key) if isinstance(value, (dict, list)) else None
 
 
 def _seen(audit: Audit) -> Seen:

@@ -10,7 +10,7 @@ from assay.core.errors import InputError, Problem
 from assay.core.yamlfile import YamlFile, load_yaml, parse_yaml
 
 MARKDOWN = "metainfo.md"
-_BESIDE = ("contract.yaml", "contract.yml", "metainfo.yaml", "metainfo.yml")
+BESIDE = ("contract.yaml", "contract.yml", "metainfo.yaml", "metainfo.yml")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\w*)")
 _TELLING = re.compile(r"^(inputs|outputs)\s*:", re.MULTILINE)
 _RULE = "---"
@@ -21,7 +21,7 @@ def contract_files(folder: Path) -> list[YamlFile]:
     found = []
     if (folder / MARKDOWN).is_file() and (yaml := markdown_contract(folder / MARKDOWN)) is not None:
         found.append(yaml)
-    return found + [load_yaml(folder / name) for name in _BESIDE if (folder / name).is_file()]
+    return found + [load_yaml(folder / name) for name in BESIDE if (folder / name).is_file()]
 
 
 def markdown_contract(path: Path) -> YamlFile | None:

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from assay.core.connect import Role
+from assay.core.envfile import keys_in
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
@@ -64,8 +65,10 @@ class HopPlan:
         """Two roles a profile. Without any model the function brings its own, or needs none."""
         self.needs = frozenset[str]()
         self.open_cases = self._options.workers
+        file = self._settings.env_file
+        keys = keys_in(file)
         named = {
-            role: Role(llm.model, llm.base_url, llm.key_in())
+            role: Role(llm.model, llm.base_url, llm.key_in(file=keys), file)
             for profile in self.profiles
             for role, llm in zip(_roles(profile), self._sides(profile), strict=True)
             if llm.model
@@ -118,7 +121,16 @@ class HopPlan:
             for row in self._rows.rows():
                 self._write(row, place, reader, file, analysis)
         file.close()
-        return Outcome(analysis.summary(), [path])
+        return Outcome(analysis.summary(), [path], notices=self._lost())
+
+    def _lost(self) -> tuple[str, ...]:
+        """What the observer could not write: results do not need it, but people may miss it."""
+        self._observer.close()
+        lost, why = self._observer.lost, self._observer.why
+        if not lost:
+            return ()
+        records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
+        return (f"{self._observer.path}: {records} could not be written: {why}",)
 
     def _write(self, row: HopRow, place: int, reader: Reader, file: ResultFile, analysis: Analysis) -> None:
         index = row.index * len(self.profiles) + place

@@ -7,7 +7,6 @@ a small file are held meanwhile; of a large one a row costs eight bytes and a li
 from __future__ import annotations
 
 import hashlib
-import re
 from array import array
 from collections.abc import Callable, Iterator
 from math import ceil
@@ -15,11 +14,13 @@ from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem
 from assay.core.hashing import first_ones, repeated, row_key
+from assay.core.wrappers import is_pair
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.row import Fault, HopRow, RowReader, gold_digest
 
@@ -27,12 +28,14 @@ _HELD_BYTES = 1 << 23
 """Files up to this size are parsed once. Their rows take some ten times as much."""
 _MOST_ERRORS, _MOST_WARNINGS = 1000, 200
 _NO_ROW, _ROW, _REPEAT = 0, 1, 2
-_PAIR = "a pair of a status and a result has no inputs to run; name the file that was run to get it"
+_PAIRS = "pairs of a status and a result"
+_NO_INPUTS = "have no inputs to run; name the file that was run to get them"
+_MOST_LINES = 5
 _TORN = "the last line is cut off and left out; the file was probably being written"
 _CHANGED = "the file has changed while it was read"
 _CUT = "not JSON: Input data was truncated"
+_LIST = "expected an object, found a list"
 _OTHER_GOLD = Fault("id", "the same row stands above with other expectations; those count", "warning")
-_PAIRED = re.compile(rb'\[\s*"[^"]*"\s*,')
 
 
 class Look(NamedTuple):
@@ -121,7 +124,8 @@ class _Pass:
         self._more = 0
         self._told: dict[Fault, list[int]] = {}
         self._cut: int | None = None
-        self.skipped = {"meta or observer lines": 0, "repeated rows": 0}
+        self._pairs: list[int] = []
+        self.skipped = {"meta or observer lines": 0, "repeated rows": 0, _PAIRS: 0}
         self._read()
         self._collapse()
         del self._ids, self._keys, self._gold
@@ -138,16 +142,30 @@ class _Pass:
             self.kinds.append(_NO_ROW)
             try:
                 value = _parsed(line, self._path)
-                if value is not None:
+                if isinstance(value, dict):
                     self._value(value, line.number)
-                else:
+                elif value is None:
                     self._cut = line.number
+                else:
+                    self._pair(line.number)
             except ValueError as error:
                 self._error(line.number, str(error))
             except RecursionError:
                 self._error(line.number, "nested too deeply")
         if not self._keys and not self._errors:
-            self._error(0, "there is no row in this file")
+            self._error(0, self._without_rows())
+
+    def _without_rows(self) -> str:
+        told = "there is no row in this file"
+        if self.skipped[_PAIRS]:
+            return f"{told}: {_PAIRS} {_NO_INPUTS}"
+        return f"{told}, only meta or observer lines" if self.skipped["meta or observer lines"] else told
+
+    def _pair(self, line: int) -> None:
+        """A result without its row: it does not run, and stops nothing."""
+        self.skipped[_PAIRS] += 1
+        if len(self._pairs) < _MOST_LINES:
+            self._pairs.append(line)
 
     def _value(self, value: dict[str, Any], line: int) -> None:
         record = self._reader.record(value)
@@ -239,9 +257,18 @@ class _Pass:
             Problem(_place(self._path, line, fault.key), _times(fault.message, count), "warning")
             for fault, (line, count) in self._told.items()
         ]
+        if self._pairs:
+            found.append(Problem(_place(self._path, self._pairs[0]), self._left_out(), "warning"))
         if self._cut is not None:
             found.append(Problem(_place(self._path, self._cut), _TORN, "warning"))
         return found
+
+    def _left_out(self) -> str:
+        count = self.skipped[_PAIRS]
+        lines = ", ".join(map(str, self._pairs)) + (", …" if count > len(self._pairs) else "")
+        if count == 1:
+            return "a pair of a status and a result has no inputs to run, and is left out"
+        return f"{_PAIRS} have no inputs to run; {count:,} lines are left out: {lines}"
 
 
 def _place(path: Path, line: int, key: str = "") -> str:
@@ -268,15 +295,18 @@ def _lines(path: Path) -> Iterator[jsonl.Line]:
         raise InputError(Problem(str(path), f"cannot be read: {error.strerror}")) from None
 
 
-def _parsed(line: jsonl.Line, path: Path) -> dict[str, Any] | None:
-    """The object of a line; None if it is cut off, ValueError if it is something else."""
+def _parsed(line: jsonl.Line, path: Path) -> dict[str, Any] | list[Any] | None:
+    """The object or the pair of a line; None if it is cut off, ValueError if it is something else."""
     problems: list[Problem] = []
     value = jsonl.parse_object(line.raw, jsonl.Place(path, line.number), problems)
     if not problems:
         return value
     if problems[0].message == _CUT:
         return None
-    raise ValueError(_PAIR if _PAIRED.match(line.raw) else problems[0].message)
+    if problems[0].message == _LIST and is_pair(pair := msgspec.json.decode(line.raw)):
+        found: list[Any] = pair
+        return found
+    raise ValueError(problems[0].message)
 
 
 def _clash(before: _Spot, row: _Spot) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from assay.core.protocols import Context, View
+from assay.core.returned import written
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
@@ -17,7 +17,6 @@ from assay.suites.hop.contract import OutputField
 from assay.suites.hop.row import HopRow, gold_digest
 
 METRIC = "correct"
-_dumps = json.JSONEncoder(ensure_ascii=False).encode
 
 
 class Judged(Verdict, frozen=True, kw_only=True):
@@ -106,5 +105,4 @@ def result_text(records: list[Record]) -> str | None:
     answer: dict[str, Any] | None = next((record.data for record in records if record.kind == "answer"), None)
     if answer is None:
         return None
-    text: str = answer["result"]
-    return text if answer["status"] == "OK" else f"[{_dumps(answer['status'])}, {text}]"
+    return written(answer["status"], answer["result"])

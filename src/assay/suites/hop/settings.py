@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core import registry
-from assay.core.errors import UsageError
+from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
 from assay.core.yamlfile import load_yaml
@@ -20,7 +22,6 @@ from assay.core.yamlfile import load_yaml
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
 _LEVELS = 3
-_COMMON_KEY = "OPENAI_API_KEY"
 _UNUSED = ("protocol", "inference_engine")
 _LLM_KEYS = ("model", "base_url", "params", "description", *_UNUSED)
 _SECRET = re.compile(
@@ -38,17 +39,22 @@ class Llm(Struct, frozen=True, kw_only=True):
     model: str
     base_url: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
-    key_variable: str = _COMMON_KEY
+    key_variable: str = COMMON_KEY
 
     @property
     def model_name(self) -> str:
         """Without its provider, as meta lines show it."""
         return self.model.partition("/")[2]
 
-    def key_in(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The variable that holds its key: its own, however it is spelt, else the one common to all."""
+    def key_in(self, environment: Mapping[str, str] = os.environ, file: Collection[str] = ()) -> str:
+        """The variable that holds its key: its own, however it is spelt, else the one common to all.
+
+        `file` has the names of a `.env`; the environment wins over it.
+        """
         own = [name for name, value in environment.items() if value and normalised(name) == self.key_variable]
-        return min(own, key=lambda name: name != self.key_variable) if own else _COMMON_KEY
+        if own:
+            return min(own, key=lambda name: name != self.key_variable)
+        return self.key_variable if self.key_variable in file else COMMON_KEY
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -60,12 +66,13 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything a settings file says; `notices` are for people."""
+    """Everything a settings file says; `notices` are for people, `env_file` may hold keys."""
 
     llms: dict[str, Llm]
     profiles: dict[str, Profile]
     defaults: dict[str, Any] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    env_file: str = ""
 
     def chosen(self, names: Iterable[str] = ()) -> list[Profile]:
         """The profiles of these names, each once; without names every one, in the order of the file."""
@@ -104,6 +111,14 @@ def load_settings(path: Path) -> Settings:
     return _Reader(path).settings()
 
 
+def settings_problems(path: Path) -> list[Problem]:
+    """Everything to say of a file, warnings too; raises InputError if it is no YAML."""
+    reader = _Reader(path)
+    with suppress(InputError):
+        reader.settings()
+    return list(dict.fromkeys(reader.found.problems))
+
+
 def full_model(name: str) -> str:
     """`PROVIDER/NAME`; a name whose first part is no provider of ours is one of an OpenAI-like endpoint."""
     provider, slash, _ = name.partition("/")
@@ -114,22 +129,17 @@ def full_model(name: str) -> str:
 
 def key_variable(name: str) -> str:
     """`HOP_KEY_X_Y_Z` for an llm named `x-y.z`."""
-    return normalised(f"HOP_KEY_{name}")
-
-
-def normalised(name: str) -> str:
-    """As HOP compares the names of variables."""
-    return re.sub(r"[-.]", "_", name).upper()
+    return normalised(f"{OWN_KEY}{name}")
 
 
 class _Reader:
     def __init__(self, path: Path) -> None:
         yaml = load_yaml(path)
         self._value: dict[str, Any] = yaml.value
-        self._found = Findings(yaml)
+        self.found = Findings(yaml)
 
     def settings(self) -> Settings:
-        found = self._found
+        found = self.found
         found.known(self._value, ("defaults", "llms", "profiles"))
         for at in _secrets(self._value):
             found.add(at, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
@@ -137,20 +147,26 @@ class _Reader:
         llms = self._llms(defaults)
         profiles = self._profiles()
         found.refuse()
-        return Settings(llms=llms, profiles=profiles, defaults=defaults, notices=tuple(found.warnings()))
+        return Settings(
+            llms=llms,
+            profiles=profiles,
+            defaults=defaults,
+            notices=tuple(found.warnings()),
+            env_file=_env_file(found.yaml.path),
+        )
 
     def _named(self, block: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """The mappings of a block by name; others are problems."""
-        given = self._found.typed(self._value, block, dict)
+        given = self.found.typed(self._value, block, dict)
         if not given:
             if given is not None or self._value.get(block) is None:
-                self._found.add((block,), f"settings need at least one of the {block}")
+                self.found.add((block,), f"settings need at least one of the {block}")
             return
         for name, value in given.items():
             if not isinstance(name, str) or not name.strip():
-                self._found.add((block, str(name)), f"a name is a text; put {name!r} in quotes")
+                self.found.add((block, str(name)), f"a name is a text; put {name!r} in quotes")
             elif not isinstance(value, dict):
-                self._found.add((block, name), f"expected a mapping, found {value!r}")
+                self.found.add((block, name), f"expected a mapping, found {value!r}")
             else:
                 yield name, value
 
@@ -158,7 +174,7 @@ class _Reader:
         return {name: self._llm(name, value, defaults) for name, value in self._named("llms")}
 
     def _llm(self, name: str, value: dict[str, Any], defaults: dict[str, Any]) -> Llm:
-        found, at = self._found, ("llms", name)
+        found, at = self.found, ("llms", name)
         for key in value:
             if key not in _LLM_KEYS and not _SECRET.fullmatch(str(key)):
                 told = unknown("key", str(key), list(_LLM_KEYS))
@@ -180,41 +196,47 @@ class _Reader:
         )
 
     def _url(self, value: dict[str, Any], at: Key) -> str | None:
-        url: str | None = self._found.typed(value, "base_url", str, at)
+        url: str | None = self.found.typed(value, "base_url", str, at)
         if url is None:
             return None
         if not url.startswith(("http://", "https://")):
-            self._found.add((*at, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
+            self.found.add((*at, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
         elif "@" in url.partition("//")[2].partition("/")[0]:
             told = "a password in an endpoint would be written down; set HOP_KEY_<LLM> instead"
-            self._found.add((*at, "base_url"), told)
+            self.found.add((*at, "base_url"), told)
         return url
 
     def _params(self, given: dict[Any, Any], at: Key) -> dict[str, Any]:
         for key, value in given.items():
             if not isinstance(key, str):
-                self._found.add((*at, str(key)), f"a parameter's name is a text; put {key!r} in quotes")
+                self.found.add((*at, str(key)), f"a parameter's name is a text; put {key!r} in quotes")
             elif not _is_json(value):
-                self._found.add((*at, key), f"expected a JSON value, found {value!r}")
+                self.found.add((*at, key), f"expected a JSON value, found {value!r}")
         return given
 
     def _profiles(self) -> dict[str, Profile]:
         return {name: self._profile(name, value) for name, value in self._named("profiles")}
 
     def _profile(self, name: str, value: dict[str, Any]) -> Profile:
-        self._found.known(value, ("run", "verify", "description"), ("profiles", name))
+        self.found.known(value, ("run", "verify", "description"), ("profiles", name))
         run = self._side(value, "run", ("profiles", name))
         if value.get("run") is None:
-            self._found.add(("profiles", name, "run"), "a profile names the llm that runs: `run: NAME`")
+            self.found.add(("profiles", name, "run"), "a profile names the llm that runs: `run: NAME`")
         return Profile(name=name, run=run, verify=self._side(value, "verify", ("profiles", name)) or run)
 
     def _side(self, value: dict[str, Any], side: str, at: Key) -> str:
-        named: str | None = self._found.typed(value, side, str, at)
+        named: str | None = self.found.typed(value, side, str, at)
         llms = self._value.get("llms")
         known = [str(name) for name in llms] if isinstance(llms, dict) else []
         if named is not None and named not in known:
-            self._found.add((*at, side), unknown("llm", named, known))
+            self.found.add((*at, side), unknown("llm", named, known))
         return named or ""
+
+
+def _env_file(settings: Path) -> str:
+    """The `.env` beside the settings, else the one here; empty if there is none."""
+    places = (folder / NAME for folder in (settings.resolve().parent, Path.cwd()))
+    return str(next((place for place in places if place.is_file()), ""))
 
 
 def _secrets(value: Any, at: Key = ()) -> Iterator[Key]:

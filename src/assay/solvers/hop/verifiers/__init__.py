@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
-from assay.solvers.hop.status import FAIL, OK
+from assay.core.status import FAIL, OK
 from assay.solvers.hop.wording import Asked, Messages
 
 Ask = Callable[[Messages], Awaitable[str]]

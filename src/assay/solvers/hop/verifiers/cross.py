@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NamedTuple
 
+from assay.core.status import FAIL, OK, UNCERTAIN
 from assay.solvers.hop.replies import Unreadable, read_object
-from assay.solvers.hop.status import FAIL, OK, UNCERTAIN
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict
 from assay.solvers.hop.wording import as_text, messages
 

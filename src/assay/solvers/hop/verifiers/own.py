@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from assay.core.status import FAIL, known_status
 from assay.solvers.hop.containing import Raised, contained
-from assay.solvers.hop.status import FAIL, known_status
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict, Verifier
 from assay.solvers.hop.wording import as_text
 

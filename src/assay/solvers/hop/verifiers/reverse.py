@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from assay.core.status import UNCERTAIN, known_status
 from assay.solvers.hop.replies import Unreadable, read_object
-from assay.solvers.hop.status import UNCERTAIN, known_status
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict
 from assay.solvers.hop.wording import as_text, messages
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.solvers.hop.status import OK, known_status
+from assay.core.status import OK, known_status
 
 DEEPEST = 100
 LARGEST = 8_000_000
@@ -26,9 +26,19 @@ class Returned(NamedTuple):
     text: str
     value: Any
 
+    @property
+    def written(self) -> str:
+        """As result files hold it: a pair unless the status is OK."""
+        return written(self.status, self.text)
+
 
 class BadResult(Exception):
     """The result cannot be written as JSON; the message says why and what to return instead."""
+
+
+def written(status: str, text: str) -> str:
+    """JSON text as result files hold it: where the status says more than OK, the pair of both."""
+    return text if status == OK else f"[{_encode(status)}, {text}]"
 
 
 def normalised(value: Any) -> Returned:

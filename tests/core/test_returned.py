@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.solvers.hop.results import LARGEST, BadResult, Returned, normalised
-from assay.solvers.hop.status import HopStatus
+from assay.core.returned import LARGEST, BadResult, Returned, normalised
+from assay.core.status import HopStatus
 
 
 class Theirs(enum.Enum):
