@@ -6,7 +6,7 @@ through `read_audit`, which holds the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -78,7 +78,7 @@ class Block:
             self.odd.append(Odd(start, audit.profile, audit.failed, audit.parse_error, audit.outcome, error))
 
     def add_error(self, start: int, profile: str | None, error: str) -> None:
-        """What an error says; its row is added by whoever read it."""
+        """What an error says. The row, which has no fields, is added by who read it."""
         self.odd.append(Odd(start, profile, True, False, None, error[:_LONGEST_ERROR]))
 
 
@@ -130,9 +130,7 @@ _decode_flat = msgspec.json.Decoder(_Flat).decode
 _decode_viewed = msgspec.json.Decoder(_Viewed).decode
 _check = msgspec.json.Decoder(_Fields).decode
 _NOT_CLEAN = (msgspec.DecodeError, UnicodeError, RecursionError)
-_Row = tuple[int, Any, Any, str | None, str | None]
 _Raw = tuple[int, bytes]
-_Shape = Callable[[Block, int, bytes], _Row]
 
 
 def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
@@ -142,10 +140,10 @@ def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
         while raws := file.readlines(_READ):
             starts = list(accumulate(map(len, raws), initial=offset))
             offset = starts.pop()
-            rest = _sort_clean(block, shapes[0], zip(starts, raws, strict=True))
+            rest = shapes[0](block, zip(starts, raws, strict=True))
             if len(rest) > len(raws) // 2:
                 shapes.reverse()  # Most files have one shape: it is tried first from now on.
-                rest = _sort_clean(block, shapes[0], rest)
+                rest = shapes[0](block, rest)
             for start, raw in rest:
                 _sort_odd(block, start, raw, key)
             block.size += offset - starts[0]
@@ -169,40 +167,50 @@ def _body(raw: bytes, start: int) -> bytes:
     return body(raw, 1 if start == 0 else 2)
 
 
-def _sort_clean(block: Block, shape: _Shape, lines: Iterable[_Raw]) -> list[_Raw]:
-    """Take the results of one clean shape; all other lines are given back."""
-    rows, others = [], []
+def _flat(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
+    """Take the results with a clean `hop_result`; all other lines are given back."""
+    others = []
+    starts, ids, tags, profiles, texts = block.rows
     for start, raw in lines:
         try:
-            rows.append(shape(block, start, raw))
+            line = _decode_flat(raw)
+            text, stats = line.hop_result, line.hop_stats
+            if stats.status == "OK":
+                _check(text or "")
+            else:
+                text = block.add_error(start, line.profile, stats.error or NO_MESSAGE)
         except _NOT_CLEAN:
             others.append((start, raw))
-    columns: tuple[list[Any], ...] = block.rows
-    for column, values in zip(columns, zip(*rows, strict=True), strict=False):
-        column.extend(values)
+            continue
+        starts.append(start)
+        ids.append(line.id)
+        tags.append(line.tag)
+        profiles.append(line.profile)
+        texts.append(text)
     return others
 
 
-def _flat(block: Block, start: int, raw: bytes) -> _Row:
-    """A line with a `hop_result`. One of `_NOT_CLEAN` if only the rules can tell what it is."""
-    line = _decode_flat(raw)
-    stats, text = line.hop_stats, line.hop_result
-    if stats.status == "OK":
-        _check(text or "")
-        return start, line.id, line.tag, line.profile, text
-    block.add_error(start, line.profile, stats.error or NO_MESSAGE)
-    return start, line.id, line.tag, line.profile, None
-
-
-def _viewed(block: Block, start: int, raw: bytes) -> _Row:
-    """A line in the view's wrapper, where an error wins over a result; else as `_flat`."""
-    line = _decode_viewed(raw)
-    named_by, text = line.input, line.result
-    if not line.error:
-        _check(text or "")
-        return start, named_by.id, named_by.tag, line.profile, text
-    block.add_error(start, line.profile, line.error)
-    return start, named_by.id, named_by.tag, line.profile, None
+def _viewed(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
+    """Take the results in the view's wrapper, where an error wins; all other lines are given back."""
+    others = []
+    starts, ids, tags, profiles, texts = block.rows
+    for start, raw in lines:
+        try:
+            line = _decode_viewed(raw)
+            text, named_by = line.result, line.input
+            if line.error:
+                text = block.add_error(start, line.profile, line.error)
+            else:
+                _check(text or "")
+        except _NOT_CLEAN:
+            others.append((start, raw))
+            continue
+        starts.append(start)
+        ids.append(named_by.id)
+        tags.append(named_by.tag)
+        profiles.append(line.profile)
+        texts.append(text)
+    return others
 
 
 def _sort_odd(block: Block, start: int, raw: bytes, key: str | None) -> None:
