@@ -6,7 +6,8 @@ through `read_audit`, which holds the rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -18,7 +19,7 @@ from assay.core.jsonl import body
 from assay.core.wrappers import is_observed
 from assay.store.hop.audit import NO_MESSAGE, Audit, read_audit, read_json
 
-_READ, _BLOCK = 1 << 17, 1 << 25  # bytes decoded at once, and given to the tables at once
+_READ, _BLOCK = 1 << 17, 1 << 26  # bytes decoded at once, and given to the tables at once
 _LONGEST_ERROR = 1000
 _encode = msgspec.json.Encoder().encode
 
@@ -26,7 +27,7 @@ _encode = msgspec.json.Encoder().encode
 class Rows(NamedTuple):
     """Results column by column: where the line starts, and its fields as JSON text."""
 
-    start: list[int]
+    start: array[int]
     id: list[Any]
     tag: list[Any]
     profile: list[str | None]
@@ -56,10 +57,11 @@ class Observation(NamedTuple):
 
 
 class Block:
-    """What some lines of a file held."""
+    """What some lines of a file held; ids and tags may be missing unless it is `named`."""
 
-    def __init__(self) -> None:
-        self.rows = Rows([], [], [], [], [])
+    def __init__(self, *, named: bool = True) -> None:
+        self.named = named
+        self.rows = Rows(array("q"), [], [], [], [])
         self.odd: list[Odd] = []
         self.observations: list[Observation] = []
         self.metas: list[dict[str, Any]] = []
@@ -70,7 +72,7 @@ class Block:
         """One result."""
         row = (start, audit.row.get("id"), audit.row.get("tag"), audit.profile)
         text = _encode(audit.fields).decode() if audit.fields else None
-        columns: tuple[list[Any], ...] = self.rows
+        columns: tuple[MutableSequence[Any], ...] = self.rows
         for column, value in zip(columns, (*row, text), strict=True):
             column.append(value)
         if audit.failed or audit.parse_error or audit.outcome is not None:
@@ -87,16 +89,21 @@ class _Stats(msgspec.Struct, gc=False):
     error: str | None = None
 
 
-class _Flat(msgspec.Struct, gc=False, kw_only=True):
+class _Nameless(msgspec.Struct, gc=False, kw_only=True):
     """What decides about a flat line, in the order of most files; what may not be there is `UnsetType`."""
 
-    id: Any = None
-    tag: Any = None
+    id = None
+    tag = None
     hop_result: str | None = None
     hop_stats: _Stats
     profile: str | None = None
     kind: UnsetType = msgspec.field(default=UNSET, name="_type")
     run_id: UnsetType = UNSET
+
+
+class _Flat(_Nameless, gc=False, kw_only=True):
+    id: Any = None
+    tag: Any = None
 
 
 class _Input(msgspec.Struct, gc=False):
@@ -126,16 +133,17 @@ class _Fields(msgspec.Struct, gc=False):
     result: UnsetType = UNSET
 
 
-_decode_flat = msgspec.json.Decoder(_Flat).decode
+_decode_flat: Callable[[bytes], _Nameless] = msgspec.json.Decoder(_Flat).decode
+_decode_nameless = msgspec.json.Decoder(_Nameless).decode
 _decode_viewed = msgspec.json.Decoder(_Viewed).decode
 _check = msgspec.json.Decoder(_Fields).decode
 _NOT_CLEAN = (msgspec.DecodeError, UnicodeError, RecursionError)
 _Raw = tuple[int, bytes]
 
 
-def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
+def blocks(path: Path, key: str | None = None, *, named: bool = True) -> Iterator[Block]:
     """The file in blocks of some megabytes; a line that cannot be read costs that line only."""
-    offset, block, shapes = 0, Block(), [_flat, _viewed]
+    offset, block, shapes = 0, Block(named=named), [_flat, _viewed]
     with path.open("rb", buffering=_READ) as file:
         while raws := file.readlines(_READ):
             starts = list(accumulate(map(len, raws), initial=offset))
@@ -149,7 +157,7 @@ def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
             block.size += offset - starts[0]
             if block.size >= _BLOCK:
                 yield block
-                block = Block()
+                block = Block(named=named)
     yield block
 
 
@@ -171,9 +179,10 @@ def _flat(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
     """Take the results with a clean `hop_result`; all other lines are given back."""
     others = []
     starts, ids, tags, profiles, texts = block.rows
+    decode = _decode_flat if block.named else _decode_nameless
     for start, raw in lines:
         try:
-            line = _decode_flat(raw)
+            line = decode(raw)
             text, stats = line.hop_result, line.hop_stats
             if stats.status == "OK":
                 _check(text or "")
