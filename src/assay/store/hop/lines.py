@@ -81,7 +81,8 @@ class Block:
 
     def add_error(self, start: int, profile: str | None, error: str) -> None:
         """What an error says. The row, which has no fields, is added by who read it."""
-        self.odd.append(Odd(start, profile, True, False, None, error[:_LONGEST_ERROR]))
+        said = error[:_LONGEST_ERROR]
+        self.odd.append(Odd(start, profile, failed=True, parse_error=False, outcome=None, error=said))
 
 
 class _Stats(msgspec.Struct, gc=False):
@@ -148,10 +149,10 @@ def blocks(path: Path, key: str | None = None, *, named: bool = True) -> Iterato
         while raws := file.readlines(_READ):
             starts = list(accumulate(map(len, raws), initial=offset))
             offset = starts.pop()
-            rest = shapes[0](block, zip(starts, raws, strict=True))
-            if len(rest) > len(raws) // 2:
+            others = shapes[0](block, zip(starts, raws, strict=True))
+            rest = shapes[1](block, others)
+            if len(others) - len(rest) > len(raws) // 2:
                 shapes.reverse()  # Most files have one shape: it is tried first from now on.
-                rest = shapes[0](block, rest)
             for start, raw in rest:
                 _sort_odd(block, start, raw, key)
             block.size += offset - starts[0]
@@ -187,7 +188,8 @@ def _flat(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
             if stats.status == "OK":
                 _check(text or "")
             else:
-                text = block.add_error(start, line.profile, stats.error or NO_MESSAGE)
+                text = None
+                block.add_error(start, line.profile, stats.error or NO_MESSAGE)
         except _NOT_CLEAN:
             others.append((start, raw))
             continue
@@ -208,7 +210,8 @@ def _viewed(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
             line = _decode_viewed(raw)
             text, named_by = line.result, line.input
             if line.error:
-                text = block.add_error(start, line.profile, line.error)
+                text = None
+                block.add_error(start, line.profile, line.error)
             else:
                 _check(text or "")
         except _NOT_CLEAN:
