@@ -19,7 +19,7 @@ from assay.core.jsonl import body
 from assay.core.wrappers import is_observed
 from assay.store.hop.audit import NO_MESSAGE, Audit, read_audit, read_json
 
-_READ, _BLOCK = 1 << 17, 1 << 26  # bytes decoded at once, and given to the tables at once
+_READ, _BLOCK = 1 << 16, 1 << 26  # bytes decoded at once, and given to the tables at once
 _LONGEST_ERROR = 1000
 _encode = msgspec.json.Encoder().encode
 
