@@ -136,7 +136,7 @@ def measure_testset(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[F
 
 def measure_hopstore(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """A folder of very many results of batch tests, asked for its numbers."""
-    return hopstore(folder, sizes.records)
+    return hopstore(folder, sizes.records, sizes.turns)
 
 
 def measure_hop(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import Figure
-from benchmarks.measure import REPOSITORY, environment, python
+from benchmarks.measure import REPOSITORY, Used, environment, python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,24 +28,30 @@ _FIELDS = (
 )
 
 
-def hopstore(folder: Path, count: int) -> Iterator[Figure]:
-    """CPU of loading, of the numbers and of a sorted page; the peak of memory."""
+def hopstore(folder: Path, count: int, turns: int) -> Iterator[Figure]:
+    """CPU of loading with the numbers, and of a sorted page: the best turn; the peak of memory: the worst."""
     data = folder / "TestCases"
     data.mkdir()
     size = _write(data / "results.jsonl", count)
-    env = environment(uvloop=True)
-    env |= {"PYTHONPATH": f"{env['PYTHONPATH']}{os.pathsep}{REPOSITORY}"}
-    used = python("-m", "benchmarks.hopstore", data, env=env, log=folder / "store.log")
-    if used.code:
-        raise SystemExit(used.output)
-    told = json.loads(used.output)
-    note = f"{count:,} results, {size / 1e6:.0f} MB"
-    yield Figure("CPU of get_stats", told["stats"], 3.0, "s", f"{note}; loaded before")
-    yield Figure("CPU of loading", told["load"], None, "s", f"{told['load'] / count * 1e6:.1f} us a result")
+    used = [_turn(data, folder / "store.log") for _ in range(turns)]
+    told = min((json.loads(turn.output) for turn in used), key=lambda told: told["load"] + told["stats"])
+    both, load = told["load"] + told["stats"], told["load"]
+    yield Figure("CPU of loading and get_stats", both, 3.0, "s", f"{count:,} results, {size / 1e6:.0f} MB")
+    yield Figure("CPU of loading", load, None, "s", f"{load / count * 1e6:.1f} us a result")
+    yield Figure("CPU of get_stats", told["stats"], None, "s", "loaded before")
     yield Figure("CPU of a sorted page", told["page"], None, "s", "50 results, by a field")
-    yield Figure("peak memory", used.rss, 500.0, "MB", "everything")
+    yield Figure("peak memory", max(turn.rss for turn in used), 500.0, "MB", "everything")
     yield Figure("results counted", told["total"], count, "", "", exact=True)
     yield Figure("errors counted", told["errors"], -(-count // _ERRORS), "", "", exact=True)
+
+
+def _turn(data: Path, log: Path) -> Used:
+    env = environment(uvloop=True)
+    env |= {"PYTHONPATH": f"{env['PYTHONPATH']}{os.pathsep}{REPOSITORY}"}
+    used = python("-m", "benchmarks.hopstore", data, env=env, log=log)
+    if used.code:
+        raise SystemExit(used.output)
+    return used
 
 
 def _write(path: Path, count: int) -> int:

@@ -137,3 +137,40 @@ def test_blocks_join_at_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     rows, found = read(tmp_path / "all.jsonl", lines)
     assert rows == by_rules(lines)
     assert len(found) > 5
+
+
+@pytest.mark.parametrize(
+    "rec",
+    [
+        {"id": "outer", "tag": "t", "input": {"id": 1, "tag": "x"}, "result": TEXT},
+        {"id": "outer", "input": {"id": 1}, "error": "e"},
+        {"input": {"id": 1}, "result": TEXT, "error": ""},
+        flat(None, {"status": "ERROR", "error": ""}),
+        flat(None, {"status": "OK", "error": "e"}),
+        flat(TEXT, {"status": "OK", "error": "e"}, input={"id": 5}, error="e"),
+        flat('{"a": {"result": "{}"}}'),
+        flat('{"r\\u0065sult": "{\\"a\\": 1}"}'),
+    ],
+)
+def test_what_stands_beside_a_result_is_read_by_the_rules(tmp_path: Path, rec: dict[str, Any]) -> None:
+    """Names on a wrapper win, an empty error is none, and only a `result` on top is one more wrapper."""
+    lines = [json.dumps(rec).encode()]
+    assert read(tmp_path / "f.jsonl", lines)[0] == by_rules(lines)
+
+
+def test_without_names_all_else_is_the_same(tmp_path: Path) -> None:
+    """Ids and tags are not looked at where nobody sorts by them, however odd they are."""
+    lines = [json.dumps(rec).encode() for rec in SHAPES]
+    rows, _ = read(tmp_path / "all.jsonl", lines)
+    nameless = results(list(blocks(tmp_path / "all.jsonl", named=False)))
+    assert [(row[0], *row[3:]) for row in nameless] == [(row[0], *row[3:]) for row in rows]
+
+
+def test_files_of_both_wrappers_in_turns_are_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever shape most lines before had, the next ones may have the other."""
+    monkeypatch.setattr("assay.store.hop.lines._READ", 200)
+    wrapped = {"input": {"id": 1, "tag": "t"}, "result": TEXT}
+    lines = [json.dumps(rec).encode() for rec in ([flat(TEXT)] * 9 + [wrapped] * 9 + [flat(None, ERROR)]) * 3]
+    assert read(tmp_path / "f.jsonl", lines)[0] == by_rules(lines)

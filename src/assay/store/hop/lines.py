@@ -6,29 +6,28 @@ through `read_audit`, which holds the rules.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from assay.core.jsonl import body
 from assay.core.wrappers import is_observed
-from assay.store.hop.audit import Audit, read_audit, read_json
+from assay.store.hop.audit import NO_MESSAGE, Audit, read_audit, read_json
 
-_READ, _BLOCK = 1 << 17, 1 << 25  # bytes decoded at once, and given to the tables at once
+_READ, _BLOCK = 1 << 16, 1 << 26  # bytes decoded at once, and given to the tables at once
 _LONGEST_ERROR = 1000
 _encode = msgspec.json.Encoder().encode
-_check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class Rows(NamedTuple):
     """Results column by column: where the line starts, and its fields as JSON text."""
 
-    start: list[int]
+    start: array[int]
     id: list[Any]
     tag: list[Any]
     profile: list[str | None]
@@ -58,10 +57,11 @@ class Observation(NamedTuple):
 
 
 class Block:
-    """What some lines of a file held."""
+    """What some lines of a file held; ids and tags may be missing unless it is `named`."""
 
-    def __init__(self) -> None:
-        self.rows = Rows([], [], [], [], [])
+    def __init__(self, *, named: bool = True) -> None:
+        self.named = named
+        self.rows = Rows(array("q"), [], [], [], [])
         self.odd: list[Odd] = []
         self.observations: list[Observation] = []
         self.metas: list[dict[str, Any]] = []
@@ -72,57 +72,93 @@ class Block:
         """One result."""
         row = (start, audit.row.get("id"), audit.row.get("tag"), audit.profile)
         text = _encode(audit.fields).decode() if audit.fields else None
-        columns: tuple[list[Any], ...] = self.rows
+        columns: tuple[MutableSequence[Any], ...] = self.rows
         for column, value in zip(columns, (*row, text), strict=True):
             column.append(value)
         if audit.failed or audit.parse_error or audit.outcome is not None:
             error = audit.error[:_LONGEST_ERROR] if audit.error is not None else None
             self.odd.append(Odd(start, audit.profile, audit.failed, audit.parse_error, audit.outcome, error))
 
+    def add_error(self, start: int, profile: str | None, error: str) -> None:
+        """What an error says. The row, which has no fields, is added by who read it."""
+        said = error[:_LONGEST_ERROR]
+        self.odd.append(Odd(start, profile, failed=True, parse_error=False, outcome=None, error=said))
+
 
 class _Stats(msgspec.Struct, gc=False):
-    status: Any = None
-    error: Any = None
+    status: Literal["OK", "ERROR"]
+    error: str | None = None
+
+
+class _Nameless(msgspec.Struct, gc=False, kw_only=True):
+    """What decides about a flat line, in the order of most files; what may not be there is `UnsetType`."""
+
+    id = None
+    tag = None
+    hop_result: str | None = None
+    hop_stats: _Stats
+    profile: str | None = None
+    kind: UnsetType = msgspec.field(default=UNSET, name="_type")
+    run_id: UnsetType = UNSET
+
+
+class _Flat(_Nameless, gc=False, kw_only=True):
+    id: Any = None
+    tag: Any = None
 
 
 class _Input(msgspec.Struct, gc=False):
     id: Any = None
     tag: Any = None
-    input: Any = UNSET
+    input: UnsetType = UNSET
 
 
-class _Line(msgspec.Struct, gc=False):
-    """What decides about a line of a clean shape, in the order of most files; all else is skipped."""
+class _Viewed(msgspec.Struct, gc=False, kw_only=True):
+    """What decides about a line in the view's wrapper. An id or a tag beside `input` needs the rules."""
 
-    id: Any = None
-    tag: Any = None
-    hop_result: Any = UNSET
-    hop_stats: _Stats | None = None
+    input: _Input
+    result: str | None = None
+    error: str | None = None
     profile: str | None = None
-    input: _Input | None = None
-    result: Any = UNSET
-    error: Any = UNSET
-    kind: Any = msgspec.field(default=UNSET, name="_type")
-    run_id: Any = UNSET
+    id: UnsetType = UNSET
+    tag: UnsetType = UNSET
+    hop_result: UnsetType = UNSET
+    hop_stats: UnsetType = UNSET
+    kind: UnsetType = msgspec.field(default=UNSET, name="_type")
+    run_id: UnsetType = UNSET
 
 
-_decode = msgspec.json.Decoder(_Line).decode
+class _Fields(msgspec.Struct, gc=False):
+    """A result that lies open: an object without a `result` that might be one more wrapper."""
+
+    result: UnsetType = UNSET
+
+
+_decode_flat: Callable[[bytes], _Nameless] = msgspec.json.Decoder(_Flat).decode
+_decode_nameless = msgspec.json.Decoder(_Nameless).decode
+_decode_viewed = msgspec.json.Decoder(_Viewed).decode
+_check = msgspec.json.Decoder(_Fields).decode
+_NOT_CLEAN = (msgspec.DecodeError, UnicodeError, RecursionError)
 _Raw = tuple[int, bytes]
 
 
-def blocks(path: Path, key: str | None = None) -> Iterator[Block]:
+def blocks(path: Path, key: str | None = None, *, named: bool = True) -> Iterator[Block]:
     """The file in blocks of some megabytes; a line that cannot be read costs that line only."""
-    offset, block = 0, Block()
+    offset, block, shapes = 0, Block(named=named), [_flat, _viewed]
     with path.open("rb", buffering=_READ) as file:
         while raws := file.readlines(_READ):
             starts = list(accumulate(map(len, raws), initial=offset))
             offset = starts.pop()
-            for start, raw in _sort_clean(block, starts, raws):
+            others = shapes[0](block, zip(starts, raws, strict=True))
+            rest = shapes[1](block, others)
+            if len(others) - len(rest) > len(raws) // 2:
+                shapes.reverse()  # Most files have one shape: it is tried first from now on.
+            for start, raw in rest:
                 _sort_odd(block, start, raw, key)
             block.size += offset - starts[0]
             if block.size >= _BLOCK:
                 yield block
-                block = Block()
+                block = Block(named=named)
     yield block
 
 
@@ -140,87 +176,53 @@ def _body(raw: bytes, start: int) -> bytes:
     return body(raw, 1 if start == 0 else 2)
 
 
-def _sort_clean(block: Block, starts: list[int], raws: list[bytes]) -> list[_Raw]:
-    """Take the results of a clean shape; the lines of all others are given back."""
-    lines = _decoded(raws)
-    texts = list(map(_clean_text, lines))
-    if not _all_json([text for text in texts if text is not None]):
-        texts = [text if text is None or _all_json([text]) else None for text in texts]
-    clean = [place for place, text in enumerate(texts) if text is not None]
-    found = [lines[place] for place in clean]
-    columns = block.rows
-    columns.start.extend([starts[place] for place in clean])
-    columns.id.extend([line.id if line.input is None else line.input.id for line in found])
-    columns.tag.extend([line.tag if line.input is None else line.input.tag for line in found])
-    columns.profile.extend([line.profile for line in found])
-    columns.text.extend([text for text in texts if text is not None])
-    return [
-        (starts[place], raws[place])
-        for place, text in enumerate(texts)
-        if text is None and not _add_error(block, lines[place], starts[place])
-    ]
+def _flat(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
+    """Take the results with a clean `hop_result`; all other lines are given back."""
+    others = []
+    starts, ids, tags, profiles, texts = block.rows
+    decode = _decode_flat if block.named else _decode_nameless
+    for start, raw in lines:
+        try:
+            line = decode(raw)
+            text, stats = line.hop_result, line.hop_stats
+            if stats.status == "OK":
+                _check(text or "")
+            else:
+                text = None
+                block.add_error(start, line.profile, stats.error or NO_MESSAGE)
+        except _NOT_CLEAN:
+            others.append((start, raw))
+            continue
+        starts.append(start)
+        ids.append(line.id)
+        tags.append(line.tag)
+        profiles.append(line.profile)
+        texts.append(text)
+    return others
 
 
-def _add_error(block: Block, line: _Line | None, start: int) -> bool:
-    """Whether the line was an error in one of the two wrappers, without doubt; then it is taken."""
-    if line is None or line.result is not UNSET or line.kind is not UNSET or line.run_id is not UNSET:
-        return False
-    stats, named_by = line.hop_stats, line.input or line
-    if line.input is None:
-        said = stats.error if stats is not None and stats.status == "ERROR" else None
-        clean = line.hop_result is None and line.error is UNSET
-    else:
-        said = line.error
-        clean = stats is None and line.hop_result is UNSET and _is_plain_view(line)
-    if not clean or type(said) is not str or not said:
-        return False
-    error = Audit({"id": named_by.id, "tag": named_by.tag}, profile=line.profile, status="ERROR", error=said)
-    block.add(start, error)
-    return True
-
-
-def _decoded(raws: list[bytes]) -> list[Any]:
-    """A `_Line` for each line, None for one that has other types or is no JSON."""
-    try:
-        return [_decode(raw) for raw in raws]
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return [_decoded_one(raw) for raw in raws]
-
-
-def _decoded_one(raw: bytes) -> _Line | None:
-    try:
-        return _decode(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-
-
-def _clean_text(line: _Line | None) -> str | None:
-    """The result as text if it lies open in one of the two wrappers, without an error and without doubt."""
-    if line is None or line.error is not UNSET or line.kind is not UNSET or line.run_id is not UNSET:
-        return None
-    stats = line.hop_stats
-    if line.input is None:
-        text = line.hop_result
-        if stats is None or stats.status != "OK" or line.result is not UNSET:
-            return None
-    else:
-        text = line.result
-        if stats is not None or line.hop_result is not UNSET or not _is_plain_view(line):
-            return None
-    return text if type(text) is str and text[:1] == "{" and '"result"' not in text else None
-
-
-def _is_plain_view(line: _Line) -> bool:
-    """Whether all that is known of a wrapped row stands in its `input`, under one wrapper."""
-    return line.input is not None and line.input.input is UNSET and line.id is None and line.tag is None
-
-
-def _all_json(texts: list[str]) -> bool:
-    try:
-        deque(map(_check, texts), maxlen=0)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return False
-    return True
+def _viewed(block: Block, lines: Iterable[_Raw]) -> list[_Raw]:
+    """Take the results in the view's wrapper, where an error wins; all other lines are given back."""
+    others = []
+    starts, ids, tags, profiles, texts = block.rows
+    for start, raw in lines:
+        try:
+            line = _decode_viewed(raw)
+            text, named_by = line.result, line.input
+            if line.error:
+                text = None
+                block.add_error(start, line.profile, line.error)
+            else:
+                _check(text or "")
+        except _NOT_CLEAN:
+            others.append((start, raw))
+            continue
+        starts.append(start)
+        ids.append(named_by.id)
+        tags.append(named_by.tag)
+        profiles.append(line.profile)
+        texts.append(text)
+    return others
 
 
 def _sort_odd(block: Block, start: int, raw: bytes, key: str | None) -> None:

@@ -38,8 +38,13 @@ def stats(tables: Tables, fields: list[FieldAggregation], profile: str | None) -
 
 def number(column: str) -> str:
     """SQL for the number in a column of JSON text, NULL for anything else; NaN and infinities are none."""
-    cast = f"try_cast(trim({column}, '\"') as double)"
+    cast = f"try_cast({_bare(column)} as double)"
     return f"case when isfinite({cast}) then {cast} end"
+
+
+def _bare(column: str) -> str:
+    """SQL for a value without quotes and blanks around it. Only a text is trimmed, as trimming is slow."""
+    return f"case when starts_with({column}, '\"') then trim({column}, '\" ') else {column} end"
 
 
 def _single(field: FieldAggregation, column: Column) -> str:
@@ -47,7 +52,7 @@ def _single(field: FieldAggregation, column: Column) -> str:
     if field.agg_type == "mean":
         return f"round(avg({number(name)}), 1)"
     if field.agg_type == "rate":
-        return f"round(count(*) filter (lower(trim({name}, '\" ')) = 'true') / nullif(count(*), 0), 4)"
+        return f"round(count(*) filter (lower({_bare(name)}) = 'true') / nullif(count(*), 0), 4)"
     return f"round(count({name}) / nullif(count(*), 0), 4)"
 
 

@@ -98,7 +98,7 @@ class Tables:
             try:
                 self.stamps[path] = Stamp.of(path)
                 self.files.append(path)
-                for block in blocks(path, self._key):
+                for block in blocks(path, self._key, named=not set(NAMES).isdisjoint(self._plain)):
                     self._add(block)
             except OSError as error:
                 raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
@@ -165,7 +165,10 @@ class Tables:
         if not rows.start:
             return {}
         found = {name: _names(getattr(rows, name)) for name in self._plain if name in NAMES}
-        found |= {"start": np.array(rows.start, dtype="i8"), "profile": np.array(rows.profile, dtype=object)}
+        found |= {
+            "start": np.frombuffer(rows.start, dtype="i8"),
+            "profile": np.array(rows.profile, dtype=object),
+        }
         return found | {"text": np.array(rows.text, dtype=object)}
 
     def _add_column(self, path: FieldPath, *, whole: bool) -> None:
