@@ -164,10 +164,10 @@ def test_a_format_in_words_is_only_said(tmp_path: Path) -> None:
     assert got(tmp_path / "a", run, Telling(AGREES), return_format={"name": "the person"})[0][1] == {
         "name": "A"
     }
-    assert "name (the person)" in run.said(0)
+    assert '"name" (the person)' in run.said(0)
     run = Telling(result("A"))
     assert got(tmp_path / "b", run, Telling(AGREES), return_format="one word")[0] == ("OK", "A")
-    assert "The result must be: one word" in run.said(0)
+    assert "The result is one word." in run.said(0)
 
 
 @pytest.mark.parametrize("side", ["run", "verify"])
@@ -267,7 +267,7 @@ def test_data_cannot_close_its_own_fence(tmp_path: Path) -> None:
 
     run = Telling(result("x"))
     HopLab(tmp_path, run).session(work)
-    mark = run.said(0).partition("<context ")[2][:16]
+    mark = run.said(0).partition("<context ")[2].partition(">")[0]
     assert f"<context {mark}>\n{hostile}\n</context {mark}>" in run.said(0)
 
 
