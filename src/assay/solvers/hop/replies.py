@@ -28,7 +28,9 @@ def read_object(text: str) -> dict[str, Any]:
         found = parse_json(text)
     except StepFailed:
         cut_off = text.lstrip().startswith("{")
-        told = "the JSON object had no end; keep it short" if cut_off else "the answer was not one JSON object"
+        told = (
+            "the JSON object had no end; keep it short" if cut_off else "the answer was not one JSON object"
+        )
         raise Unreadable(told) from None
     if not isinstance(found, dict):
         raise Unreadable("the answer was not a JSON object")

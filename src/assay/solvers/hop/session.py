@@ -112,9 +112,7 @@ class Session:
         what = asked(task, context)
         told = "" if return_format is None else f"\nThe result is {values['format']}."
         shown = Asked(f"{what.task}{told}", what.context)
-        operation = Operation(
-            "get", what, (task, context), values, schema, return_format, check, shown=shown
-        )
+        operation = Operation("get", what, (task, context), values, schema, return_format, check, shown=shown)
         return await self._operator("hop_get", operation, verifier, hop_retry, params)
 
     async def hop_judge(

@@ -73,6 +73,7 @@ def _seen(audit: Audit, contract: Contract) -> Seen:
         ok=not audit.failed,
         outcome=audit.outcome or "OK",
         error=audit.error or (_NO_JSON if audit.parse_error and not audit.outcome else ""),
+        said=audit.raw or "",
         result=None if audit.failed else audit.fields,
         expected=expectations(row, tuple(contract.inputs)),
         retries=retries_of(stats),

@@ -65,6 +65,7 @@ def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -
         ok=ok,
         outcome=audit.outcome or "OK",
         error=audit.error or "",
+        said=audit.raw or "",
         result=audit.fields if ok else None,
         expected=row.expected,
         seconds=end.seconds if end else None,
