@@ -136,6 +136,18 @@ def test_one_is_no_plural(task: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "1 of 1 case · 1 call · " in out
 
 
+def test_a_row_is_shown_with_its_steps_and_what_was_returned(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row of a profile is a case; what differs is said as in the report."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--output-dir", "out") == 0
+    capsys.readouterr()
+    assert typed("show", "out", "0") == 0
+    out = capsys.readouterr().out
+    for part in ("profile fast", "step 1 ask: OK", "returned OK", "answer"):
+        assert part in out
+
+
 def test_analysing_shows_the_same_table(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of the folder, with the task's own contract; durations are not in the files."""
     assert typed("hop", "Tasks/Double", "rows.jsonl") == 0

@@ -203,6 +203,7 @@ class Named:
     """An asker whose replies are its name, or that never answers."""
 
     endpoint = ""
+    can: frozenset[str] = frozenset()
 
     def __init__(self, name: str, *, silent: bool = False) -> None:
         self.name = name

@@ -12,9 +12,10 @@ from assay.api import Run
 from assay.cli.compare import show_pairs, table_row
 from assay.cli.report import closing
 from assay.cli.screen import block, counted, heading, safe, table
+from assay.store.cases import CaseView
 from assay.store.comparison.result import Row
 
-_MOST_SHOWN, _MOST_CHARACTERS = 10, 300
+_MOST_SHOWN, _MOST_CHARACTERS, _MOST_RETURNED = 10, 300, 4000
 
 
 def report_hop(run: Run) -> None:
@@ -22,6 +23,21 @@ def report_hop(run: Run) -> None:
     show_analysis(run.summary.results)
     show_pairs(run)
     closing(run)
+
+
+def show_row(view: CaseView) -> None:
+    """The steps that a function took in one row, with why one did not hold, and what it returned."""
+    heading(f"profile {view.end.subject}")
+    for record in view.records:
+        said = record.data
+        if record.kind == "step":
+            retries = f", retries: {said['retry_count']}" if said["retry_count"] else ""
+            heading(f"step {said['step']} {said['op']}: {said['status']} ({said['duration']:.3f} s{retries})")
+            if said["metadata"]:
+                block("\n".join(f"{name}: {value}" for name, value in said["metadata"].items()))
+        elif record.kind == "answer":
+            heading(f"returned {said['status']}")
+            block(said["result"], most=_MOST_RETURNED)
 
 
 def report_files(results: dict[str, Any]) -> None:

@@ -121,6 +121,7 @@ def show_checks(checks: Sequence[dict[str, Any]]) -> None:
     """Every check of a test; of one that failed, what was expected and what came."""
     for check in checks:
         sign = {True: "✓", False: "✗", None: "?"}[check.get("passed")]
-        block(f"{sign} {check['of']} {check['step']} {check.get('path', '')}".rstrip())
+        named = (str(check[key]) for key in ("of", "step", "path") if check.get(key))
+        block(" ".join([sign, *named]))
         if check.get("passed") is not True:
             _difference(check)

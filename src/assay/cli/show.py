@@ -10,7 +10,7 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.hop_report import report_hop
+from assay.cli.hop_report import report_hop, show_row
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
@@ -43,7 +43,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     found = api.load(run)
     cases = RunCases(found.folder)
     if case is not None:
-        show_case(cases, cases.find(case))
+        show_case(cases, cases.find(case), found.info.suite)
         return 0
     report_run(found)
     chosen = (view for view in cases if view.failed or not failed)
@@ -87,7 +87,7 @@ def _texts(data: Any) -> list[str]:
     return [str(data)]
 
 
-def show_case(cases: RunCases, view: CaseView) -> None:
+def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     """Everything about one case, readable."""
     end = view.end
     heading(f"case {end.index} · {end.set} · {end.case} · {end.status}")
@@ -101,7 +101,10 @@ def show_case(cases: RunCases, view: CaseView) -> None:
             _show_request(asked)
         _show_reply(call)
     rule()
-    show_steps(view.records)
+    if suite == "hop":
+        show_row(view)
+    else:
+        show_steps(view.records)
     _show_scores(view)
 
 
@@ -150,7 +153,7 @@ def _show_scores(view: CaseView) -> None:
         said = (
             f"{score.part}: {data['verdict']}"
             if "verdict" in data
-            else f"{score.metric} by {score.part}: {value}"
+            else f"{score.metric}{f' by {score.part}' if score.part else ''}: {value}"
         )
         heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:

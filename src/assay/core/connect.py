@@ -14,6 +14,8 @@ from assay.core.errors import UsageError
 CHAT, TEXT = "chat", "text"
 LIKELIHOOD = "loglikelihood"
 """It answers requests with a `continuation`: how likely that text is, and whether greedy decoding says it."""
+SCHEMA = "json_schema"
+"""It holds a reply to the JSON schema of `response_format`, whatever the model would say."""
 FORWARD = "forward"
 """It has an endpoint that answers the requests of foreign SDKs as they are."""
 

@@ -45,6 +45,7 @@ class Asker(Protocol):
 
     name: str
     endpoint: str
+    can: frozenset[str]
 
     async def call(self, request: Request) -> Call:
         """The call as it stands in the log, with its seconds; raises ModelError where it has no reply."""

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
+from assay.core.connect import CHAT, LIKELIHOOD, SCHEMA, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.hashing import file_sha256
 from assay.core.threads import DaemonPool
@@ -28,7 +28,7 @@ from assay.models.weights.pull import KNOWN, locate
 ABOUT = About(
     summary="a model inside this process (llama.cpp): smollm2, or any GGUF file",
     needs="pip install 'assay[local]'; for smollm2 once: assay models pull smollm2",
-    can=frozenset({CHAT, TEXT, LIKELIHOOD}),
+    can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
     example="local/smollm2",
 )
 _CONTEXT = 8192

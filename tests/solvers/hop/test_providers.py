@@ -46,7 +46,7 @@ def capital(session: SyncSession, row: dict[str, Any]) -> dict[str, Any]:
 def test_a_python_model_runs_and_a_recorded_one_verifies(tmp_path: Path) -> None:
     """The recorded verdicts are told apart by the result they are about."""
     (tmp_path / "model.py").write_text(MODEL)
-    what, lines = wording.asked("The capital of France", ""), []
+    what, lines = wording.asked("The capital of France\nThe result is one word.", ""), []
     for found, verdict in (("Lyon", "FAIL"), ("Paris", "OK")):
         said = wording.messages("reverse", what, {"result": found}, [])
         lines.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,12 +13,15 @@ from assay.core.errors import ModelError, StopRun
 from assay.core.protocols import Context
 from assay.core.status import HopStatus
 from assay.core.types import Failure
+from assay.solvers.hop import wording
 from assay.solvers.hop.blocking import open_sessions
 from assay.solvers.hop.session import Session
+from assay.solvers.hop.wording import Asked
 
 from support.hop_lab import AGREES, RUN, VERIFY, HopLab, Telling, result
 
 MISSING = '{"missing_info": "the year"}'
+FREE = {"format": "a text"}
 OVERLOADED = Failure("overloaded", "no room")
 
 
@@ -164,10 +168,10 @@ def test_a_format_in_words_is_only_said(tmp_path: Path) -> None:
     assert got(tmp_path / "a", run, Telling(AGREES), return_format={"name": "the person"})[0][1] == {
         "name": "A"
     }
-    assert "name (the person)" in run.said(0)
+    assert '"name" (the person)' in run.said(0)
     run = Telling(result("A"))
     assert got(tmp_path / "b", run, Telling(AGREES), return_format="one word")[0] == ("OK", "A")
-    assert "The result must be: one word" in run.said(0)
+    assert "The result is one word." in run.said(0)
 
 
 @pytest.mark.parametrize("side", ["run", "verify"])
@@ -267,8 +271,39 @@ def test_data_cannot_close_its_own_fence(tmp_path: Path) -> None:
 
     run = Telling(result("x"))
     HopLab(tmp_path, run).session(work)
-    mark = run.said(0).partition("<context ")[2][:16]
+    mark = run.said(0).partition("<context ")[2].partition(">")[0]
     assert f"<context {mark}>\n{hostile}\n</context {mark}>" in run.said(0)
+
+
+def test_a_marker_is_short_and_in_none_of_the_texts() -> None:
+    """Every digit costs a small model a token, so there are more of them only where they are needed."""
+    assert re.search(r"<context \w{4}>", wording.messages("get", Asked("T", "plain"), FREE, [])[1]["content"])
+    every = " ".join(f"{number:04x}" for number in range(1 << 16))
+    said = wording.messages("get", Asked("T", every), FREE, [])[1]["content"]
+    mark = said.partition("<context ")[2].partition(">")[0]
+    assert len(mark) > 4
+    assert mark not in every
+
+
+def test_a_verifier_is_told_the_whole_of_what_was_asked(tmp_path: Path) -> None:
+    """That a statement was to be judged, and which form the result was to have."""
+    verify = Telling(AGREES)
+
+    async def work(session: Session) -> None:
+        await session.hop_judge("It is open.", "It is shut.")
+        await session.hop_get("How many?", "Nine.", int)
+
+    HopLab(tmp_path, Telling(result("True"), result(9)), verify).session(work)
+    assert 'Task: Say "True", "False" or "Uncertain": It is open.' in verify.said(0)
+    assert "Task: How many?\nThe result is a whole number.\n" in verify.said(1)
+
+
+def test_a_reply_without_end_is_told_and_shown_in_part(tmp_path: Path) -> None:
+    """All of it would only be repeated."""
+    run = Telling('{"result": "' + "so " * 500, result("x"))
+    assert got(tmp_path, run, Telling(AGREES))[0] == ("OK", "x")
+    assert "Why: the JSON object had no end; keep it short" in run.said(1)
+    assert len(run.said(1)) < 700
 
 
 def test_an_unknown_verifier_is_told(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def test_the_chosen_tool_runs_and_its_result_is_the_result(tmp_path: Path) -> No
     run, verify = Telling(choice("add", a=2, b=3)), Telling(YES)
     told, session = used(HopLab(tmp_path, run, verify))
     assert told == ("OK", 5)
-    assert "- add(a: 'int', b: 'int' = 1) -> 'int': Sum of two numbers." in run.said(0)
-    assert "- add(a: 'int', b: 'int' = 1) -> 'int': Sum of two numbers." in verify.said(0)
+    assert "- add(a: int, b: int = 1) -> int: Sum of two numbers." in run.said(0)
+    assert "- add(a: int, b: int = 1) -> int: Sum of two numbers." in verify.said(0)
     assert len(verify.asked) == 3
     assert [(step.op, step.status) for step in session.tracer.steps] == [("hop_tool_use", "OK")]
 

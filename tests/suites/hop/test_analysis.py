@@ -135,6 +135,15 @@ def test_operators() -> None:
     }
 
 
+def test_a_row_without_result_says_what_the_function_said() -> None:
+    """A verifier's reason is worth more than that a field is missing; an uncertain result is still compared."""
+    failed = Seen(outcome="FAIL", said="not in the context"), judge({"score": 1}, {}, FIELDS)
+    unsure = seen(1, 2, outcome="UNCERTAIN")
+    [first, second] = summary(failed, unsure)["(none)"]["differing"]["shown"]
+    assert first["why"] == ["FAIL: not in the context"]
+    assert second["why"][0].startswith("score: ")
+
+
 def test_what_differs_is_listed() -> None:
     """Wrong rows with what is wrong, failed rows with their error, and no more than fifty of them."""
     rows = [seen(1, 2, id=0, tag="t"), seen(1, None, id=1), seen(1, 1, id=2)]

@@ -32,9 +32,25 @@ def test_the_example_has_twenty_rows_over_five_tags_and_two_profiles(tmp_path: P
     )
     assert len({row["tag"] for row in rows}) == 5
     for row in rows:
-        found = json.loads(row["hop_result"])
-        assert (type(found["supported"]), type(found["score"])) == (bool, int)
-        assert row["hop_stats"]["execution_path"] == [{"step": 1, "op": "ask", "status": "OK"}]
+        found, [step] = json.loads(row["hop_result"]), row["hop_stats"]["execution_path"]
+        if step["status"] == "OK":
+            assert [type(found[name]) for name in ("found", "supported", "score")] == [str, bool, int]
+        else:
+            assert (found[0], type(found[1])) == ("FAIL", str)
+
+
+def test_the_examples_numbers_are_those_of_its_recorded_replies(tmp_path: Path, assay_in: Assay) -> None:
+    """More answers with the likeliest words than with drawn ones, and a verifier's reason in the report."""
+    flags = ["--settings", "tests/golden/hop/settings.yaml", "--output-dir", str(tmp_path)]
+    done = assay_in("hop", EXAMPLE, "facts.jsonl", *flags, cwd=ROOT)
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["greedy", "20", "0", "0.650", "13/20", "0.923", "12/13", "0.600", "12/20"] in [
+        line[:9] for line in lines
+    ]
+    assert ["drawn", "20", "0", "0.350", "7/20", "1.000", "7/7", "0.350", "7/20"] in [
+        line[:9] for line in lines
+    ]
+    assert "FAIL: the context does not say resides" in done.stdout
 
 
 def test_a_batch_over_the_examples_own_output_asks_the_same(tmp_path: Path, assay_in: Assay) -> None:

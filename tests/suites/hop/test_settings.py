@@ -58,6 +58,14 @@ def test_a_file_as_the_notes_have_it(tmp_path: Path) -> None:
     assert settings.models(settings.profiles["mixed"]) == (settings.llms["small"], kimi)
 
 
+def test_an_llm_may_say_whether_its_endpoint_takes_schemas(tmp_path: Path) -> None:
+    """Unsaid, the provider knows; anything but a truth is refused."""
+    told = GOOD.replace("{model: local/smollm2}", "{model: local/smollm2, json_schema: false}")
+    llms = load_settings(written(tmp_path, told)).llms
+    assert (llms["small"].json_schema, llms["kimi-k2.5"].json_schema) == (False, None)
+    assert "json_schema" in problems(tmp_path, told.replace("false", "maybe"))[0]
+
+
 def test_a_profile_that_names_no_verifier_verifies_with_what_runs(tmp_path: Path) -> None:
     assert load_settings(written(tmp_path, GOOD)).profiles["alone"].verify == "small"
 

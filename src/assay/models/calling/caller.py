@@ -204,6 +204,7 @@ class CaseAsker:
         "_stage",
         "_try",
         "calls",
+        "can",
         "endpoint",
         "input",
         "name",
@@ -214,6 +215,7 @@ class CaseAsker:
     def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: Replies) -> None:
         self.name = caller.name
         self.endpoint = caller.model.endpoint
+        self.can = caller.model.can
         self._caller = caller
         self._case = case
         self._stage = stage

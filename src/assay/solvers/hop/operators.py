@@ -14,10 +14,12 @@ from assay.core.status import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.solvers.hop.replies import Unreadable, read_reply
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict, Verifier
 from assay.solvers.hop.verifiers.format import verify_format
-from assay.solvers.hop.wording import Asked, Rejected, as_text, messages
+from assay.solvers.hop.wording import Asked, Rejected, as_text, cut, messages
 
 TRANSPORT = "RuntimeError"
 """The error type of a call that failed for good."""
+_UNREADABLE = 300
+"""Characters of a reply without form that are shown again: a small model only repeats them."""
 
 
 class Operation(NamedTuple):
@@ -27,6 +29,8 @@ class Operation(NamedTuple):
     asked: Asked
     given: tuple[Any, Any]
     values: dict[str, str]
+    schema: dict[str, Any]
+    """Of the whole reply, for an endpoint that holds the model to it."""
     form: Any = None
     check: Callable[[Any], Any] = lambda result: result
     """Makes the result what it should be, or raises Unreadable."""
@@ -79,14 +83,15 @@ async def operate(operation: Operation, sides: Sides, hop_retry: int) -> Outcome
 
 
 async def _attempt(operation: Operation, sides: Sides, rejected: list[Rejected]) -> _Attempt:
-    text = await sides.run(messages(operation.prompt, operation.asked, operation.values, rejected))
+    asked = messages(operation.prompt, operation.asked, operation.values, rejected)
+    text = await sides.run(asked, operation.schema)
     try:
         reply = read_reply(text, operation.form)
         if reply.missing is not None:
             return _Attempt(Verdict(LACK_OF_INFO, reply.missing), None, text)
         result = operation.check(reply.result)
     except Unreadable as error:
-        return _Attempt(Verdict(FAIL, str(error)), None, text)
+        return _Attempt(Verdict(FAIL, str(error)), None, cut(text, _UNREADABLE))
     verdict = verify_format(result)
     if verdict.status == OK and operation.verifier is not None:
         subject = Subject(operation.shown or operation.asked, result, operation.given)

@@ -27,7 +27,11 @@ def read_object(text: str) -> dict[str, Any]:
     try:
         found = parse_json(text)
     except StepFailed:
-        raise Unreadable("the answer was not one JSON object") from None
+        cut_off = text.lstrip().startswith("{")
+        told = (
+            "the JSON object had no end; keep it short" if cut_off else "the answer was not one JSON object"
+        )
+        raise Unreadable(told) from None
     if not isinstance(found, dict):
         raise Unreadable("the answer was not a JSON object")
     return found

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from assay.core.connect import SCHEMA
 from assay.core.errors import ModelError
-from assay.core.protocols import Context
+from assay.core.protocols import Asker, Context
 from assay.core.status import FAIL, OK
 from assay.core.types import Failure, Request
+from assay.solvers.hop import schemas
 from assay.solvers.hop.containing import Raised, contained
 from assay.solvers.hop.formats import described, mismatch
 from assay.solvers.hop.operators import Operation, Outcome, Sides, operate
@@ -39,14 +41,19 @@ _NAMED: dict[str, Verifier | None] = {
     "format": None,
     "format_verifier": None,
 }
+_FORMS = frozenset({"response_format", "json_schema", "grammar"})
 _TOOL_NAMES = (DEFAULT, "tool_use", "tool_use_verifier")
 
 
 class Side(NamedTuple):
-    """One of the two models of a profile: its role in the run, and the parameters it is asked with."""
+    """One of the two models of a profile: its role in the run, and the parameters it is asked with.
+
+    `schema` says whether its endpoint holds replies to a JSON schema; unsaid, the provider knows.
+    """
 
     role: str
     params: Mapping[str, Any] = {}
+    schema: bool | None = None
 
 
 class PlainModel:
@@ -106,8 +113,11 @@ class Session:
                 raise Unreadable(problem)
             return result
 
-        values = {"format": described(return_format)}
-        operation = Operation("get", asked(task, context), (task, context), values, return_format, check)
+        values, schema = {"format": described(return_format)}, schemas.got(return_format)
+        what = asked(task, context)
+        told = "" if return_format is None else f"\nThe result is {values['format']}."
+        shown = Asked(f"{what.task}{told}", what.context)
+        operation = Operation("get", what, (task, context), values, schema, return_format, check, shown=shown)
         return await self._operator("hop_get", operation, verifier, hop_retry, params)
 
     async def hop_judge(
@@ -119,7 +129,11 @@ class Session:
         **params: Any,
     ) -> tuple[str, Any]:
         """Decide whether something holds: the result is "True", "False" or "Uncertain", always a text."""
-        operation = Operation("judge", asked(task, context), (task, context), {}, check=read_judgement)
+        what = asked(task, context)
+        shown = Asked(f'Say "True", "False" or "Uncertain": {what.task}', what.context)
+        operation = Operation(
+            "judge", what, (task, context), {}, schemas.judged(), check=read_judgement, shown=shown
+        )
         return await self._operator("hop_judge", operation, verifier, hop_retry, params)
 
     async def hop_tool_use(
@@ -162,21 +176,35 @@ class Session:
         shown = Asked(f"{what.task}\nChoose one of these tools, and its arguments:\n{listed}", what.context)
         verify = tool_use.among(tools) if verifier in _TOOL_NAMES else _verifier(verifier)
         operation = Operation(
-            "tool_use", what, given, {"tools": listed}, check=check, verifier=verify, shown=shown
+            "tool_use",
+            what,
+            given,
+            {"tools": listed},
+            schemas.chosen(tools),
+            check=check,
+            verifier=verify,
+            shown=shown,
         )
         return await operate(operation, self._sides(params), self._attempts(hop_retry))
 
-    async def ask(self, side: Side, messages: Messages, params: Mapping[str, Any]) -> str:
-        """One call, for as long as the session is open."""
+    async def ask(
+        self,
+        side: Side,
+        messages: Messages,
+        params: Mapping[str, Any],
+        schema: dict[str, Any] | None = None,
+    ) -> str:
+        """One call, for as long as the session is open; a form among the user's own parameters wins."""
         if self._closed:
             raise ModelError(
                 Failure("closed", "the function's time is over: no call is made for it any more")
             )
         asker, task = self._ctx.model(side.role), asyncio.current_task()
         assert task is not None
-        request = Request(
-            model=asker.name, endpoint=asker.endpoint, messages=messages, params={**side.params, **params}
-        )
+        sent = {**side.params, **params}
+        if schema is not None and _holds(side, asker) and not _FORMS.intersection(sent):
+            sent["response_format"] = schemas.response_format(schema)
+        request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=sent)
         self._asking.add(task)
         try:
             return (await asker.ask(request)).text
@@ -219,8 +247,8 @@ class Session:
 
     def _sides(self, params: Mapping[str, Any]) -> Sides:
         return Sides(
-            lambda messages: self.ask(self._run, messages, params),
-            lambda messages: self.ask(self._verify, messages, {}),
+            lambda messages, schema: self.ask(self._run, messages, params, schema),
+            lambda messages, schema: self.ask(self._verify, messages, {}, schema),
         )
 
 
@@ -232,6 +260,10 @@ def chosen(tools: Mapping[str, Tool], outcome: Outcome) -> tuple[Tool, dict[str,
 def tool_failed(outcome: Outcome, error: Raised) -> Outcome:
     """The choice was fine and the tool raised: FAIL, and nothing is asked again."""
     return outcome._replace(status=FAIL, result=str(error), reason=str(error), error=error.kind)
+
+
+def _holds(side: Side, asker: Asker) -> bool:
+    return SCHEMA in asker.can if side.schema is None else side.schema
 
 
 def _verifier(given: Any) -> Verifier | None:

@@ -60,7 +60,10 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError):
-        return None
+    """With the types that annotations name, where these can be looked up."""
+    for by_name in (True, False):
+        try:
+            return inspect.signature(function, eval_str=by_name)
+        except Exception:  # noqa: BLE001, S112 - an annotation is code of the user's and may raise anything
+            continue
+    return None

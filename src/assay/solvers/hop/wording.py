@@ -16,6 +16,7 @@ _FOLDER = Path(__file__).with_name("prompts")
 _PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 _PLACE = re.compile(r"\{(mark|task|context|format|feedback|tools|result|answer|reason)\}")
 _SHOWN = 4_000
+_MARK = 4
 
 Messages = list[dict[str, Any]]
 
@@ -55,7 +56,8 @@ def messages(name: str, what: Asked, values: Mapping[str, str], rejected: list[R
     shared = _parts("parts")
     feedback = [_filled(shared["feedback"], {"mark": mark, **_shown(each)}) for each in rejected]
     context = _filled(shared["context"], {"mark": mark, "context": what.context}) if what.context else ""
-    known = {**values, "mark": mark, "task": what.task, "context": context, "feedback": "\n".join(feedback)}
+    known = {**values, "mark": mark, "task": what.task, "context": f"{context}\n\n" if context else ""}
+    known["feedback"] = "".join(f"\n\n{each}" for each in feedback)
     parts = _parts(name)
     return [{"role": role, "content": _filled(parts[role], known)} for role in ("system", "user")]
 
@@ -76,8 +78,10 @@ def cut(text: str, most: int) -> str:
 
 
 def _mark(*values: str) -> str:
-    """A marker that none of the texts can hold, since it is made of all of them."""
-    return hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()[:16]
+    """The shortest beginning of their hash that none of the texts holds: each digit is a token to a model."""
+    full = hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()
+    found = (full[:size] for size in range(_MARK, len(full)))
+    return next((mark for mark in found if not any(mark in text for text in values)), full)
 
 
 def _filled(part: str, values: Mapping[str, str]) -> str:

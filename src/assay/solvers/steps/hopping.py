@@ -94,6 +94,7 @@ class _MeteredAsker(NamedTuple):
 
     name: str
     endpoint: str
+    can: frozenset[str]
     asker: Asker
     meter: Meter
 
@@ -119,4 +120,4 @@ class _MeteredContext:
 
     def model(self, role: str = "main") -> _MeteredAsker:
         asker = self._ctx.model(role)
-        return _MeteredAsker(asker.name, asker.endpoint, asker, self._meter)
+        return _MeteredAsker(asker.name, asker.endpoint, asker.can, asker, self._meter)

@@ -16,6 +16,7 @@ from assay.suites.hop.contract import OutputField
 NO_PROFILE, NO_TAG = "(none)", "(untagged)"
 _RATES = ("correct_of_all", "correct_of_completed", "completion")
 _MOST_DIFFERING = 50
+_SHOWN = 200
 
 
 class Seen(Struct, frozen=True, kw_only=True):
@@ -28,6 +29,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     ok: bool = True
     outcome: str = "OK"
     error: str = ""
+    said: str = ""
+    """The text that stands in place of a result."""
     seconds: float | None = None
     retries: int = 0
     path: list[dict[str, Any]] = []
@@ -149,7 +152,7 @@ class ProfileAnalysis:
     def _differ(self, seen: Seen, verdict: Verdict) -> None:
         self._differs += 1
         if len(self._differing) < _MOST_DIFFERING:
-            why = [f"{check.path}: {check.why}" for check in verdict.wrong] if seen.ok else []
+            why = _why(seen, verdict) if seen.ok else []
             self._differing.append({"id": seen.id, "tag": seen.tag, "error": seen.error, "why": why})
 
     def summary(self, profile: str) -> dict[str, Any]:
@@ -168,6 +171,13 @@ class ProfileAnalysis:
             "error_kinds": dict(self._errors.most_common(20)),
             "differing": {"count": self._differs, "shown": self._differing},
         }
+
+
+def _why(seen: Seen, verdict: Verdict) -> list[str]:
+    """What a function without a result said instead of one; else each field that differs."""
+    if seen.outcome != "OK" and seen.said:
+        return [f"{seen.outcome}: {seen.said[:_SHOWN]}"]
+    return [f"{check.path}: {check.why}" for check in verdict.wrong]
 
 
 def _metric(name: str, rate: dict[str, Any]) -> dict[str, Any]:

@@ -78,6 +78,7 @@ def _seen(audit: Audit) -> Seen:
         ok=not audit.failed,
         outcome=audit.outcome or "OK",
         error=audit.error or (_NO_JSON if audit.parse_error and not audit.outcome else ""),
+        said=audit.raw or "",
         retries=retries_of(stats),
         path=[step for step in path if isinstance(step, dict)] if isinstance(path, list) else [],
     )

@@ -57,6 +57,7 @@ class HopPlan:
             "rows": look.asked,
             "params": sides,
             "prompts": wording.fingerprint(),
+            "schemas": {name: [llm.json_schema for llm in self._sides(name)] for name in self.profiles},
         }
         self.score: dict[str, Any] = {"rows": look.gold, "fields": msgspec.to_builtins(self._fields)}
         self.scorers = [HopScorer(f"hop@{fingerprint(self.score)}", self._fields)]
@@ -85,7 +86,7 @@ class HopPlan:
 
     def _both(self, profile: str) -> Sides:
         sides = zip(_roles(profile), self._sides(profile), strict=True)
-        run, verify = [Side(role, llm.params) for role, llm in sides]
+        run, verify = [Side(role, llm.params, llm.json_schema) for role, llm in sides]
         return Sides(run, verify)
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:

@@ -71,6 +71,7 @@ def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -
         ok=not audit.failed,
         outcome=audit.outcome or "OK",
         error=audit.error or "",
+        said=audit.raw or "",
         seconds=end.seconds if end else None,
         retries=sum(map(retries_of, steps)),
         path=steps,

@@ -23,7 +23,7 @@ DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
 _LEVELS = 3
 _UNUSED = ("protocol", "inference_engine")
-_LLM_KEYS = ("model", "base_url", "params", "description", *_UNUSED)
+_LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED)
 _SECRET = re.compile(
     r"(.*[_-])?(api[_-]?keys?|secret([_-]key)?|password|passwd|authorization|credentials?)"
     r"|((access|auth|bearer|api)[_-])?token|key",
@@ -39,6 +39,8 @@ class Llm(Struct, frozen=True, kw_only=True):
     model: str
     base_url: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
+    json_schema: bool | None = None
+    """Whether its endpoint holds replies to a schema; unsaid, its provider knows."""
     key_variable: str = COMMON_KEY
 
     @property
@@ -192,6 +194,7 @@ class _Reader:
             model=full_model((model or "").strip()),
             base_url=self._url(value, at),
             params=defaults | own,
+            json_schema=found.typed(value, "json_schema", bool, at),
             key_variable=key_variable(name),
         )
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from assay.core.status import FAIL, OK
 from assay.solvers.hop.wording import Asked, Messages
 
-Ask = Callable[[Messages], Awaitable[str]]
-"""One call to the verifying side; the text of its reply. Raises what the call raises."""
+Ask = Callable[[Messages, dict[str, Any]], Awaitable[str]]
+"""One call to one side, with the JSON schema of its reply; the reply's text. Raises what the call raises."""
 
 
 class Verdict(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from assay.core.status import FAIL, OK, UNCERTAIN
 from assay.solvers.hop.replies import Unreadable, read_object
+from assay.solvers.hop.schemas import vote
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict
 from assay.solvers.hop.wording import as_text, messages
 
@@ -25,7 +26,8 @@ class Vote(NamedTuple):
 async def verify(subject: Subject, ask: Ask) -> Verdict:
     """By the share of votes that agree. A call that failed raises when the others are back: they are paid."""
     asked = messages("cross", subject.asked, {"result": as_text(subject.result)}, [])
-    replies = await asyncio.gather(*(ask(asked) for _ in range(VOTES)), return_exceptions=True)
+    schema = vote(subject.result)
+    replies = await asyncio.gather(*(ask(asked, schema) for _ in range(VOTES)), return_exceptions=True)
     votes = []
     for reply in replies:
         if isinstance(reply, BaseException):
