@@ -218,9 +218,28 @@ def test_a_missing_key_is_told_before_the_first_call(tmp_path: Path, monkeypatch
         monkeypatch.delenv(name, raising=False)
     batch = Batch(tmp_path, COUNTING)
     (tmp_path / "settings.yaml").write_text("llms: {k: {model: gpt}}\nprofiles: {p: {run: k}}\n")
-    with pytest.raises(AssayError, match="KEY"):
+    with pytest.raises(AssayError, match="set HOP_KEY_K for"):
         batch.run()
     assert not (tmp_path / "called").exists()
+
+
+CHANGING = """
+async def hop(session, fields):
+    fields["list"].append(fields["deep"]["list"][0].pop("n"))
+    return {"list": fields["list"]}
+"""
+
+
+def test_what_a_function_changes_in_its_input_stays_there(tmp_path: Path) -> None:
+    """The other profiles get the row as the file has it, at any depth, and the result file shows it so."""
+    given = {"list": [1], "deep": {"list": [{"n": 2}]}}
+    batch = Batch(tmp_path, CHANGING, [{"id": 1, "tag": "t", **given, "expected_list": [1, 2]}])
+    batch.profiles("a", "b", "c")
+    run = batch.run()
+    assert [row["hop_result"] for row in results_of(run)] == ['{"list": [1, 2]}'] * 3
+    assert [{name: row[name] for name in given} for row in results_of(run)] == [given] * 3
+    seen = [json.loads(line) for line in (batch.out / "observer.jsonl").read_text().splitlines()]
+    assert [one["input"] for one in seen if one["type"] == "run_start"] == [given] * 3
 
 
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 5), (99, 10)])

@@ -97,7 +97,7 @@ class HopPlan:
             for place, profile in enumerate(self.profiles):
                 index = row.index * count + place
                 if not skip(index):
-                    inputs = HopInputs(profile, row.fields)
+                    inputs = HopInputs(profile, _own(row.fields) if count > 1 else row.fields)
                     yield Case(index, row.key, self._data.stem, profile, str(row.id), inputs, row)
 
     def _import_again(self) -> None:
@@ -142,6 +142,13 @@ def _refuse_overwritten(target: Target, wrapper: str) -> None:
             f"the contract has an input called {lost[0]!r}, which flat result rows write over; "
             "run it with --wrapper view, or give the input another name"
         )
+
+
+def _own(value: Any) -> Any:
+    """A copy of a JSON value: what a function changes in its input must not reach the next profile."""
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    return list(map(_own, value)) if isinstance(value, list) else value
 
 
 def _roles(profile: str) -> tuple[str, str]:
