@@ -197,10 +197,11 @@ def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
 def test_an_expectation_that_nothing_can_meet_is_told(tmp_path: Path) -> None:
     """Of another type, or in no band; null may be expected, and a boolean as a text."""
     score = OutputField(type="int", compare="bands", bands={"LOW": [1, 2], "HIGH": [4, 5]})
-    contract = Contract(outputs={"score": score, "fine": OutputField(type="bool")})
+    sure = OutputField(type="bool", compare="bands", bands={"yes": [True], "no": [False]})
+    contract = Contract(outputs={"score": score, "fine": OutputField(type="bool"), "sure": sure})
     path = file(
         tmp_path,
-        row(1, expected_score=1, expected_fine="True"),
+        row(1, expected_score=1, expected_fine="True", expected_sure="false"),
         row(2, expected_score=3, expected_fine=None),
         row(3, expected_score="4", expected_fine=1),
     )

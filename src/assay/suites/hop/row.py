@@ -18,6 +18,7 @@ from assay.core.wrappers import (
     unwrapped,
     without_results,
 )
+from assay.suites.hop.comparing import truth
 from assay.suites.hop.contract import Contract, OutputField, fits
 
 UNTAGGED = "(untagged)"
@@ -157,7 +158,7 @@ def _never_right(output: OutputField | None, value: Any) -> str:
         return ""
     if not (fits(value, output.type) or (output.type == "bool" and isinstance(value, str))):
         return f"the contract has {output.type} for this output, so nothing will be equal to it"
-    if output.compare == "bands" and output.band_of(value) is None:
+    if output.compare == "bands" and output.band_of(truth(value) if output.type == "bool" else value) is None:
         return "the value lies in no band of the contract"
     return ""
 
