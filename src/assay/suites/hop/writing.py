@@ -17,6 +17,8 @@ from assay.suites.hop.settings import Llm
 
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
 """What a flat row has besides its input, in this order."""
+_LONGEST_STEM = 200
+"""Bytes: file systems take names of 255, and ours end in a time."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -82,5 +84,11 @@ def _spaced(value: Any) -> bytes:
 
 
 def file_name(data: Path, started: float) -> str:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second."""
-    return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second.
+
+    A batch over its own output has a longer stem each time; what no folder can hold is cut off.
+    """
+    stem, raw = data.stem, os.fsencode(data.stem)
+    if len(raw) > _LONGEST_STEM:
+        stem = raw[:_LONGEST_STEM].decode(errors="ignore")
+    return f"{stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
