@@ -41,7 +41,7 @@ class Role(Struct, frozen=True):
 def role_of(named: str | Role) -> Role:
     """A role as plans may write it: plain PROVIDER/NAME takes endpoint and key of the run."""
     role = Role(named) if isinstance(named, str) else named
-    if role.key and not _VARIABLE.fullmatch(role.key):
+    if role.key and role.key not in os.environ and not _VARIABLE.fullmatch(role.key):
         raise UsageError(f"the key of {role.model} is not the name of an environment variable; write no keys")
     return role
 
@@ -56,13 +56,14 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_COMMON_KEY = "OPENAI_API_KEY"
 OPENAI = "https://api.openai.com/v1"
 
 
 def openai_key(connection: Connection) -> str | None:
     """The key of this connection's own variable, else OPENAI_API_KEY."""
     own = os.environ.get(connection.key) if connection.key else None
-    return own or os.environ.get("OPENAI_API_KEY")
+    return own or os.environ.get(_COMMON_KEY)
 
 
 def openai_base_url(connection: Connection) -> str:
@@ -77,6 +78,6 @@ def openai_base_url(connection: Connection) -> str:
     if url == OPENAI and not openai_key(connection):
         raise UsageError(
             "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
-            f"or set OPENAI_API_KEY for {OPENAI}"
+            f"or set {connection.key or _COMMON_KEY} for {OPENAI}"
         )
     return url

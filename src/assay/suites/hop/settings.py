@@ -46,9 +46,15 @@ class Llm(Struct, frozen=True, kw_only=True):
         return self.model.partition("/")[2]
 
     def key_in(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The variable that holds its key: its own, however it is spelt, else the one common to all."""
+        """The variable that holds its key: its own, however it is spelt, else the one common to all.
+
+        Where neither is set it is the one to set, if a shell can do that.
+        """
         own = [name for name, value in environment.items() if value and normalised(name) == self.key_variable]
-        return min(own, key=lambda name: name != self.key_variable) if own else _COMMON_KEY
+        if own:
+            return min(own, key=lambda name: name != self.key_variable)
+        settable = self.key_variable.isascii() and self.key_variable.isidentifier()
+        return self.key_variable if settable and not environment.get(_COMMON_KEY) else _COMMON_KEY
 
 
 class Profile(Struct, frozen=True, kw_only=True):
