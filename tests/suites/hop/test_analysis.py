@@ -79,18 +79,19 @@ def test_nothing_to_divide_by_is_no_rate() -> None:
 
 
 def test_groups() -> None:
-    """Each profile by itself, its tags in order, and the difficulties that are told."""
+    """Each profile by itself, its tags in order, and the difficulties that are told, from easy to hard."""
     rows = [
         seen(1, 1, profile="a", tag="y", difficulty="easy"),
         seen(1, 2, profile="a", tag="x"),
-        seen(1, 1, profile="b", tag="x", difficulty="hard"),
+        *(seen(1, 1, profile="b", tag="x", difficulty=name) for name in ("odd", "hard", "medium", "easy")),
     ]
     found = summary(*rows)
     assert list(found) == ["a", "b"]
     assert list(found["a"]["tags"]) == ["x", "y"]
     assert parts(found["a"]["tags"]["y"]["correct_of_all"]) == (1, 1)
     assert parts(found["a"]["tags"]["x"]["correct_of_all"]) == (0, 1)
-    assert (list(found["a"]["difficulties"]), list(found["b"]["difficulties"])) == (["easy"], ["hard"])
+    assert list(found["a"]["difficulties"]) == ["easy"]
+    assert list(found["b"]["difficulties"]) == ["easy", "medium", "hard", "odd"]
 
 
 @pytest.mark.parametrize(

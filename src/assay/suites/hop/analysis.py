@@ -12,6 +12,7 @@ from msgspec import Struct
 from assay.scoring.statistics import percentile, wilson
 from assay.suites.hop.comparing import OUTSIDE, Verdict, judge
 from assay.suites.hop.contract import OutputField
+from assay.suites.hop.row import DIFFICULTIES
 
 NO_PROFILE, NO_TAG = "(none)", "(untagged)"
 _RATES = ("correct_of_all", "correct_of_completed", "completion")
@@ -164,6 +165,11 @@ class ProfileAnalysis:
                 }
             )
 
+    def _by_difficulty(self) -> list[str]:
+        """The known ones from easy to hard, then what files of others call it."""
+        known = [name for name in DIFFICULTIES if name in self._difficulties]
+        return known + sorted(self._difficulties.keys() - set(known))
+
     def summary(self, profile: str) -> dict[str, Any]:
         """Everything, as JSON."""
         whole = self.all.summary()
@@ -172,7 +178,7 @@ class ProfileAnalysis:
             "metrics": [_metric(name, whole[name]) for name in _RATES],
             **whole,
             "tags": {tag: counts.summary() for tag, counts in sorted(self._tags.items())},
-            "difficulties": {name: counts.summary() for name, counts in self._difficulties.items()},
+            "difficulties": {name: self._difficulties[name].summary() for name in self._by_difficulty()},
             "bands": {name: bands.summary() for name, bands in self._bands.items()},
             "within_one": {name: _rate(*near) for name, near in self._near.items()},
             "seconds": _percentiles(self._seconds),

@@ -13,16 +13,18 @@ from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen, retries_of
 from assay.suites.hop.contract import Contract, find_contract
 from assay.suites.hop.pairs import Pairs
-from assay.suites.hop.target import find_target
+from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
 
 _NO_JSON = "the result is not JSON"
 
 
 def analysed(path: Path, target: str | None) -> dict[str, Any]:
-    """By profile, what the rows of a file, or of all files of a folder, say.
+    """By profile, what the rows of a file, or of all files of a folder, say; of a task it is its `TestCases`.
 
     `compared_with` has the comparison with each profile before it, on the rows that both have.
     """
+    if (path / TEST_CASES).is_dir():
+        path = path / TEST_CASES
     contract = find_target(target, path).contract if target else beside(path)
     analysis, pairs = Analysis(contract.outputs if contract else {}), Pairs()
     for seen in rows(path, contract or Contract()):
@@ -38,7 +40,7 @@ def analysed(path: Path, target: str | None) -> dict[str, Any]:
 def beside(path: Path) -> Contract | None:
     """The contract of the task whose `TestCases` these are."""
     folder = path if path.is_dir() else path.parent
-    for place in (folder.parent / "Hoplet", folder.parent, folder):
+    for place in (folder.parent / HOPLET, folder.parent, folder):
         if place.is_dir() and (found := find_contract(place)):
             return found
     return None
