@@ -139,6 +139,70 @@ def test_analysing_shows_the_same_table(task: Path, capsys: pytest.CaptureFixtur
     assert ["fast", "careful", "0.5000", "0.5000"] in [line.split()[:4] for line in shown.splitlines()]
 
 
+def test_analysing_a_task(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its folder means its `TestCases`; a row without an id is told as such."""
+    line = {"input": {"n": 1, "expected_answer": 2}, "error": "timeout"}
+    (task / "TestCases" / "old.jsonl").write_text(as_lines([line]))
+    assert typed("hop", "--analyse", "Tasks/Double") == 0
+    shown = capsys.readouterr().out
+    assert "(none): 1 row differs or failed" in shown
+    assert "  (no id) #(untagged): timeout" in shown
+
+
+def test_a_row_is_shown(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its place, or by its id if one profile ran: prompt, steps, result and every check."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "out") == 0
+    capsys.readouterr()
+    for name in ("2", "rows/3"):
+        assert typed("show", "out", name) == 0
+        shown = capsys.readouterr().out
+        assert re.match(r"case 2 · rows · \w{16} · row 3 with fast · ok\n", shown)
+        assert re.search(r"^step 1 ask: OK \(0\.\d{3} s, 1 × retried\)\n  t\n", shown, re.MULTILINE)
+        end = shown[shown.index("result: OK") :].splitlines()
+        assert end[:3] == ["result: OK", '  {"answer": 6}', "correct: 0"]
+        assert end[4:6] == ["  ✗ answer", "    answer: expected 7, found 6"]
+    assert typed("show", "out", "4") == 0
+    assert "[ValueError] five" in capsys.readouterr().out
+    assert typed("show", "out") == 0
+    assert ["ok", "correct", "1"] in [line.split()[3:6] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_a_step_is_shown_with_what_it_says(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its metadata as JSON; nothing for a task that is not told."""
+    (task / "Hoplet" / "Hop.py").write_text(
+        "async def hop(session, fields):\n"
+        "    with session.tracer.trace_step('look', metadata={'where': '这里'}):\n"
+        "        return 'UNCERTAIN', {'answer': 2}\n"
+    )
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--output-dir", "out") == 0
+    capsys.readouterr()
+    assert typed("show", "out", "0") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r'look: OK \(0\.\d{3} s\)\n  \{"where": "这里"\}\nresult: UNCERTAIN\n', shown)
+
+
+def test_rows_that_went_another_way_are_named_by_their_ids(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where two batches are compared; a run without a model says nothing in its place."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "one") == 0
+    (task / "Hoplet" / "Hop.py").write_text(CODE.replace("== 5", "== 4"))
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "two") == 0
+    capsys.readouterr()
+    assert typed("compare", "one", "two") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"now failing: 1\n  case 3 · rows/\w{16} · row 4 · correct · 1 → 0", shown)
+    assert " ·  · " not in shown
+
+
+def test_a_batch_that_has_not_ended_has_no_numbers(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how far it came and how it goes on, and nothing about rows."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--max-calls", "2", "--workers", "1") == 3
+    out, err = capsys.readouterr()
+    assert re.match(r"\d of 12 cases · 2 calls", out)
+    assert "To continue" in err
+
+
 def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows that nobody ran are no results."""
     assert typed("hop", "--analyse", "Tasks/Double/TestCases") == 2

@@ -121,6 +121,6 @@ def show_checks(checks: Sequence[dict[str, Any]]) -> None:
     """Every check of a test; of one that failed, what was expected and what came."""
     for check in checks:
         sign = {True: "✓", False: "✗", None: "?"}[check.get("passed")]
-        block(f"{sign} {check['of']} {check['step']} {check.get('path', '')}".rstrip())
+        block(" ".join(filter(None, (sign, check.get("of"), check.get("step"), check.get("path")))))
         if check.get("passed") is not True:
             _difference(check)

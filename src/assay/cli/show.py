@@ -10,7 +10,7 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.hop_report import report_hop
+from assay.cli.hop_report import report_hop, show_row
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
@@ -19,6 +19,7 @@ from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
 _REPORTS = {"pipeline": report_pipeline, "hop": report_hop}
+_RECORDS = {"hop": show_row}
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,7 +33,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order, the beginning of a case's key, or a test of a pipeline: its id or SET/ID.
+    data order, the beginning of a case's key, or a test of a pipeline or a row: its id or SET/ID.
 
     \b
     Examples:
@@ -43,7 +44,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     found = api.load(run)
     cases = RunCases(found.folder)
     if case is not None:
-        show_case(cases, cases.find(case))
+        show_case(cases, cases.find(case), found.info.suite)
         return 0
     report_run(found)
     chosen = (view for view in cases if view.failed or not failed)
@@ -63,7 +64,8 @@ def report_run(run: Run) -> None:
 
 def _row(view: CaseView) -> list[str]:
     scores = ", ".join(
-        f"{s.metric},{s.part} {'–' if s.value is None else format(s.value, 'g')}" for s in view.scores
+        f"{','.join(filter(None, (s.metric, s.part)))} {'–' if s.value is None else format(s.value, 'g')}"
+        for s in view.scores
     )
     end = view.end
     return [str(end.index), end.set, end.case, end.status, scores, _preview(view)]
@@ -87,10 +89,11 @@ def _texts(data: Any) -> list[str]:
     return [str(data)]
 
 
-def show_case(cases: RunCases, view: CaseView) -> None:
-    """Everything about one case, readable."""
+def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
+    """Everything about one case, readable; what it gave in the way of its suite."""
     end = view.end
-    heading(f"case {end.index} · {end.set} · {end.case} · {end.status}")
+    row = [] if view.id is None else [f"row {view.id} with {end.subject}"]
+    heading(" · ".join([f"case {end.index}", end.set, end.case, *row, end.status]))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
     asked: list[Request] = []
@@ -101,7 +104,7 @@ def show_case(cases: RunCases, view: CaseView) -> None:
             _show_request(asked)
         _show_reply(call)
     rule()
-    show_steps(view.records)
+    _RECORDS.get(suite, show_steps)(view.records)
     _show_scores(view)
 
 
@@ -150,7 +153,7 @@ def _show_scores(view: CaseView) -> None:
         said = (
             f"{score.part}: {data['verdict']}"
             if "verdict" in data
-            else f"{score.metric} by {score.part}: {value}"
+            else f"{' by '.join(filter(None, (score.metric, score.part)))}: {value}"
         )
         heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:

@@ -45,6 +45,7 @@ class HopScorer:
                 value=None if correct is None else float(correct),
                 reason=seen.error or next((c.why for c in verdict.checks if not c.passed), ""),
                 data={
+                    "id": row.id,
                     "gold": gold_digest(row.expected),
                     "checks": [msgspec.to_builtins(check) for check in verdict.checks],
                 },
