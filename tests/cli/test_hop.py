@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from assay.cli.hop import batchhoptest, joined
+from assay.cli.hop import joined
 from assay.cli.main import main
 
+from support.commands import Job
 from support.hop_batch import as_lines, numbered
 
 CODE = """
@@ -216,13 +216,12 @@ def test_rows_that_expect_nothing_are_reported(task: Path, capsys: pytest.Captur
     assert "–" in capsys.readouterr().out
 
 
-def test_batchhoptest(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batchhoptest(task: Path) -> None:
     """The console script is the same command."""
-    words = ["batchhoptest", "Tasks/Double", "rows.jsonl", "--workers", "5", "--profiles", "fast", "careful"]
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit) as left:
-        batchhoptest()
-    assert left.value.code == 0
+    words = ["Tasks/Double", "rows.jsonl", "--workers", "5", "--profiles", "fast", "careful"]
+    script = "from assay.cli.hop import batchhoptest; batchhoptest()"
+    done = Job(["-c", script, *words], task).run()
+    assert done.code == 0, done.err
     (path,) = (task / "TestCases").glob("rows_*.jsonl")
     assert len(path.read_text().splitlines()) == 14
 

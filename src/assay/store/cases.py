@@ -95,7 +95,7 @@ class RunCases:
         )
 
     def _by_part(self, name: str) -> list[CaseView]:
-        """Cases with a score for a part of this name, or with this id: `id` or `set/id`, as people name them."""
+        """Cases with a score for a part of this name, or with this id: `id` or `set/id`, as people say."""
         return [
             view
             for view in self

@@ -12,12 +12,14 @@ from assay.core.errors import ModelError
 from assay.core.threads import DaemonPool
 from assay.solvers.hop.blocking import Sessions
 from assay.solvers.hop.containing import Raised, contained, guard, is_async, user_context
+from assay.solvers.hop.leaving import Blocked
 from assay.solvers.hop.results import BadResult, Returned, normalised
 
 SESSION = "session"
 _GRACE_SECONDS = 1.0
 """For an async function to clean up when its time is over; one that goes on is left to itself."""
 _KINDS = {"SystemExit": "exit", "KeyboardInterrupt": "interrupt"}
+_BLOCKED = "it blocked all other rows until its time was over; without `async` it has a thread of its own"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -50,7 +52,7 @@ async def call_function(
     args, kwargs = arguments(function, sessions, fields)
     loop = asyncio.get_running_loop()
     guard(loop)
-    task = loop.create_task(contained(function, args, kwargs, pool), context=user_context())
+    task = loop.create_task(contained(function, args, kwargs, pool), context=user_context(timeout))
     try:
         await asyncio.wait((task,), timeout=timeout)
         if not task.done():
@@ -79,6 +81,8 @@ def _failed(raised: Raised) -> Exception:
     """A failed call that the function let through is still a failed call."""
     if isinstance(raised.error, ModelError):
         return raised.error
+    if isinstance(raised.error, Blocked):
+        return FunctionFailed("timeout", _BLOCKED, "TimeoutError", raised.where)
     kind = _KINDS.get(raised.kind, "exception")
     return FunctionFailed(kind, str(raised), raised.kind, raised.where)
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from assay.core.errors import ModelRefused, StopRun, UsageError
 from assay.core.threads import DaemonPool
+from assay.solvers.hop.leaving import Blocked, LeftThreads, can_time, timed
 
 _OTHERS = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"), "<frozen")
 """Where code stands that is not the user's: ours, Python's own; and see `site-packages`."""
@@ -27,7 +28,9 @@ STOPPING = (StopRun, ModelRefused, UsageError)
 """What concerns the whole run: it passes through."""
 HELPERS = DaemonPool(1_000, "assay-hop", replaces=True)
 """For tools and verifiers. Wide, since one may wait for another that a thread of this pool runs."""
-_inside: ContextVar[bool] = ContextVar("assay_hop_inside", default=False)
+_FOR_EVER = 1e9
+_inside: ContextVar[float] = ContextVar("assay_hop_inside", default=0.0)
+"""In user code: the seconds that one of its steps may keep the loop."""
 
 
 class Raised(Exception):
@@ -118,48 +121,54 @@ def _last_line(error: BaseException) -> str:
     return f"{Path(code.co_filename).name}:{number}: {line}" if line else f"{code.co_filename}:{number}"
 
 
-def user_context() -> Context:
-    """A context in which tasks are guarded: see `guard`."""
+def user_context(seconds: float | None = None) -> Context:
+    """A context in which tasks are guarded, see `guard`, and keep the loop for at most so long."""
     context = copy_context()
-    context.run(_inside.set, True)  # noqa: FBT003 - a context variable's value
+    context.run(_inside.set, seconds or _FOR_EVER)
     return context
 
 
 def guard(loop: asyncio.AbstractEventLoop) -> None:
-    """Let no task that user code starts end the loop: asyncio hands SystemExit on to whoever runs it."""
+    """Let no task that user code starts end the loop, or keep it; nor a thread that it starts the process.
+
+    asyncio hands SystemExit on to whoever runs the loop, and waits for the threads of `asyncio.to_thread`.
+    """
     before = loop.get_task_factory()
     if getattr(before, "guards", False):
         return
+    timing = can_time()
 
     def factory(
         loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **kwargs: Any
     ) -> asyncio.Future[Any]:
         context = kwargs.get("context")
-        if _inside.get() if context is None else context.get(_inside, False):
-            coro = _Guarded(coro)
+        if seconds := _inside.get() if context is None else context.get(_inside, 0.0):
+            coro = _Guarded(coro, seconds if timing else 0.0)
         return before(loop, coro, **kwargs) if before else asyncio.Task(coro, loop=loop, **kwargs)
 
     factory.guards = True  # type: ignore[attr-defined]
     loop.set_task_factory(cast("Any", factory))
+    loop.set_default_executor(LeftThreads())
 
 
 class _Guarded(Coroutine[Any, Any, Any]):
-    """A coroutine as it is, but for the two exceptions. No coroutine around it: that would have to begin."""
+    """A coroutine as it is, but for its exceptions and time. None around it: that would have to begin."""
 
-    def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, inner: Coroutine[Any, Any, Any], seconds: float) -> None:
         self._inner = inner
+        self._seconds = seconds
 
     def send(self, value: Any) -> Any:
-        try:
-            return self._inner.send(value)
-        except (SystemExit, KeyboardInterrupt) as error:
-            raise Raised(error) from error
+        return self._step(partial(self._inner.send, value))
 
     def throw(self, *error: Any) -> Any:
+        return self._step(partial(self._inner.throw, *error))
+
+    def _step(self, step: Callable[[], Any]) -> Any:
         try:
-            return self._inner.throw(*error)
-        except (SystemExit, KeyboardInterrupt) as raised:
-            raise Raised(raised) from raised
+            return timed(step, self._seconds)
+        except (SystemExit, KeyboardInterrupt, Blocked) as error:
+            raise Raised(error) from error
 
     def close(self) -> None:
         self._inner.close()
