@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import assay
 from assay import api
 from assay.core.errors import AssayError, InputError, UsageError
 from assay.store.comparison.result import Row
@@ -240,6 +241,30 @@ def test_what_a_function_changes_in_its_input_stays_there(tmp_path: Path) -> Non
     assert [{name: row[name] for name in given} for row in results_of(run)] == [given] * 3
     seen = [json.loads(line) for line in (batch.out / "observer.jsonl").read_text().splitlines()]
     assert [one["input"] for one in seen if one["type"] == "run_start"] == [given] * 3
+
+
+MOVING = """
+import os
+{first}
+async def hop(n, session):
+    os.chdir("/")
+    return {{"said": await session.model.chat(f"number {{n}}")}}
+"""
+
+
+@pytest.mark.parametrize("first", ["", 'os.chdir("/")'])
+def test_code_that_goes_to_another_folder_changes_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """On import or in a call: rows are found, results stand where they should, and a stopped run goes on."""
+    Batch(tmp_path, MOVING.format(first=first), numbered(6))
+    (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
+    monkeypatch.chdir(tmp_path)
+    named: dict[str, Any] = {"target": "hop.py:hop", "data": "rows.jsonl", "output_dir": "out"}
+    values = named | {"model": "script/r.jsonl", "workers": 2}
+    assert assay.run(assay.spec("hop", **values, max_calls=3)).exit_code == 3
+    run = assay.run(assay.spec("hop", **values))
+    assert (run.exit_code, len(results_of(run)), Path.cwd()) == (0, 6, tmp_path)
 
 
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 5), (99, 10)])
