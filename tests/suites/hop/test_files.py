@@ -132,6 +132,41 @@ def test_a_file_of_rows_is_checked(tmp_path: Path) -> None:
     assert [problem.level for problem in hop.check(path)] == ["error"]
 
 
+def test_a_store_counts_fields_as_the_contract_says(tmp_path: Path) -> None:
+    """Of a task's folder, or with the contract of a target; labels and keys of lists with them."""
+    for name in ("Hoplet", "TestCases"):
+        (tmp_path / "Task" / name).mkdir(parents=True)
+    (tmp_path / "Task" / "Hoplet" / "Hop.py").write_text("def hop(n):\n    return {}\n")
+    (tmp_path / "Task" / "Hoplet" / "contract.yaml").write_text(
+        "name: Sums\nfunction: hop\ninputs: {n: int}\naudit_key: fine\noutputs:\n"
+        "  fine: bool\n  score: {type: int, aggregate: non_null_rate, label: how good}\n"
+        "  errors: {type: array, sub_field: kind}\n"
+    )
+    lines = [
+        flat('{"fine": true, "score": 4, "errors": [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}]}'),
+        {"id": 2, "fine": False},
+    ]
+    folder = tmp_path / "Task" / "TestCases"
+    (folder / "r.jsonl").write_text(as_lines(lines))
+    expected = {
+        "fine_rate": 0.5,
+        "score_non_null_rate": 0.5,
+        "errors_distribution": [{"value": "a", "count": 2}, {"value": "b", "count": 1}],
+    }
+    for store in (api.hop_store(tmp_path / "Task"), api.hop_store(folder, str(tmp_path / "Task"))):
+        assert store.load_results() == 2
+        assert {name: store.get_stats()[name] for name in expected} == expected
+        assert store.config.output_fields[1].display_label == "how good"
+        assert (store.config.hoplet_name, store.config.hop_func_name) == ("Sums", "hop")
+        assert store.config.input_fields == {"n": "int"}
+
+
+def test_a_store_of_files_that_nobody_told_of(tmp_path: Path) -> None:
+    """Without a contract the fields that occur are counted."""
+    (tmp_path / "r.jsonl").write_text(as_lines([flat('{"answer": 2}')]))
+    assert api.hop_store(tmp_path).get_stats()["avg_answer"] == 2
+
+
 def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -> None:
     """By id; the last of rows that stand there twice counts, an error is wrong, other rows are left out."""
     wrong = {"hop_stats": {"status": "ERROR", "error": "x"}}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from assay.core import jsonl
 from assay.core.errors import UsageError
 from assay.core.wrappers import expectations
+from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit, read_audit, read_json
+from assay.store.hop.config import Aggregation, FieldAggregation, ViewConfig
 from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen, retries_of
 from assay.suites.hop.contract import Contract, find_contract
 from assay.suites.hop.pairs import Pairs
@@ -23,11 +25,10 @@ def analysed(path: Path, target: str | None) -> dict[str, Any]:
 
     `compared_with` has the comparison with each profile before it, on the rows that both have.
     """
-    if (path / TEST_CASES).is_dir():
-        path = path / TEST_CASES
-    contract = find_target(target, path).contract if target else beside(path)
-    analysis, pairs = Analysis(contract.outputs if contract else {}), Pairs()
-    for seen in rows(path, contract or Contract()):
+    path = _results(path)
+    contract = _contract(path, target)
+    analysis, pairs = Analysis(contract.outputs), Pairs()
+    for seen in rows(path, contract):
         pairs.add(seen, analysis.add(seen).correct)
     if not analysis.profiles:
         raise UsageError(f"{path} holds no result row")
@@ -35,6 +36,33 @@ def analysed(path: Path, target: str | None) -> dict[str, Any]:
     return {
         name: {**found, "compared_with": compared.get(name, {})} for name, found in analysis.summary().items()
     }
+
+
+def data_store(path: Path, target: str | None) -> BaseDataStore:
+    """The results of a folder, with each output field counted as the contract says."""
+    path = _results(path)
+    contract = _contract(path, target)
+    fields = [
+        FieldAggregation(name, field.type, cast("Aggregation", field.aggregate), field.label, field.sub_field)
+        for name, field in contract.outputs.items()
+    ]
+    config = ViewConfig(
+        hoplet_name=contract.name,
+        hop_func_name=contract.function or "",
+        input_fields=contract.inputs,
+        output_fields=fields,
+        audit_key_field=contract.audit_key,
+    )
+    return BaseDataStore(path, config)
+
+
+def _results(path: Path) -> Path:
+    return path / TEST_CASES if (path / TEST_CASES).is_dir() else path
+
+
+def _contract(path: Path, target: str | None) -> Contract:
+    found = find_target(target, path).contract if target else beside(path)
+    return found or Contract()
 
 
 def beside(path: Path) -> Contract | None:
