@@ -129,11 +129,18 @@ def test_operators() -> None:
 
 def test_what_differs_is_listed() -> None:
     """Wrong rows with what is wrong, failed rows with their error, and no more than fifty of them."""
-    rows = [seen(1, 2, id=0, tag="t"), seen(1, None, id=1), seen(1, 1, id=2)]
+    rows = [
+        seen(1, 2, id=0, tag="t"),
+        seen(1, None, id=1),
+        Seen(ok=False, error="gone", id=2),
+        seen(1, 1),
+        Seen(),
+    ]
     found = summary(*rows, *(seen(1, 3, id=n) for n in range(3, 63)))["(none)"]["differing"]
-    assert found["count"] == 62
+    assert found["count"] == 63
     assert len(found["shown"]) == 50
-    first, second = found["shown"][:2]
+    first, second, third = found["shown"][:3]
+    assert (third["id"], third["error"]) == (2, "gone")
     assert (first["id"], first["tag"], first["error"]) == (0, "t", "")
     assert first["why"][0].startswith("score: ")
     assert (second["error"], second["why"]) == ("[ValueError] no: it", [])

@@ -267,6 +267,16 @@ def test_code_that_goes_to_another_folder_changes_no_path(
     assert (run.exit_code, len(results_of(run)), Path.cwd()) == (0, 6, tmp_path)
 
 
+def test_a_model_wins_over_settings_that_are_only_found(tmp_path: Path) -> None:
+    """Not over profiles that are named, nor over a file that is."""
+    batch = Batch(tmp_path)
+    batch.profiles("a", "b")
+    told: dict[str, Any] = {"model": f"script/{tmp_path}/a.jsonl"}
+    assert list(batch.run(**told).results) == ["default"]
+    assert list(batch.run(**told, profiles=["b"]).results) == ["b"]
+    assert list(batch.run(**told, settings=f"{tmp_path}/settings.yaml").results) == ["a", "b"]
+
+
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 5), (99, 10)])
 def test_a_limit_is_of_rows_not_of_cases(tmp_path: Path, limit: float, count: int) -> None:
     """Each of the first rows runs with every profile."""

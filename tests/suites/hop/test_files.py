@@ -104,6 +104,15 @@ def test_the_contract_beside_the_results(tmp_path: Path) -> None:
     assert found["correct_of_all"]["value"] == 1.0
 
 
+@pytest.mark.parametrize("folder", ["out", "."])
+def test_the_contract_of_a_bare_function(tmp_path: Path, folder: str) -> None:
+    """It stands beside the results, or beside the folder they are in."""
+    (tmp_path / "contract.yaml").write_text("outputs: {answer: {type: int, within: 3}}\n")
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
+    assert api.analyse_hop(tmp_path / folder)["p"]["correct_of_all"]["value"] == 1.0
+
+
 def test_an_endpoint_that_fails_is_an_error_row_and_asked_again(tmp_path: Path) -> None:
     """The batch is not complete; the next start asks what is missing and writes the same file."""
     code = "async def hop(n, session):\n    return {'said': await session.model.chat(f'n{n}')}\n"
@@ -178,6 +187,7 @@ def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -
         flat('{"answer": 2}', id=2, profile="b"),
         flat('{"answer": 2}', id=9, profile="b"),
         {"id": 3, "hop_result": "{}", "profile": "b"},
+        *({"hop_result": '{"answer": 2}', "expected_answer": 2, "profile": name} for name in "ab"),
     ]
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
     found = api.analyse_hop(tmp_path)

@@ -194,6 +194,26 @@ def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
     assert warnings(path, CONTRACT) == ["1 $.expected_anser: the contract has no such output (so on 2 lines)"]
 
 
+def test_an_input_of_any_type_may_be_null(tmp_path: Path) -> None:
+    """If it is there; one of another type may not, unless it is optional."""
+    contract = Contract(inputs={"x": "any", "y": "int", "z": "int"}, optional=frozenset({"z"}))
+    assert [found.fields for found in read(file(tmp_path, row(1, x=None, y=1, z=None)), contract)] == [
+        {"x": None, "y": 1, "z": None}
+    ]
+    assert errors(file(tmp_path, row(1, y=None)), contract) == [
+        "1 $.x: the contract wants this input, and it is not there",
+        "1 $.y: the contract wants int, found null",
+    ]
+
+
+def test_an_input_that_is_called_id(tmp_path: Path) -> None:
+    """It goes to the function and into the file as it is, and where it names no row the line's number does."""
+    contract = Contract(inputs={"id": "any"})
+    first, second = read(file(tmp_path, {"tag": "t", "id": [1]}, {"tag": "t", "id": 7}), contract)
+    assert (first.id, first.fields, first.record) == (1, {"id": [1]}, {"tag": "t", "id": [1]})
+    assert (second.id, second.fields) == (7, {"id": 7})
+
+
 def test_an_expectation_that_nothing_can_meet_is_told(tmp_path: Path) -> None:
     """Of another type, or in no band; null may be expected, and a boolean as a text."""
     score = OutputField(type="int", compare="bands", bands={"LOW": [1, 2], "HIGH": [4, 5]})

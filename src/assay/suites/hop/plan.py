@@ -102,7 +102,7 @@ class HopPlan:
 
     def _import_again(self) -> None:
         """Now OPENAI_BASE_URL names the run's own address: clients that a file makes on import find it."""
-        name = self.target.function.__module__
+        name = self.target.module
         if self.common and name.startswith(USER_MODULE) and name in sys.modules:
             del sys.modules[name]
             self.solver.function = find_target(self._options.target, self._data).function
