@@ -12,7 +12,7 @@ from assay.core.errors import ModelError
 from assay.core.threads import DaemonPool
 from assay.solvers.hop.blocking import Sessions
 from assay.solvers.hop.containing import Raised, contained, guard, is_async, user_context
-from assay.solvers.hop.leaving import Blocked
+from assay.solvers.hop.keeping import Blocked
 from assay.solvers.hop.results import BadResult, Returned, normalised
 
 SESSION = "session"

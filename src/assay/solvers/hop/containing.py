@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from assay.core.errors import ModelRefused, StopRun, UsageError
 from assay.core.threads import DaemonPool
-from assay.solvers.hop.leaving import Blocked, LeftThreads, can_time, timed
+from assay.solvers.hop.keeping import Blocked, LeftThreads, can_time, timed
 
 _OTHERS = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"), "<frozen")
 """Where code stands that is not the user's: ours, Python's own; and see `site-packages`."""

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.solvers.hop.status import OK, known_status
+from assay.solvers.hop.wording import cut
 
 DEEPEST = 100
 LARGEST = 8_000_000
@@ -81,7 +82,7 @@ def _checked(status: str, text: str) -> Returned:
     except RecursionError:
         raise BadResult(f"the result is nested deeper than {DEEPEST}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        shown = cut(text, _SHOWN)
         raise _NoJson(f"the result is text that is not JSON ({error}): {shown!r}; return a dict") from None
     if _deeper(value, DEEPEST):
         raise BadResult(f"the result is nested deeper than {DEEPEST}")

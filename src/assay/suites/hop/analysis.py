@@ -12,9 +12,9 @@ from msgspec import Struct
 from assay.scoring.statistics import percentile, wilson
 from assay.suites.hop.comparing import OUTSIDE, Verdict, judge
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.row import DIFFICULTIES
+from assay.suites.hop.row import DIFFICULTIES, UNTAGGED
 
-NO_PROFILE, NO_TAG = "(none)", "(untagged)"
+NO_PROFILE = "(none)"
 _RATES = ("correct_of_all", "correct_of_completed", "completion")
 _MOST_DIFFERING = 50
 
@@ -23,7 +23,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """One result row, whoever wrote it. `ok` is whether the call worked, `outcome` what the function said."""
 
     profile: str = NO_PROFILE
-    tag: str = NO_TAG
+    tag: str = UNTAGGED
     difficulty: str = ""
     id: Any = None
     ok: bool = True

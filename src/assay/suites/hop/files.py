@@ -12,9 +12,10 @@ from assay.core.wrappers import expectations
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.store.hop.config import Aggregation, FieldAggregation, ViewConfig
-from assay.suites.hop.analysis import NO_PROFILE, NO_TAG, Analysis, Seen, retries_of
+from assay.suites.hop.analysis import NO_PROFILE, Analysis, Seen, retries_of
 from assay.suites.hop.contract import Contract, find_contract
 from assay.suites.hop.pairs import Pairs
+from assay.suites.hop.row import UNTAGGED
 from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
 
 _NO_JSON = "the result is not JSON"
@@ -97,7 +98,7 @@ def _seen(audit: Audit, contract: Contract) -> Seen:
     path = stats.get("execution_path")
     return Seen(
         profile=audit.profile or NO_PROFILE,
-        tag=str(row.get("tag") or NO_TAG),
+        tag=str(row.get("tag") or UNTAGGED),
         difficulty=str(row.get("difficulty") or ""),
         id=row.get("id"),
         ok=not audit.failed,

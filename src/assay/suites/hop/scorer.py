@@ -11,7 +11,7 @@ import msgspec
 from assay.core.protocols import Context, View
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
-from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
+from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.comparing import judge
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.row import HopRow, gold_digest
@@ -60,7 +60,7 @@ def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -
     steps = [r.data for r in records if r.kind == "step"]
     return Seen(
         profile=profile,
-        tag=row.tag or NO_TAG,
+        tag=row.tag,
         difficulty=row.difficulty or "",
         id=row.id,
         ok=ok,

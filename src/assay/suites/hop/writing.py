@@ -10,6 +10,7 @@ from typing import IO, Any
 import msgspec
 
 from assay.core.types import Record
+from assay.core.wrappers import view_record
 from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
 from assay.suites.hop.scorer import result_text
@@ -49,8 +50,7 @@ class ResultFile:
         """One result."""
         text = result_text(records) if seen.ok else None
         if self._wrapper == "view":
-            said = {"result": text} if seen.ok else {"error": seen.error}
-            self._write({"input": row.record, **said})
+            self._write(view_record(row.record, result=text, error=None if seen.ok else seen.error))
             return
         stats: dict[str, Any] = {
             "retry_count": seen.retries,

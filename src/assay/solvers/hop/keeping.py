@@ -1,4 +1,4 @@
-"""What user code can hold up although nobody waits for it: the loop, and the end of the process."""
+"""What user code can keep from others: the loop, and the end of the process."""
 
 from __future__ import annotations
 
