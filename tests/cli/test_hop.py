@@ -121,6 +121,10 @@ def test_the_report(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ["#odd", "3", "1", "0.667", "2/3", "0.000", "0/2", "0.000", "0/3"] in lines
     assert any(line[:2] == ["easy", "6"] for line in lines)
     assert "bands of answer" in out
+    assert ["low", "high", "(no", "band)"] in lines
+    assert ["low", "2", "0", "0"] in lines
+    assert ["high", "0", "3", "1"] in lines
+    assert "same band 0.833 5/6 · other end 0.000 0/6 · within one 0.833 5/6" in out
     assert ["ask", "6", "6", "6"] in lines
     assert "fast: 3 rows differ or failed" in out
     assert "[ValueError] five" in out
@@ -207,6 +211,17 @@ def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixt
     """Rows that nobody ran are no results."""
     assert typed("hop", "--analyse", "Tasks/Double/TestCases") == 2
     assert "no result row" in capsys.readouterr().err
+
+
+def test_rows_of_several_profiles_in_the_views_form_are_told_of(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They do not say their profile; with one profile there is nothing to tell apart."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--wrapper", "view") == 0
+    assert "cannot tell 2 apart" in capsys.readouterr().err
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--wrapper", "view", "--profiles", "fast") == 0
+    assert typed("hop", "Tasks/Double", "rows.jsonl") == 0
+    assert "apart" not in capsys.readouterr().err
 
 
 def test_rows_that_expect_nothing_are_reported(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
