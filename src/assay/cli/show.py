@@ -68,7 +68,12 @@ def _row(view: CaseView) -> list[str]:
         for s in view.scores
     )
     end = view.end
-    return [str(end.index), end.set, end.case, end.status, scores, _preview(view)]
+    return [str(end.index), end.set, " ".join([end.case, *_row_of(view)]), end.status, scores, _preview(view)]
+
+
+def _row_of(view: CaseView) -> list[str]:
+    """What people call a case whose scores tell its id, as rows of a batch are."""
+    return [] if view.id is None else [f"row {view.id} with {view.end.subject}"]
 
 
 def _preview(view: CaseView) -> str:
@@ -92,8 +97,7 @@ def _texts(data: Any) -> list[str]:
 def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     """Everything about one case, readable; what it gave in the way of its suite."""
     end = view.end
-    row = [] if view.id is None else [f"row {view.id} with {end.subject}"]
-    heading(" · ".join([f"case {end.index}", end.set, end.case, *row, end.status]))
+    heading(" · ".join([f"case {end.index}", end.set, end.case, *_row_of(view), end.status]))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
     asked: list[Request] = []

@@ -136,7 +136,7 @@ class RowReader:
         contract = self._contract
         for name, kind in contract.inputs.items():
             value = record.get(name)
-            if value is None and (name in contract.optional or (kind == "any" and name in record)):
+            if value is None and name in contract.optional:
                 continue
             if name not in record:
                 found.append(Fault(name, "the contract wants this input, and it is not there"))
