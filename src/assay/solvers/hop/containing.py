@@ -29,6 +29,8 @@ STOPPING = (StopRun, ModelRefused, UsageError)
 HELPERS = DaemonPool(1_000, "assay-hop", replaces=True)
 """For tools and verifiers. Wide, since one may wait for another that a thread of this pool runs."""
 _FOR_EVER = 1e9
+_SLACK_SECONDS = 1.0
+"""Before a step is ended by force: on a busy machine a short one may take longer than its time."""
 _inside: ContextVar[float] = ContextVar("assay_hop_inside", default=0.0)
 """In user code: the seconds that one of its steps may keep the loop."""
 
@@ -124,7 +126,7 @@ def _last_line(error: BaseException) -> str:
 def user_context(seconds: float | None = None) -> Context:
     """A context in which tasks are guarded, see `guard`, and keep the loop for at most so long."""
     context = copy_context()
-    context.run(_inside.set, seconds or _FOR_EVER)
+    context.run(_inside.set, seconds + _SLACK_SECONDS if seconds else _FOR_EVER)
     return context
 
 
