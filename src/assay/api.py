@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from assay.core import registry
 from assay.core.connect import About
@@ -19,6 +19,9 @@ from assay.start import Run, Start, Unasked
 from assay.store.comparison import Compared
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
+
+if TYPE_CHECKING:
+    from assay.store.hop import BaseDataStore
 
 __all__ = [
     "Run",
@@ -177,6 +180,12 @@ def hop_folder(target: str, data: str) -> Path:
 def analyse_hop(path: Path, target: str | None = None) -> dict[str, Any]:
     """What the result files of a folder say, by profile, ours or another tool's."""
     found: dict[str, Any] = registry.find("suite", "hop").analyse(path, target)
+    return found
+
+
+def hop_store(path: Path | str, target: str | None = None) -> BaseDataStore:
+    """The results of a folder or a task to ask questions of; fields are counted as their contract says."""
+    found: BaseDataStore = registry.find("suite", "hop").data_store(Path(path), target)
     return found
 
 

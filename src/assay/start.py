@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import chdir, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -243,7 +243,8 @@ class Start:
         folders.reopen(folder.path)
         journal = Journal(folder.path, [scorer.id for scorer in self.plan.scorers], self._secrets)
         try:
-            stopped = await self._loop(journal, info)
+            with chdir("."):  # user code may leave for another folder
+                stopped = await self._loop(journal, info)
             if isinstance(stopped, ModelRefused) and not journal.empty:
                 folder.created = False
             if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
 
-from assay.cli.hop import batchhoptest, joined
+from assay.cli.hop import joined
 from assay.cli.main import main
 
+from support.commands import Job
 from support.hop_batch import as_lines, numbered
 
 CODE = """
@@ -121,6 +121,10 @@ def test_the_report(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ["#odd", "3", "1", "0.667", "2/3", "0.000", "0/2", "0.000", "0/3"] in lines
     assert any(line[:2] == ["easy", "6"] for line in lines)
     assert "bands of answer" in out
+    assert ["low", "high", "(no", "band)"] in lines
+    assert ["low", "2", "0", "0"] in lines
+    assert ["high", "0", "3", "1"] in lines
+    assert "same band 0.833 5/6 · other end 0.000 0/6 · within one 0.833 5/6" in out
     assert ["ask", "6", "6", "6"] in lines
     assert "fast: 3 rows differ or failed" in out
     assert "[ValueError] five" in out
@@ -144,7 +148,7 @@ def test_a_row_is_shown_with_its_steps_and_what_was_returned(
     capsys.readouterr()
     assert typed("show", "out", "0") == 0
     out = capsys.readouterr().out
-    for part in ("profile fast", "step 1 ask: OK", "returned OK", "answer"):
+    for part in ("with fast", "step 1 ask: OK", "result: OK", "answer"):
         assert part in out
 
 
@@ -160,10 +164,86 @@ def test_analysing_shows_the_same_table(task: Path, capsys: pytest.CaptureFixtur
     assert ["fast", "careful", "0.5000", "0.5000"] in [line.split()[:4] for line in shown.splitlines()]
 
 
+def test_analysing_a_task(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its folder means its `TestCases`; a row without an id is told as such."""
+    line = {"input": {"n": 1, "expected_answer": 2}, "error": "timeout"}
+    (task / "TestCases" / "old.jsonl").write_text(as_lines([line]))
+    assert typed("hop", "--analyse", "Tasks/Double") == 0
+    shown = capsys.readouterr().out
+    assert "(none): 1 row differs or failed" in shown
+    assert "  (no id) #(untagged): timeout" in shown
+
+
+def test_a_row_is_shown(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its place, or by its id if one profile ran: prompt, steps, result and every check."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "out") == 0
+    capsys.readouterr()
+    for name in ("2", "rows/3"):
+        assert typed("show", "out", name) == 0
+        shown = capsys.readouterr().out
+        assert re.match(r"case 2 · rows · \w{16} · row 3 with fast · ok\n", shown)
+        assert re.search(r"^step 1 ask: OK \(0\.\d{3} s, 1 × retried\)\n  t\n", shown, re.MULTILINE)
+        end = shown[shown.index("result: OK") :].splitlines()
+        assert end[:3] == ["result: OK", '  {"answer": 6}', "correct: 0"]
+        assert end[4:6] == ["  ✗ answer", "    answer: expected 7, found 6"]
+    assert typed("show", "out", "4") == 0
+    assert "[ValueError] five" in capsys.readouterr().out
+    assert typed("show", "out") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["row", "2", "with", "fast", "ok", "correct", "1"] in [line[3:10] for line in lines]
+
+
+def test_a_step_is_shown_with_what_it_says(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each of its metadata; nothing for a task that is not told."""
+    (task / "Hoplet" / "Hop.py").write_text(
+        "async def hop(session, fields):\n"
+        "    with session.tracer.trace_step('look', metadata={'where': '这里'}):\n"
+        "        return 'UNCERTAIN', {'answer': 2}\n"
+    )
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--output-dir", "out") == 0
+    capsys.readouterr()
+    assert typed("show", "out", "0") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"look: OK \(0\.\d{3} s\)\n  where: 这里\nresult: UNCERTAIN\n", shown)
+
+
+def test_rows_that_went_another_way_are_named_by_their_ids(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where two batches are compared; a run without a model says nothing in its place."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "one") == 0
+    (task / "Hoplet" / "Hop.py").write_text(CODE.replace("== 5", "== 4"))
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--profiles", "fast", "--output-dir", "two") == 0
+    capsys.readouterr()
+    assert typed("compare", "one", "two") == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"now failing: 1\n  case 3 · rows/\w{16} · row 4 · correct · 1 → 0", shown)
+    assert " ·  · " not in shown
+
+
+def test_a_batch_that_has_not_ended_has_no_numbers(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how far it came and how it goes on, and nothing about rows."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--max-calls", "2", "--workers", "1") == 3
+    out, err = capsys.readouterr()
+    assert re.match(r"\d of 12 cases · 2 calls", out)
+    assert "To continue" in err
+
+
 def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Rows that nobody ran are no results."""
     assert typed("hop", "--analyse", "Tasks/Double/TestCases") == 2
     assert "no result row" in capsys.readouterr().err
+
+
+def test_rows_of_several_profiles_in_the_views_form_are_told_of(
+    task: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They do not say their profile; with one profile there is nothing to tell apart."""
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--wrapper", "view") == 0
+    assert "cannot tell 2 apart" in capsys.readouterr().err
+    assert typed("hop", "Tasks/Double", "rows.jsonl", "--wrapper", "view", "--profiles", "fast") == 0
+    assert typed("hop", "Tasks/Double", "rows.jsonl") == 0
+    assert "apart" not in capsys.readouterr().err
 
 
 def test_rows_that_expect_nothing_are_reported(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,13 +253,12 @@ def test_rows_that_expect_nothing_are_reported(task: Path, capsys: pytest.Captur
     assert "–" in capsys.readouterr().out
 
 
-def test_batchhoptest(task: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batchhoptest(task: Path) -> None:
     """The console script is the same command."""
-    words = ["batchhoptest", "Tasks/Double", "rows.jsonl", "--workers", "5", "--profiles", "fast", "careful"]
-    monkeypatch.setattr(sys, "argv", words)
-    with pytest.raises(SystemExit) as left:
-        batchhoptest()
-    assert left.value.code == 0
+    words = ["Tasks/Double", "rows.jsonl", "--workers", "5", "--profiles", "fast", "careful"]
+    script = "from assay.cli.hop import batchhoptest; batchhoptest()"
+    done = Job(["-c", script, *words], task).run()
+    assert done.code == 0, done.err
     (path,) = (task / "TestCases").glob("rows_*.jsonl")
     assert len(path.read_text().splitlines()) == 14
 

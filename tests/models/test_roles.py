@@ -125,3 +125,12 @@ def test_a_refused_role_leaves_what_others_were_told(tmp_path: Path) -> None:
             assert len([line for line in lines if "response" in json.loads(line)]) == 4
 
     asyncio.run(main())
+
+
+def test_a_variable_may_be_spelt_in_any_way_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`HOP_KEY_x-y.z` is no name for a shell, but the environment can hold it."""
+    named = Role("openai/x", None, "HOP_KEY_x-y.z")
+    with pytest.raises(UsageError):
+        role_of(named)
+    monkeypatch.setenv("HOP_KEY_x-y.z", "k")
+    assert role_of(named) == named

@@ -101,7 +101,7 @@ def _show(found: Comparison) -> None:
 
 def _show_side(name: str, side: Side) -> None:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(side.started))
-    model = f" · {side.model}" if side.model != side.subject else ""
+    model = f" · {side.model}" if side.model not in ("", side.subject) else ""
     count = f"{side.cases:,} case{'s' * (side.cases != 1)}"
     block(f"{name:<4}  {side.run} · {side.subject}{model} · {started} · {count}", indent="")
 
@@ -164,7 +164,8 @@ def _show_flips(name: str, flips: Flips) -> None:
 def _show_flip(flip: Flip) -> None:
     part = f",{flip.part}" if flip.part else ""
     values = f"{flip.base.value:g} → {flip.new.value:g}"
-    block(f"case {flip.new.index} · {flip.set}/{flip.case} · {flip.metric}{part} · {values}")
+    row = "" if flip.id is None else f" · row {flip.id}"
+    block(f"case {flip.new.index} · {flip.set}/{flip.case}{row} · {flip.metric}{part} · {values}")
     check = flip.check
     if check is not None:
         place = " ".join(filter(None, (check.get("step"), check["path"])))

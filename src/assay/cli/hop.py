@@ -80,4 +80,5 @@ def batchhoptest() -> None:
     """The console script: `batchhoptest TASK DATA [--workers N] [--profiles …]`."""
     from assay.cli.main import main
 
-    main(["hop", *sys.argv[1:]])
+    sys.argv.insert(1, "hop")
+    main()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
@@ -11,8 +11,8 @@ import msgspec
 from assay.api import Run
 from assay.cli.compare import show_pairs, table_row
 from assay.cli.report import closing
-from assay.cli.screen import block, counted, heading, safe, table
-from assay.store.cases import CaseView
+from assay.cli.screen import block, counted, heading, table
+from assay.core.types import Record
 from assay.store.comparison.result import Row
 
 _MOST_SHOWN, _MOST_CHARACTERS, _MOST_RETURNED = 10, 300, 4000
@@ -20,24 +20,10 @@ _MOST_SHOWN, _MOST_CHARACTERS, _MOST_RETURNED = 10, 300, 4000
 
 def report_hop(run: Run) -> None:
     """Everything a person wants to know when a batch ends or is looked at."""
-    show_analysis(run.summary.results)
-    show_pairs(run)
+    if run.summary.results:
+        show_analysis(run.summary.results)
+        show_pairs(run)
     closing(run)
-
-
-def show_row(view: CaseView) -> None:
-    """The steps that a function took in one row, with why one did not hold, and what it returned."""
-    heading(f"profile {view.end.subject}")
-    for record in view.records:
-        said = record.data
-        if record.kind == "step":
-            retries = f", retries: {said['retry_count']}" if said["retry_count"] else ""
-            heading(f"step {said['step']} {said['op']}: {said['status']} ({said['duration']:.3f} s{retries})")
-            if said["metadata"]:
-                block("\n".join(f"{name}: {value}" for name, value in said["metadata"].items()))
-        elif record.kind == "answer":
-            heading(f"returned {said['status']}")
-            block(said["result"], most=_MOST_RETURNED)
 
 
 def report_files(results: dict[str, Any]) -> None:
@@ -56,9 +42,6 @@ def report_files(results: dict[str, Any]) -> None:
 
 def show_analysis(results: dict[str, Any]) -> None:
     """What came of the rows, whoever wrote them."""
-    if not results:
-        click.echo("there is no result row")
-        return
     rows = [row for profile, found in results.items() for row in _rates(profile, found)]
     table(
         [
@@ -78,6 +61,22 @@ def show_analysis(results: dict[str, Any]) -> None:
         _bands(profile, found)
         _operators(profile, found["operators"])
         _differing(profile, found["differing"])
+
+
+def show_row(records: Sequence[Record]) -> None:
+    """The steps that a function traced, and what it returned."""
+    for record in records:
+        told = record.data
+        if record.kind == "step":
+            retries = f", {told['retry_count']:,} × retried" if told["retry_count"] else ""
+            heading(f"step {told['step']} {told['op']}: {told['status']} ({told['duration']:.3f} s{retries})")
+            if told["task"]:
+                block(told["task"], most=_MOST_CHARACTERS)
+            if told["metadata"]:
+                block("\n".join(f"{name}: {value}" for name, value in told["metadata"].items()))
+        elif record.kind == "answer":
+            heading(f"result: {told['status']}")
+            block(told["result"], most=_MOST_RETURNED)
 
 
 def _rates(profile: str, found: dict[str, Any]) -> Iterator[list[str]]:
@@ -103,7 +102,7 @@ def _share(rate: dict[str, Any]) -> str:
 
 def _bands(profile: str, found: dict[str, Any]) -> None:
     for field, bands in found["bands"].items():
-        heading(safe(f"{profile}: bands of {field} (rows expected, columns found)"))
+        heading(f"{profile}: bands of {field} (rows expected, columns found)")
         names = list(bands["matrix"])
         rows = [[row, *(f"{bands['matrix'][row][column]:,}" for column in names)] for row in names]
         table(["", *names], rows)
@@ -128,10 +127,11 @@ def _differing(profile: str, differing: dict[str, Any]) -> None:
     if not differing["count"]:
         return
     rows = counted(differing["count"], "row differs", "rows differ")
-    heading(safe(f"{profile}: {rows} or failed"))
+    heading(f"{profile}: {rows} or failed")
     for case in differing["shown"][:_MOST_SHOWN]:
         said = case["error"] or "; ".join(case["why"])
-        block(f"{case['id']} #{case['tag']}: {said}", most=_MOST_CHARACTERS)
+        name = "(no id)" if case["id"] is None else case["id"]
+        block(f"{name} #{case['tag']}: {said}", most=_MOST_CHARACTERS)
     if more := differing["count"] - len(differing["shown"][:_MOST_SHOWN]):
         click.echo(f"  … {more:,} more")
     click.echo()

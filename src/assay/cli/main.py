@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib
+import os
 import sys
+import threading
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -24,6 +28,7 @@ COMMANDS = {
     "convert": "Write a testset as compact v2 records.",
     "models": "List model providers, or fetch the embedded model.",
 }
+_GRACE_SECONDS = 1.0
 EXAMPLES = """\b
 Examples:
   assay models pull smollm2
@@ -74,4 +79,21 @@ def main(arguments: list[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:
         code = 0
-    sys.exit(code if isinstance(code, int) else 0)
+    code = code if isinstance(code, int) else 0
+    if arguments is None:
+        _end_soon(code)
+    sys.exit(code)
+
+
+def _end_soon(code: int) -> None:
+    """Python waits for threads at its end; those that user code left behind may have none."""
+    ended = threading.Event()
+    atexit.register(ended.set)  # runs when no thread is waited for any more
+
+    def end() -> None:
+        if not ended.wait(_GRACE_SECONDS):
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(code)
+
+    threading.Thread(target=end, name="assay-end", daemon=True).start()

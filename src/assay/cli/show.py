@@ -19,6 +19,7 @@ from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
 _REPORTS = {"pipeline": report_pipeline, "hop": report_hop}
+_RECORDS = {"hop": show_row}
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -32,7 +33,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order, the beginning of a case's key, or a test of a pipeline: its id or SET/ID.
+    data order, the beginning of a case's key, or a test of a pipeline or a row: its id or SET/ID.
 
     \b
     Examples:
@@ -63,10 +64,16 @@ def report_run(run: Run) -> None:
 
 def _row(view: CaseView) -> list[str]:
     scores = ", ".join(
-        f"{s.metric},{s.part} {'–' if s.value is None else format(s.value, 'g')}" for s in view.scores
+        f"{','.join(filter(None, (s.metric, s.part)))} {'–' if s.value is None else format(s.value, 'g')}"
+        for s in view.scores
     )
     end = view.end
-    return [str(end.index), end.set, end.case, end.status, scores, _preview(view)]
+    return [str(end.index), end.set, " ".join([end.case, *_row_of(view)]), end.status, scores, _preview(view)]
+
+
+def _row_of(view: CaseView) -> list[str]:
+    """What people call a case whose scores tell its id, as rows of a batch are."""
+    return [] if view.id is None else [f"row {view.id} with {view.end.subject}"]
 
 
 def _preview(view: CaseView) -> str:
@@ -88,9 +95,9 @@ def _texts(data: Any) -> list[str]:
 
 
 def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
-    """Everything about one case, readable."""
+    """Everything about one case, readable; what it gave in the way of its suite."""
     end = view.end
-    heading(f"case {end.index} · {end.set} · {end.case} · {end.status}")
+    heading(" · ".join([f"case {end.index}", end.set, end.case, *_row_of(view), end.status]))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
     asked: list[Request] = []
@@ -101,10 +108,7 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
             _show_request(asked)
         _show_reply(call)
     rule()
-    if suite == "hop":
-        show_row(view)
-    else:
-        show_steps(view.records)
+    _RECORDS.get(suite, show_steps)(view.records)
     _show_scores(view)
 
 
@@ -153,7 +157,7 @@ def _show_scores(view: CaseView) -> None:
         said = (
             f"{score.part}: {data['verdict']}"
             if "verdict" in data
-            else f"{score.metric}{f' by {score.part}' if score.part else ''}: {value}"
+            else f"{' by '.join(filter(None, (score.metric, score.part)))}: {value}"
         )
         heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:

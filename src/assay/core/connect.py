@@ -50,7 +50,7 @@ class Role(Struct, frozen=True):
 def role_of(named: str | Role) -> Role:
     """A role as plans may write it: plain PROVIDER/NAME takes endpoint and key of the run."""
     role = Role(named) if isinstance(named, str) else named
-    if role.key and not _VARIABLE.fullmatch(role.key):
+    if role.key and role.key not in os.environ and not _VARIABLE.fullmatch(role.key):
         raise UsageError(f"the key of {role.model} is not the name of an environment variable; write no keys")
     return role
 
@@ -65,6 +65,7 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_COMMON_KEY = "OPENAI_API_KEY"
 OPENAI = "https://api.openai.com/v1"
 
 
@@ -87,6 +88,6 @@ def openai_base_url(connection: Connection) -> str:
     if url == OPENAI and not openai_key(connection):
         raise UsageError(
             "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
-            f"or set OPENAI_API_KEY for {OPENAI}"
+            f"or set {connection.key or _COMMON_KEY} for {OPENAI}"
         )
     return url

@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -21,7 +21,10 @@ _folders: set[str] = set()
 
 
 def load_module(path: Path) -> ModuleType:
-    """A Python file as a module. A file that changed is another module; its folder's modules are its own."""
+    """A Python file as a module. A file that changed is another module; its folder's modules are its own.
+
+    Where it changes the working directory, that is undone: paths that were typed must still be found.
+    """
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}")
     name = f"{USER_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
@@ -34,7 +37,7 @@ def load_module(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with _own_folder(path.resolve().parent):
+        with chdir("."), _own_folder(path.resolve().parent):
             spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
@@ -78,4 +81,5 @@ def installed(name: str) -> ModuleType | None:
         return None
     if spec is None or (spec.origin and str(Path(spec.origin).parent) in _folders):
         return None
-    return importlib.import_module(name)
+    with chdir("."):
+        return importlib.import_module(name)

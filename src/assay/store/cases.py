@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,14 @@ class CaseView(NamedTuple):
     def name(self) -> str:
         """How people name the case: the set and its place in it."""
         return f"{self.end.set}/{self.end.case}"
+
+    @property
+    def id(self) -> Any:
+        """The id that the data gives it, where its scores tell one."""
+        told = (
+            score.data["id"] for score in self.scores if isinstance(score.data, dict) and "id" in score.data
+        )
+        return next(told, None)
 
     @property
     def failed(self) -> bool:
@@ -87,11 +95,12 @@ class RunCases:
         )
 
     def _by_part(self, name: str) -> list[CaseView]:
-        """Cases with a score for a part of this name, as tests of a pipeline are named: `id` or `set/id`."""
+        """Cases with a score for a part of this name, or with this id: `id` or `set/id`, as people say."""
         return [
             view
             for view in self
             if any(name in (score.part, f"{score.set}/{score.part}") for score in view.scores)
+            or name in (str(view.id), f"{view.end.set}/{view.id}")
         ]
 
     def calls(self, index: int) -> list[Call]:

@@ -75,6 +75,14 @@ def session_and_fields(session: Any, a: int, b: int) -> Any:
     return [a, b, kind(session)]
 
 
+def session_and_one(session: Any, a: int) -> Any:
+    return [a, kind(session)]
+
+
+def session_and_rest(session: Any, b: int, **rest: Any) -> Any:
+    return [b, kind(session), rest]
+
+
 def anything(*args: Any) -> Any:
     return len(args)
 
@@ -108,6 +116,8 @@ class Later:
         (with_session, [1, 2, "SyncSession"]),
         (only_keywords, [1, 2, "Session"]),
         (session_and_fields, [1, 2, "SyncSession"]),
+        (session_and_one, [1, "SyncSession"]),
+        (session_and_rest, [2, "SyncSession", {"a": 1}]),
         (anything, 2),
         (Sync(), ["SyncSession", FIELDS]),
         (Unhashable(), ["SyncSession", FIELDS]),

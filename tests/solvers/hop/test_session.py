@@ -169,6 +169,8 @@ def test_a_format_in_words_is_only_said(tmp_path: Path) -> None:
         "name": "A"
     }
     assert '"name" (the person)' in run.said(0)
+    run = Telling(result({"7": "A"}))
+    assert got(tmp_path / "c", run, Telling(AGREES), return_format={7: str})[0] == ("OK", {"7": "A"})
     run = Telling(result("A"))
     assert got(tmp_path / "b", run, Telling(AGREES), return_format="one word")[0] == ("OK", "A")
     assert "The result is one word." in run.said(0)
@@ -184,6 +186,23 @@ def test_a_call_that_failed_for_good_is_fail_and_not_asked_again(tmp_path: Path,
     assert len(run.asked) == 1
     assert session.failure == OVERLOADED
     assert session.tracer.steps[0].metadata["error_type"] == "RuntimeError"
+
+
+def test_a_call_that_fails_in_a_later_attempt_keeps_the_retries(tmp_path: Path) -> None:
+    """What was asked again before it is told."""
+    rejects = Telling('{"verdict": "FAIL", "reason": "no"}')
+    answer, session = got(tmp_path, Telling(result("x"), OVERLOADED), rejects)
+    assert answer == ("FAIL", "[RuntimeError] overloaded: no room")
+    assert (session.retry_count, session.tracer.steps[0].retry_count) == (1, 1)
+
+
+def test_a_long_answer_is_shown_again_in_part(tmp_path: Path) -> None:
+    """With a sign that there was more: the model must not take the part for the whole."""
+    run = Telling(result("x" * 9_000), result("short"))
+    answer, _ = got(tmp_path, run, Telling('{"verdict": "FAIL", "reason": "long"}', AGREES))
+    assert answer == ("OK", "short")
+    assert "x" * 4_000 + "…" in run.said(1)
+    assert "x" * 4_001 not in run.said(1)
 
 
 def test_a_refusal_is_fail_and_no_failure_of_ours(tmp_path: Path) -> None:

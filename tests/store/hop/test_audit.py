@@ -75,6 +75,13 @@ def test_the_line_inside_of_several_wrappers_is_the_row() -> None:
     assert audit.fields == FIELDS
 
 
+def test_of_pairs_in_pairs_the_outer_status_counts() -> None:
+    """A function that hands on an operator's pair beside a status of its own has the last word."""
+    audit = read_audit(flat('["UNCERTAIN", "[\\"OK\\", {\\"score\\": 1}]"]'))
+    assert audit is not None
+    assert (audit.outcome, audit.fields) == ("UNCERTAIN", {"score": 1})
+
+
 def test_an_audit_is_one_object(tmp_path: Path) -> None:
     """The result's fields lie over the line's own; id and tag stay; the line's profile is carried."""
     store = BaseDataStore(tmp_path, ViewConfig(audit_key_field="score"))

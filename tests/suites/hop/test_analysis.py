@@ -88,18 +88,19 @@ def test_nothing_to_divide_by_is_no_rate() -> None:
 
 
 def test_groups() -> None:
-    """Each profile by itself, its tags in order, and the difficulties that are told."""
+    """Each profile by itself, its tags in order, and the difficulties that are told, from easy to hard."""
     rows = [
         seen(1, 1, profile="a", tag="y", difficulty="easy"),
         seen(1, 2, profile="a", tag="x"),
-        seen(1, 1, profile="b", tag="x", difficulty="hard"),
+        *(seen(1, 1, profile="b", tag="x", difficulty=name) for name in ("odd", "hard", "medium", "easy")),
     ]
     found = summary(*rows)
     assert list(found) == ["a", "b"]
     assert list(found["a"]["tags"]) == ["x", "y"]
     assert parts(found["a"]["tags"]["y"]["correct_of_all"]) == (1, 1)
     assert parts(found["a"]["tags"]["x"]["correct_of_all"]) == (0, 1)
-    assert (list(found["a"]["difficulties"]), list(found["b"]["difficulties"])) == (["easy"], ["hard"])
+    assert list(found["a"]["difficulties"]) == ["easy"]
+    assert list(found["b"]["difficulties"]) == ["easy", "medium", "hard", "odd"]
 
 
 @pytest.mark.parametrize(
@@ -146,11 +147,18 @@ def test_a_row_without_result_says_what_the_function_said() -> None:
 
 def test_what_differs_is_listed() -> None:
     """Wrong rows with what is wrong, failed rows with their error, and no more than fifty of them."""
-    rows = [seen(1, 2, id=0, tag="t"), seen(1, None, id=1), seen(1, 1, id=2)]
+    rows = [
+        seen(1, 2, id=0, tag="t"),
+        seen(1, None, id=1),
+        unexpected(ok=False, error="gone", id=2),
+        seen(1, 1),
+        unexpected(),
+    ]
     found = summary(*rows, *(seen(1, 3, id=n) for n in range(3, 63)))["(none)"]["differing"]
-    assert found["count"] == 62
+    assert found["count"] == 63
     assert len(found["shown"]) == 50
-    first, second = found["shown"][:2]
+    first, second, third = found["shown"][:3]
+    assert (third["id"], third["error"]) == (2, "gone")
     assert (first["id"], first["tag"], first["error"]) == (0, "t", "")
     assert first["why"][0].startswith("score: ")
     assert (second["error"], second["why"]) == ("[ValueError] no: it", [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,47 @@ def test_what_hangs_ends_with_its_time_and_the_process_with_the_batch(tmp_path: 
     found = [json.loads(line) for line in path.read_text().splitlines()][1:]
     assert [row["hop_stats"]["status"] for row in found] == ["OK"] + ["ERROR"] * 6
     assert {row["hop_stats"].get("error") for row in found} == {None, "it took longer than 1 s"}
+
+
+LEFT = {
+    "a thread of asyncio": ("async def", "await asyncio.to_thread(time.sleep, 3600)"),
+    "a thread of its own": ("async def", "threading.Thread(target=time.sleep, args=(3600,)).start()"),
+    "an executor": ("def", "ThreadPoolExecutor(1).submit(time.sleep, 3600)"),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_thread_that_is_left_behind_does_not_hold_the_process(tmp_path: Path, name: str) -> None:
+    """Whoever started it: the batch has its file, and the process its exit code."""
+    kind, body = LEFT[name]
+    imports = "import threading\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    code = imports + BAD.format(kind=kind, body=f"{body}; return {{'answer': 4}}")
+    batch = Batch(tmp_path, code, numbered(3))
+    done = batch.typed("--timeout", "1")
+    assert done.code == 0, done.err
+    assert "3 of 3 cases" in done.out
+    assert len(list(batch.out.glob("rows_*.jsonl"))) == 1
+
+
+BLOCKS = {
+    "sleeps": "time.sleep(3600)",
+    "turns": "while True: n += 1",
+    "reads": "pair = socket.socketpair(); pair[0].recv(1)",
+    "catches": "while True:\n        try: time.sleep(0.01)\n        except Exception: pass",
+}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_async_function_that_keeps_the_loop_is_ended(tmp_path: Path, name: str) -> None:
+    """No other row could run, nor Ctrl-C be heard: its row says where it stood, and the others have results."""
+    code = "import socket\n" + BAD.format(kind="async def", body=BLOCKS[name])
+    batch = Batch(tmp_path, code, numbered(4))
+    done = batch.typed("--timeout", "0.5", "--workers", "1")
+    assert done.code == 0, done.err
+    (path,) = batch.out.glob("rows_*.jsonl")
+    found = [json.loads(line)["hop_stats"] for line in path.read_text().splitlines()[1:]]
+    assert [stats["status"] for stats in found] == ["OK", "ERROR", "OK", "OK"]
+    assert re.match("it blocked all other rows .*hop.py:", found[1]["error"])
 
 
 def test_what_a_function_prints_is_no_part_of_its_result(tmp_path: Path) -> None:

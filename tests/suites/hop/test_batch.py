@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+import assay
 from assay import api
-from assay.core.errors import AssayError, InputError, UsageError
+from assay.core.errors import InputError, UsageError
 from assay.store.comparison.result import Row
 
-from support.hop_batch import NONE, Batch, lines_of, numbered, results_of, stable
+from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, results_of, stable
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
 
 VERIFYING = """
@@ -23,14 +24,6 @@ async def hop(session, fields):
     return "OK", {"hallucination_detected": not same}
 """
 ASKING = "async def hop(n, session):\n    return {'said': await session.model.chat(f'number {n}')}\n"
-COUNTING = """
-from pathlib import Path
-
-def hop(n, session):
-    with Path(__file__).with_name("called").open("a") as file:
-        file.write(f"{n}\\n")
-    return {"answer": n * 2}
-"""
 
 
 def texts_of(batch: Batch, **options: Any) -> list[str]:
@@ -177,52 +170,6 @@ def test_profiles(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
-def test_what_a_function_changes_in_its_input_is_its_own(tmp_path: Path) -> None:
-    """The other profile gets the row as it is in the file, and so do the results."""
-    function = (
-        "async def hop(session, row):\n    row['n'].append(len(row['n']))\n    return {'n': row['n']}\n"
-    )
-    batch = Batch(tmp_path, function, [{"id": 1, "tag": "t", "n": [[7]]}])
-    batch.profiles("a", "b")
-    rows = [json.loads(line) for line in texts_of(batch)]
-    assert [(row["n"], row["hop_result"]) for row in rows if "n" in row] == [([[7]], '{"n": [[7], 1]}')] * 2
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([{"id": 1, "tag": "t", "m": 1}], "the contract wants this input"),
-        ([{"id": 1, "tag": "t", "n": "one"}], "the contract wants int"),
-        ([{"id": 1, "tag": "t", "n": 1}, {"id": 1, "tag": "t", "n": 2}], "id"),
-        (['{"id": 1, "tag": "t", "n": 1}', "{half", '{"id": 2, "tag": "t", "n": 1}'], "not JSON"),
-    ],
-)
-def test_bad_rows_are_told_before_the_first_call(tmp_path: Path, rows: list[Any], said: str) -> None:
-    """With the line, and without a run: the function is not called."""
-    batch = Batch(tmp_path, COUNTING, rows)
-    batch.contract("name: c\nfunction: hop\ninputs: {n: int}")
-    with pytest.raises(InputError, match=said) as error:
-        batch.run()
-    assert "rows.jsonl:" in str(error.value)
-    assert not (tmp_path / "called").exists()
-    assert not batch.out.exists()
-
-
-@pytest.mark.parametrize("name", ["profile", "hop_result"])
-def test_an_input_that_a_flat_row_would_write_over_is_refused(tmp_path: Path, name: str) -> None:
-    """The view's form has a place for it, and rounds over it give the function the same."""
-    code = "def hop(session, fields):\n    return {'got': fields}\n"
-    batch = Batch(tmp_path, code, [{"id": 1, "tag": "t", name: "mine"}])
-    batch.contract(f"name: c\nfunction: hop\ninputs: {{{name}: string}}")
-    with pytest.raises(UsageError, match="--wrapper view"):
-        batch.run()
-    data = tmp_path / "rows.jsonl"
-    for at in range(3):
-        run = batch.run(wrapper="view", data=str(data), output_dir=f"{tmp_path}/{at}")
-        assert json.loads(results_of(run)[0]["result"]) == {"got": {name: "mine"}}
-        (data,) = run.files
-
-
 @pytest.mark.parametrize("wrapper", ["flat", "view"])
 def test_difficulty_and_description_are_carried(tmp_path: Path, wrapper: str) -> None:
     """Into the file, through another run over it, and never to the function; a wrong one stops before a call."""
@@ -252,15 +199,57 @@ def test_a_status_counts_whatever_stands_beside_it(tmp_path: Path, result: str) 
     assert found["total"] == read["total"] == 1
 
 
-def test_a_missing_key_is_told_before_the_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An llm at OpenAI's own endpoint for which the environment has no key."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    batch = Batch(tmp_path, COUNTING)
-    (tmp_path / "settings.yaml").write_text("llms: {k: {model: gpt}}\nprofiles: {p: {run: k}}\n")
-    with pytest.raises(AssayError, match="KEY"):
-        batch.run()
-    assert not (tmp_path / "called").exists()
+CHANGING = """
+async def hop(session, fields):
+    fields["list"].append(fields["deep"]["list"][0].pop("n"))
+    return {"list": fields["list"]}
+"""
+
+
+def test_what_a_function_changes_in_its_input_stays_there(tmp_path: Path) -> None:
+    """The other profiles get the row as the file has it, at any depth, and the result file shows it so."""
+    given = {"list": [1], "deep": {"list": [{"n": 2}]}}
+    batch = Batch(tmp_path, CHANGING, [{"id": 1, "tag": "t", **given, "expected_list": [1, 2]}])
+    batch.profiles("a", "b", "c")
+    run = batch.run()
+    assert [row["hop_result"] for row in results_of(run)] == ['{"list": [1, 2]}'] * 3
+    assert [{name: row[name] for name in given} for row in results_of(run)] == [given] * 3
+    seen = [json.loads(line) for line in (batch.out / "observer.jsonl").read_text().splitlines()]
+    assert [one["input"] for one in seen if one["type"] == "run_start"] == [given] * 3
+
+
+MOVING = """
+import os
+{first}
+async def hop(n, session):
+    os.chdir("/")
+    return {{"said": await session.model.chat(f"number {{n}}")}}
+"""
+
+
+@pytest.mark.parametrize("first", ["", 'os.chdir("/")'])
+def test_code_that_goes_to_another_folder_changes_no_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """On import or in a call: rows are found, results stand where they should, and a stopped run goes on."""
+    Batch(tmp_path, MOVING.format(first=first), numbered(6))
+    (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
+    monkeypatch.chdir(tmp_path)
+    named: dict[str, Any] = {"target": "hop.py:hop", "data": "rows.jsonl", "output_dir": "out"}
+    values = named | {"model": "script/r.jsonl", "workers": 2}
+    assert assay.run(assay.spec("hop", **values, max_calls=3)).exit_code == 3
+    run = assay.run(assay.spec("hop", **values))
+    assert (run.exit_code, len(results_of(run)), Path.cwd()) == (0, 6, tmp_path)
+
+
+def test_a_model_wins_over_settings_that_are_only_found(tmp_path: Path) -> None:
+    """Not over profiles that are named, nor over a file that is."""
+    batch = Batch(tmp_path)
+    batch.profiles("a", "b")
+    told: dict[str, Any] = {"model": f"script/{tmp_path}/a.jsonl"}
+    assert list(batch.run(**told).results) == ["default"]
+    assert list(batch.run(**told, profiles=["b"]).results) == ["b"]
+    assert list(batch.run(**told, settings=f"{tmp_path}/settings.yaml").results) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 5), (99, 10)])

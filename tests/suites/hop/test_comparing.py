@@ -62,6 +62,23 @@ def test_equality(wanted: Any, actual: Any, right: bool) -> None:
     assert judge({"f": wanted}, {"f": actual}, {}).correct is right
 
 
+@pytest.mark.parametrize(
+    ("wanted", "actual", "right"),
+    [
+        ("True", True, True),
+        (" true", "True", True),
+        ("False", True, False),
+        (True, "TRUE ", True),
+        ("Uncertain", "Uncertain", True),
+        ("Uncertain", False, False),
+        (1, True, False),
+    ],
+)
+def test_an_output_that_is_a_truth_may_be_expected_as_a_text(wanted: Any, actual: Any, right: bool) -> None:
+    """Where the contract says so: an operator says `"True"`, and so do people who write rows."""
+    assert judge({"f": wanted}, {"f": actual}, {"f": OutputField(type="bool")}).correct is right
+
+
 @pytest.mark.parametrize("result", [{}, {"g": 1}, None, [1], "text", 3])
 def test_a_field_that_is_missing_is_wrong(result: Any) -> None:
     """It is not skipped, and null is not expected where nothing is there."""

@@ -56,6 +56,7 @@ CONTRACT = Contract(
     ("name", "text"),
     [
         ("metainfo.md", f"---\n{FIELDS}---\n# VerifyFast\nProse.\n"),
+        ("metainfo.md", f"\ufeff---\n{FIELDS}---\n"),
         (
             "metainfo.md",
             f"# VerifyFast\n```python\ninputs: 1\n```\n```yaml\na: 1\n```\n\n```yaml\n{FIELDS}```\n",

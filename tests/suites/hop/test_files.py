@@ -109,6 +109,15 @@ def test_the_contract_beside_the_results(tmp_path: Path) -> None:
     assert found["correct_of_all"]["value"] == 1.0
 
 
+@pytest.mark.parametrize("folder", ["out", "."])
+def test_the_contract_of_a_bare_function(tmp_path: Path, folder: str) -> None:
+    """It stands beside the results, or beside the folder they are in."""
+    (tmp_path / "contract.yaml").write_text("outputs: {answer: {type: int, within: 3}}\n")
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
+    assert api.analyse_hop(tmp_path / folder)["p"]["correct_of_all"]["value"] == 1.0
+
+
 def test_an_endpoint_that_fails_is_an_error_row_and_asked_again(tmp_path: Path) -> None:
     """The batch is not complete; the next start asks what is missing and writes the same file."""
     code = "async def hop(n, session):\n    return {'said': await session.model.chat(f'n{n}')}\n"
@@ -126,6 +135,41 @@ def test_an_endpoint_that_fails_is_an_error_row_and_asked_again(tmp_path: Path) 
     assert [row["hop_stats"]["status"] for row in results_of(second)] == ["OK"] * 3
 
 
+def test_a_store_counts_fields_as_the_contract_says(tmp_path: Path) -> None:
+    """Of a task's folder, or with the contract of a target; labels and keys of lists with them."""
+    for name in ("Hoplet", "TestCases"):
+        (tmp_path / "Task" / name).mkdir(parents=True)
+    (tmp_path / "Task" / "Hoplet" / "Hop.py").write_text("def hop(n):\n    return {}\n")
+    (tmp_path / "Task" / "Hoplet" / "contract.yaml").write_text(
+        "name: Sums\nfunction: hop\ninputs: {n: int}\naudit_key: fine\noutputs:\n"
+        "  fine: bool\n  score: {type: int, aggregate: non_null_rate, label: how good}\n"
+        "  errors: {type: array, sub_field: kind}\n"
+    )
+    lines = [
+        flat('{"fine": true, "score": 4, "errors": [{"kind": "a"}, {"kind": "b"}, {"kind": "a"}]}'),
+        {"id": 2, "fine": False},
+    ]
+    folder = tmp_path / "Task" / "TestCases"
+    (folder / "r.jsonl").write_text(as_lines(lines))
+    expected = {
+        "fine_rate": 0.5,
+        "score_non_null_rate": 0.5,
+        "errors_distribution": [{"value": "a", "count": 2}, {"value": "b", "count": 1}],
+    }
+    for store in (api.hop_store(tmp_path / "Task"), api.hop_store(folder, str(tmp_path / "Task"))):
+        assert store.load_results() == 2
+        assert {name: store.get_stats()[name] for name in expected} == expected
+        assert store.config.output_fields[1].display_label == "how good"
+        assert (store.config.hoplet_name, store.config.hop_func_name) == ("Sums", "hop")
+        assert store.config.input_fields == {"n": "int"}
+
+
+def test_a_store_of_files_that_nobody_told_of(tmp_path: Path) -> None:
+    """Without a contract the fields that occur are counted."""
+    (tmp_path / "r.jsonl").write_text(as_lines([flat('{"answer": 2}')]))
+    assert api.hop_store(tmp_path).get_stats()["avg_answer"] == 2
+
+
 def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -> None:
     """By id; the last of rows that stand there twice counts, an error is wrong, other rows are left out."""
     wrong = {"hop_stats": {"status": "ERROR", "error": "x"}}
@@ -137,6 +181,7 @@ def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -
         flat('{"answer": 2}', id=2, profile="b"),
         flat('{"answer": 2}', id=9, profile="b"),
         {"id": 3, "hop_result": "{}", "profile": "b"},
+        *({"hop_result": '{"answer": 2}', "expected_answer": 2, "profile": name} for name in "ab"),
     ]
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
     found = api.analyse_hop(tmp_path)

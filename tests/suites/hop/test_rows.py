@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from assay.core.errors import InputError
@@ -14,50 +13,7 @@ from assay.suites.hop.contract import Contract, OutputField
 from assay.suites.hop.row import HopRow
 from assay.suites.hop.rows import Rows
 
-META = {
-    "_type": "meta",
-    "profile": "a",
-    "run_llm": "m",
-    "verify_llm": "m",
-    "run_params": {},
-    "timestamp": "t",
-}
-OBSERVED = {"type": "step", "run_id": "r", "timestamp": 1.0, "step": 1, "op": "hop_get"}
-CONTRACT = Contract(
-    inputs={"question": "string", "top": "int"},
-    outputs={"answer": OutputField(type="string")},
-    optional=frozenset({"top"}),
-)
-
-
-def file(tmp_path: Path, *lines: Any, end: str = "\n") -> Path:
-    path = tmp_path / "rows.jsonl"
-    texts = [line if isinstance(line, str) else msgspec.json.encode(line).decode() for line in lines]
-    path.write_text("\n".join(texts) + end)
-    return path
-
-
-def row(id_: int | str, question: str = "?", **more: Any) -> dict[str, Any]:
-    return {"id": id_, "tag": "t", "question": question, **more}
-
-
-def read(path: Path, contract: Contract | None = None) -> list[HopRow]:
-    """The rows, which are the same whether they are held or read again."""
-    found = list(Rows(path, contract).rows())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.suites.hop.rows._HELD_BYTES", 0)
-        assert list(Rows(path, contract).rows()) == found
-    return found
-
-
-def errors(path: Path, contract: Contract | None = None) -> list[str]:
-    with pytest.raises(InputError) as found:
-        Rows(path, contract).look()
-    return [str(problem).removeprefix(f"{path}:") for problem in found.value.problems]
-
-
-def warnings(path: Path, contract: Contract | None = None) -> list[str]:
-    return [str(problem).removeprefix(f"{path}:") for problem in Rows(path, contract).look().warnings]
+from support.hop_rows import CONTRACT, META, OBSERVED, errors, file, read, row, warnings
 
 
 def test_a_row_has_all_its_parts(tmp_path: Path) -> None:
@@ -205,13 +161,34 @@ def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
     assert warnings(path, CONTRACT) == ["1 $.expected_anser: the contract has no such output (so on 2 lines)"]
 
 
+def test_an_input_of_any_type_may_be_null(tmp_path: Path) -> None:
+    """If it is there; one of another type may not, unless it is optional."""
+    contract = Contract(inputs={"x": "any", "y": "int", "z": "int"}, optional=frozenset({"z"}))
+    assert [found.fields for found in read(file(tmp_path, row(1, x=None, y=1, z=None)), contract)] == [
+        {"x": None, "y": 1, "z": None}
+    ]
+    assert errors(file(tmp_path, row(1, y=None)), contract) == [
+        "1 $.x: the contract wants this input, and it is not there",
+        "1 $.y: the contract wants int, found null",
+    ]
+
+
+def test_an_input_that_is_called_id(tmp_path: Path) -> None:
+    """It goes to the function and into the file as it is, and where it names no row the line's number does."""
+    contract = Contract(inputs={"id": "any"})
+    first, second = read(file(tmp_path, {"tag": "t", "id": [1]}, {"tag": "t", "id": 7}), contract)
+    assert (first.id, first.fields, first.record) == (1, {"id": [1]}, {"tag": "t", "id": [1]})
+    assert (second.id, second.fields) == (7, {"id": 7})
+
+
 def test_an_expectation_that_nothing_can_meet_is_told(tmp_path: Path) -> None:
     """Of another type, or in no band; null may be expected, and a boolean as a text."""
     score = OutputField(type="int", compare="bands", bands={"LOW": [1, 2], "HIGH": [4, 5]})
-    contract = Contract(outputs={"score": score, "fine": OutputField(type="bool")})
+    sure = OutputField(type="bool", compare="bands", bands={"yes": [True], "no": [False]})
+    contract = Contract(outputs={"score": score, "fine": OutputField(type="bool"), "sure": sure})
     path = file(
         tmp_path,
-        row(1, expected_score=1, expected_fine="True"),
+        row(1, expected_score=1, expected_fine="True", expected_sure="false"),
         row(2, expected_score=3, expected_fine=None),
         row(3, expected_score="4", expected_fine=1),
     )
@@ -290,71 +267,6 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         Rows(tmp_path).look()
 
 
-def test_equal_rows_are_one(tmp_path: Path) -> None:
-    """The output of several profiles has each row several times; ids, keys and digests are those of the input."""
-    plain = file(tmp_path, row(1, expected_answer="a"), row(2))
-    whole, keys = Rows(plain).look(), [one.key for one in read(plain)]
-    results = [
-        {**each, "hop_result": "{}", "hop_stats": {}, "profile": profile}
-        for profile in "abc"
-        for each in (row(1, expected_answer="a"), row(2))
-    ]
-    path = file(tmp_path, META, META, META, *results)
-    look = Rows(path).look()
-    assert (look.total, look.asked, look.gold) == (2, whole.asked, whole.gold)
-    assert look.skipped["repeated rows"] == 4
-    assert [one.key for one in read(path)] == keys
-    assert [one.line for one in read(path)] == [4, 5]
-
-
-def test_equal_rows_are_one_wherever_they_stand(tmp_path: Path) -> None:
-    """A row keeps its index whatever is repeated between rows."""
-    path = file(tmp_path, row(1), row(1), META, row(2), row(1), row(3), row(2))
-    assert [(one.index, one.id, one.line) for one in read(path)] == [(0, 1, 1), (1, 2, 4), (2, 3, 6)]
-
-
-def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:
-    """Both lines are named, and a row after an equal one is not blamed."""
-    path = file(tmp_path, row(1), row(2), row(1), row(2, "other"), row(3), row("3"))
-    assert errors(path) == [
-        "4 $.id: the id '2' stands on line 2 with other inputs",
-        "6 $.id: this id stands on line 5 as 3; write it in one way",
-    ]
-
-
-def test_a_line_number_that_is_anothers_id_is_explained(tmp_path: Path) -> None:
-    (found,) = errors(file(tmp_path, {"tag": "t", "q": 1}, {"id": 1, "tag": "t", "q": 2}))
-    assert "stands on line 1 with other inputs; a row without an id has the number of its line" in found
-
-
-def test_equal_rows_with_other_expectations_are_told(tmp_path: Path) -> None:
-    """The first one counts."""
-    path = file(tmp_path, row(1, expected_answer="a"), row(2), row(2), row(1, expected_answer="b"))
-    assert warnings(path) == ["4 $.id: the same row stands above with other expectations; those count"]
-    assert [one.expected for one in read(path)] == [{"answer": "a"}, {}]
-
-
-def test_digests_tell_what_is_asked_from_what_is_expected(tmp_path: Path) -> None:
-    """Tags, descriptions and the order of keys change neither."""
-
-    def digests(*rows: dict[str, Any]) -> tuple[str, str]:
-        look = Rows(file(tmp_path, *rows)).look()
-        return look.asked, look.gold
-
-    asked, gold = digests(row(1, expected_answer="a"), row(2))
-    assert digests(
-        {"question": "?", "expected_answer": "a", "tag": "u", "id": 1}, row(2, description="d")
-    ) == (asked, gold)
-    assert digests(row(1, expected_answer="b"), row(2))[0] == asked
-    assert digests(row(1, expected_answer="b"), row(2))[1] != gold
-    for other in (
-        (row(1, "x", expected_answer="a"), row(2)),
-        (row(9, expected_answer="a"), row(2)),
-        (row(2), row(1, expected_answer="a")),
-    ):
-        assert digests(*other)[0] != asked
-
-
 def test_rows_can_be_skipped_and_limited(tmp_path: Path) -> None:
     """An index stays that of the row; a limit below 1 is a share, rounded up."""
     path = file(tmp_path, META, *(row(n) for n in range(5)), row(0))
@@ -387,12 +299,3 @@ def test_many_errors_and_warnings_stay_few(tmp_path: Path) -> None:
     found = errors(path)
     assert len(found) == 1001
     assert found[-1].endswith("and 5 more errors")
-
-
-def test_large_files_collapse_as_small_ones_do(tmp_path: Path) -> None:
-    """Many digests are compared in another way."""
-    path = file(tmp_path, *(row(n % 30_000) for n in range(60_000)))
-    rows = Rows(path)
-    assert rows.look().total == 30_000
-    assert rows.look().skipped["repeated rows"] == 30_000
-    assert [one.id for one in rows.rows(lambda at: at < 29_998)] == [29_998, 29_999]

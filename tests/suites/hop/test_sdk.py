@@ -67,6 +67,34 @@ def test_a_foreign_client_is_metered_and_replayed(
     ]
 
 
+EARLY = """
+import os
+from functools import partial
+
+URL = os.environ.get("OPENAI_BASE_URL", "")
+
+def named(n):
+    return {"url": URL}
+
+hop = FUNCTION
+"""
+
+
+@pytest.mark.parametrize(
+    "function", ["named", "partial(named)", "type('T', (), {'__call__': lambda s, n: named(n)})()"]
+)
+def test_a_client_that_is_made_on_import_finds_the_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    """Whatever kind of function the file has; without a model the variable is left as it is."""
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
+    batch = Batch(tmp_path, EARLY.replace("FUNCTION", function), numbered(2))
+    assert "elsewhere" in results_of(batch.run())[0]["hop_result"]
+    (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
+    run = batch.run(model=f"script/{tmp_path}/r.jsonl", output_dir=str(tmp_path / "two"))
+    assert ["//127.0.0.1:" in row["hop_result"] for row in results_of(run)] == [True, True]
+
+
 def test_each_profile_has_its_own_model_behind_its_address(tmp_path: Path, server: FakeOpenAI) -> None:
     """The address of a row leads to the run side of its profile."""
     server.reset()

@@ -103,7 +103,10 @@ def test_a_key_comes_from_the_llms_own_variable_or_the_common_one() -> None:
     assert llm.key_in({"HOP_KEY_X_Y_Z": "k", "OPENAI_API_KEY": "o"}) == "HOP_KEY_X_Y_Z"
     assert llm.key_in({"HOP_KEY_x-y.z": "k"}) == "HOP_KEY_x-y.z"
     assert llm.key_in({"HOP_KEY_x-y.z": "k", "HOP_KEY_X_Y_Z": "k"}) == "HOP_KEY_X_Y_Z"
-    assert llm.key_in({"HOP_KEY_X_Y_Z": "", "HOP_KEY_OTHER": "k"}) == "OPENAI_API_KEY"
+    assert llm.key_in({"HOP_KEY_X_Y_Z": "", "OPENAI_API_KEY": "o"}) == "OPENAI_API_KEY"
+    assert llm.key_in({"OPENAI_API_KEY": "", "HOP_KEY_OTHER": "k"}) == "HOP_KEY_X_Y_Z"
+    strange = Llm(name="模型", model="openai/m", key_variable=key_variable("模型"))
+    assert strange.key_in({}) == "OPENAI_API_KEY"
 
 
 def test_without_a_file_the_model_runs_and_verifies() -> None:

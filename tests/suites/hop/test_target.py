@@ -88,6 +88,22 @@ def test_a_function_in_a_module_of_the_folder_we_are_in(
     assert target.test_cases == DATA.resolve().parent
 
 
+def test_a_package_in_an_environment_below_us_is_not_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is installed may be large, and is not the user's: only the module's own file is its identity."""
+    package = tmp_path / "site-packages" / "hop_installed_package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "own.py").write_text("def run(n):\n    return n\n")
+    (package / "other.py").write_text("value = 5\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(package.parent))
+    before = find_target("hop_installed_package.own:run", DATA).code_identity
+    (package / "other.py").write_text("value = 6\n")
+    assert find_target("hop_installed_package.own:run", DATA).code_identity == before
+
+
 def test_a_function_that_is_installed() -> None:
     target = find_target("json:dumps", DATA)
     assert target.function({}) == "{}"

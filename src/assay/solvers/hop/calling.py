@@ -13,12 +13,14 @@ from assay.core.errors import ModelError
 from assay.core.returned import BadResult, Returned, normalised
 from assay.core.threads import DaemonPool
 from assay.solvers.hop.blocking import Sessions
-from assay.solvers.hop.containing import Raised, contained, enter_user_code, guard, is_async
+from assay.solvers.hop.containing import Raised, contained, enter_user_code, guard, guarded, is_async
+from assay.solvers.hop.keeping import Blocked
 
 SESSION = "session"
 _GRACE_SECONDS = 1.0
 """For an async function to clean up when its time is over; one that goes on is left to itself."""
 _KINDS = {"SystemExit": "exit", "KeyboardInterrupt": "interrupt"}
+_BLOCKED = "it blocked all other rows until its time was over; without `async` it has a thread of its own"
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -50,9 +52,10 @@ async def call_function(
     """
     args, kwargs = arguments(function, sessions, fields)
     loop = asyncio.get_running_loop()
-    guard(loop)
+    seconds = guard(loop, timeout)
     over = loop.create_future()
-    task = loop.create_task(_told(over, contained(function, args, kwargs, pool)))
+    work = _told(over, seconds, contained(function, args, kwargs, pool))
+    task = loop.create_task(guarded(work, seconds))
     timer = loop.call_later(timeout, _tell, over) if timeout is not None else None
     try:
         await over
@@ -73,9 +76,9 @@ async def call_function(
             await _left(task)
 
 
-async def _told(over: asyncio.Future[None], work: Coroutine[Any, Any, Any]) -> Any:
+async def _told(over: asyncio.Future[None], seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
     """The work; whoever waits hears of its end. asyncio.wait for one task, at a third of the cost."""
-    enter_user_code()
+    enter_user_code(seconds)
     try:
         return await work
     finally:
@@ -98,6 +101,8 @@ def _failed(raised: Raised) -> Exception:
     """A failed call that the function let through is still a failed call."""
     if isinstance(raised.error, ModelError):
         return raised.error
+    if isinstance(raised.error, Blocked):
+        return FunctionFailed("timeout", _BLOCKED, "TimeoutError", raised.where)
     kind = _KINDS.get(raised.kind, "exception")
     return FunctionFailed(kind, str(raised), raised.kind, raised.where)
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from assay.core.errors import ModelRefused, StopRun, UsageError
 from assay.core.threads import DaemonPool
+from assay.solvers.hop.keeping import Blocked, LeftThreads, can_time, timed
 
 _OTHERS = (str(Path(__file__).parents[2]), sysconfig.get_path("stdlib"), "<frozen")
 """Where code stands that is not the user's: ours, Python's own; and see `site-packages`."""
@@ -27,7 +28,10 @@ STOPPING = (StopRun, ModelRefused, UsageError)
 """What concerns the whole run: it passes through."""
 HELPERS = DaemonPool(1_000, "assay-hop", replaces=True)
 """For tools and verifiers. Wide, since one may wait for another that a thread of this pool runs."""
-_inside: ContextVar[bool] = ContextVar("assay_hop_inside", default=False)
+_SLACK_SECONDS = 1.0
+"""Before a step is ended by force: on a busy machine a short one may take longer than its time."""
+_inside: ContextVar[float | None] = ContextVar("assay_hop_inside", default=None)
+"""In user code: the seconds that one of its steps may keep the loop, 0 for any time."""
 
 
 class Raised(Exception):
@@ -118,45 +122,65 @@ def _last_line(error: BaseException) -> str:
     return f"{Path(code.co_filename).name}:{number}: {line}" if line else f"{code.co_filename}:{number}"
 
 
-def enter_user_code() -> None:
-    """From here on this task's context is one in which tasks are guarded: see `guard`."""
-    _inside.set(True)
+def enter_user_code(seconds: float) -> None:
+    """From here on tasks are guarded, see `guard`, and keep the loop for at most so long."""
+    _inside.set(seconds)
 
 
-def guard(loop: asyncio.AbstractEventLoop) -> None:
-    """Let no task that user code starts end the loop: asyncio hands SystemExit on to whoever runs it."""
-    before = loop.get_task_factory()
-    if getattr(before, "guards", False):
-        return
+def guard(loop: asyncio.AbstractEventLoop, timeout: float | None) -> float:
+    """Let no task that user code starts end the loop, or keep it; nor a thread that it starts the process.
 
-    def factory(
-        loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **kwargs: Any
+    asyncio hands SystemExit on to whoever runs the loop, and waits for the threads of `asyncio.to_thread`.
+    Gives the seconds for `guarded` and `enter_user_code`; 0 where steps cannot be timed.
+    """
+    before: Any = loop.get_task_factory()
+    if not isinstance(before, _Factory):
+        before = _Factory(before, timed=can_time())
+        loop.set_task_factory(cast("Any", before))
+        loop.set_default_executor(LeftThreads())
+    return timeout + _SLACK_SECONDS if timeout and before.timed else 0.0
+
+
+def guarded(coro: Coroutine[Any, Any, Any], seconds: float) -> Coroutine[Any, Any, Any]:
+    """A coroutine that does not end the loop, nor keep it for longer; 0 seconds are any time."""
+    return _Guarded(coro, seconds)
+
+
+class _Factory:
+    """Makes tasks; those of user code are guarded."""
+
+    def __init__(self, before: Any, *, timed: bool) -> None:
+        self._before = before or (lambda loop, coro, **kwargs: asyncio.Task(coro, loop=loop, **kwargs))
+        self.timed = timed
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **kwargs: Any
     ) -> asyncio.Future[Any]:
         context = kwargs.get("context")
-        if _inside.get() if context is None else context.get(_inside, False):
-            coro = _Guarded(coro)
-        return before(loop, coro, **kwargs) if before else asyncio.Task(coro, loop=loop, **kwargs)
-
-    factory.guards = True  # type: ignore[attr-defined]
-    loop.set_task_factory(cast("Any", factory))
+        seconds = _inside.get() if context is None else context.get(_inside)
+        made: asyncio.Future[Any] = self._before(
+            loop, coro if seconds is None else _Guarded(coro, seconds), **kwargs
+        )
+        return made
 
 
 class _Guarded(Coroutine[Any, Any, Any]):
-    """A coroutine as it is, but for the two exceptions. No coroutine around it: that would have to begin."""
+    """A coroutine as it is, but for its exceptions and time. None around it: that would have to begin."""
 
-    def __init__(self, inner: Coroutine[Any, Any, Any]) -> None:
+    def __init__(self, inner: Coroutine[Any, Any, Any], seconds: float) -> None:
         self._inner = inner
+        self._seconds = seconds
 
     def send(self, value: Any) -> Any:
         try:
-            return self._inner.send(value)
-        except (SystemExit, KeyboardInterrupt) as error:
+            return timed(self._seconds, self._inner.send, value)
+        except (SystemExit, KeyboardInterrupt, Blocked) as error:
             raise Raised(error) from error
 
     def throw(self, *error: Any) -> Any:
         try:
-            return self._inner.throw(*error)
-        except (SystemExit, KeyboardInterrupt) as raised:
+            return timed(self._seconds, self._inner.throw, *error)
+        except (SystemExit, KeyboardInterrupt, Blocked) as raised:
             raise Raised(raised) from raised
 
     def close(self) -> None:

@@ -33,6 +33,7 @@ class Texts:
             new=self._side(1, new, new_scores),
             target=_first(("target",), [*base_scores, *new_scores]),
             check=_differing(_checks(base), _checks(new)),
+            id=_first(("id",), [*base_scores, *new_scores]),
         )
 
     def _found(self, which: int, row: int, slot: Any) -> tuple[Score, list[Score]]:

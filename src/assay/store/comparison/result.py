@@ -66,7 +66,7 @@ class Flip(Struct, kw_only=True):
     """A case that was right on one side and is wrong on the other.
 
     `check` is the first check that went the other way: path, kind, expected, base, new, why, and the step
-    if it is of one.
+    if it is of one. `id` is the one that the data gives the case, where its scores tell it.
     """
 
     set: str
@@ -77,6 +77,7 @@ class Flip(Struct, kw_only=True):
     new: FlipSide
     target: Any = None
     check: dict[str, Any] | None = None
+    id: Any = None
 
 
 class Flips(Struct, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import Problem
 from assay.core.spec import RunSpec
@@ -12,7 +12,21 @@ from assay.suites.hop.options import normalise
 from assay.suites.hop.plan import HopPlan
 from assay.suites.hop.target import find_target
 
-__all__ = ["Options", "analyse", "check", "data_file", "folder", "has_rows", "is_hop", "normalise", "plan"]
+if TYPE_CHECKING:
+    from assay.store.hop import BaseDataStore
+
+__all__ = [
+    "Options",
+    "analyse",
+    "check",
+    "data_file",
+    "data_store",
+    "folder",
+    "has_rows",
+    "is_hop",
+    "normalise",
+    "plan",
+]
 
 
 def plan(spec: RunSpec) -> HopPlan:
@@ -57,3 +71,10 @@ def analyse(path: Path, target: str | None) -> dict[str, Any]:
     from assay.suites.hop.files import analysed
 
     return analysed(path, target)
+
+
+def data_store(path: Path, target: str | None) -> BaseDataStore:
+    """The results of a folder, as its contract counts them."""
+    from assay.suites.hop.files import data_store
+
+    return data_store(path, target)

@@ -12,8 +12,9 @@ from msgspec import Struct
 from assay.scoring.statistics import percentile, wilson
 from assay.suites.hop.comparing import OUTSIDE, Verdict
 from assay.suites.hop.contract import OutputField
+from assay.suites.hop.row import DIFFICULTIES, UNTAGGED
 
-NO_PROFILE, NO_TAG = "(none)", "(untagged)"
+NO_PROFILE = "(none)"
 _RATES = ("correct_of_all", "correct_of_completed", "completion")
 _MOST_DIFFERING = 50
 _SHOWN = 200
@@ -23,7 +24,7 @@ class Seen(Struct, frozen=True, kw_only=True):
     """One result row, whoever wrote it. `ok` is whether the call worked, `outcome` what the function said."""
 
     profile: str = NO_PROFILE
-    tag: str = NO_TAG
+    tag: str = UNTAGGED
     difficulty: str = ""
     id: Any = None
     ok: bool = True
@@ -155,6 +156,11 @@ class ProfileAnalysis:
             why = _why(seen, verdict) if seen.ok else []
             self._differing.append({"id": seen.id, "tag": seen.tag, "error": seen.error, "why": why})
 
+    def _by_difficulty(self) -> list[str]:
+        """The known ones from easy to hard, then what files of others call it."""
+        known = [name for name in DIFFICULTIES if name in self._difficulties]
+        return known + sorted(self._difficulties.keys() - set(known))
+
     def summary(self, profile: str) -> dict[str, Any]:
         """Everything, as JSON."""
         whole = self.all.summary()
@@ -163,7 +169,7 @@ class ProfileAnalysis:
             "metrics": [_metric(name, whole[name]) for name in _RATES],
             **whole,
             "tags": {tag: counts.summary() for tag, counts in sorted(self._tags.items())},
-            "difficulties": {name: counts.summary() for name, counts in self._difficulties.items()},
+            "difficulties": {name: self._difficulties[name].summary() for name in self._by_difficulty()},
             "bands": {name: bands.summary() for name, bands in self._bands.items()},
             "within_one": {name: _rate(*near) for name, near in self._near.items()},
             "seconds": _percentiles(self._seconds),

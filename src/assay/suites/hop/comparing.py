@@ -44,7 +44,9 @@ def judge(expected: Mapping[str, Any], result: Any, fields: Mapping[str, OutputF
     near: dict[str, bool] = {}
     for name, given in expected.items():
         found = result.get(name, MISSING) if isinstance(result, dict) else MISSING
-        wanted, actual, field = _stripped(given), _like(given, found), fields.get(name)
+        field = fields.get(name)
+        wanted = truth(given) if field is not None and field.type == "bool" else _stripped(given)
+        actual = _like(wanted, found)
         checks += _checks(name, wanted, actual, field)
         if field is not None and field.bands:
             bands[name] = band(field, wanted), band(field, actual)
@@ -91,11 +93,16 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
+def truth(value: Any) -> Any:
+    """A truth that is written as a text, as the text means it; every other value as `_stripped` has it."""
+    text = _stripped(value)
+    return _TRUTHS.get(text.lower(), text) if isinstance(text, str) else text
+
+
 def _like(wanted: Any, actual: Any) -> Any:
     """An operator says truths as texts: "True" is true where a truth is expected."""
     if isinstance(actual, str):
-        text = actual.strip()
-        return _TRUTHS.get(text.lower(), text) if isinstance(wanted, bool) else text
+        return truth(actual) if isinstance(wanted, bool) else actual.strip()
     if isinstance(wanted, dict) and isinstance(actual, dict):
         return {key: _like(wanted.get(key), value) for key, value in actual.items()}
     if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):

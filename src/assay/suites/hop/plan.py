@@ -48,7 +48,7 @@ class HopPlan:
         self._rows = Rows(self._data, self.target.contract, spec.limit)
         look = self._rows.look()
         self.total = look.total * len(self.profiles)
-        self.notices = (*self._settings.notices, *map(str, look.warnings))
+        self.notices = (*self._settings.notices, *self._merged(), *map(str, look.warnings))
         self._models()
         self._fields = self.target.contract.outputs if self.target.contract else {}
         sides = {name: [llm.params for llm in self._sides(name)] for name in self.profiles}
@@ -61,6 +61,14 @@ class HopPlan:
         }
         self.score: dict[str, Any] = {"rows": look.gold, "fields": msgspec.to_builtins(self._fields)}
         self.scorers = [HopScorer(f"hop@{fingerprint(self.score)}", self._fields)]
+
+    def _merged(self) -> list[str]:
+        """A notice where the file that is written will not tell profiles apart."""
+        if self._options.wrapper == "flat" or len(self.profiles) == 1:
+            return []
+        count = len(self.profiles)
+        told = f"rows of --wrapper view do not say their profile: the file cannot tell {count} apart"
+        return [f"{told}; run one at a time with --profiles NAME"]
 
     def _models(self) -> None:
         """Two roles a profile. Without any model the function brings its own, or needs none."""
@@ -106,7 +114,7 @@ class HopPlan:
 
     def _import_again(self) -> None:
         """Now OPENAI_BASE_URL names the run's own address: clients that a file makes on import find it."""
-        name = self.target.function.__module__
+        name = self.target.module
         if self.common and name.startswith(USER_MODULE) and name in sys.modules:
             del sys.modules[name]
             self.solver.function = find_target(self._options.target, self._data).function

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from assay.core.hashing import row_key
 from assay.core.wrappers import is_meta, is_observed, is_result, parts, unwrapped
+from assay.suites.hop.comparing import truth
 from assay.suites.hop.contract import Contract, OutputField, fits
 
 UNTAGGED = "(untagged)"
@@ -126,7 +127,7 @@ class RowReader:
         contract = self._contract
         for name, kind in contract.inputs.items():
             value = record.get(name)
-            if value is None and (name in contract.optional or (kind == "any" and name in record)):
+            if value is None and name in contract.optional:
                 continue
             if name not in record:
                 found.append(Fault(name, "the contract wants this input, and it is not there"))
@@ -148,7 +149,7 @@ def _never_right(output: OutputField | None, value: Any) -> str:
         return ""
     if not (fits(value, output.type) or (output.type == "bool" and isinstance(value, str))):
         return f"the contract has {output.type} for this output, so nothing will be equal to it"
-    if output.compare == "bands" and output.band_of(value) is None:
+    if output.compare == "bands" and output.band_of(truth(value) if output.type == "bool" else value) is None:
         return "the value lies in no band of the contract"
     return ""
 

@@ -11,7 +11,7 @@ from assay.core.protocols import Context, View
 from assay.core.returned import written
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
-from assay.suites.hop.analysis import NO_TAG, Seen, retries_of
+from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.comparing import Verdict, judge
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.row import HopRow, gold_digest
@@ -20,8 +20,9 @@ METRIC = "correct"
 
 
 class Judged(Verdict, frozen=True, kw_only=True):
-    """What a score keeps: the verdict, and what was expected in sixteen digits."""
+    """What a score keeps: the verdict, the row, and what was expected in sixteen digits."""
 
+    id: int | str
     gold: str
 
 
@@ -48,7 +49,7 @@ class HopScorer:
                 status="not_applicable" if correct is None else "scored",
                 value=None if correct is None else float(correct),
                 reason=audit.error or next((check.why for check in verdict.wrong), ""),
-                data=Judged(verdict.checks, verdict.bands, verdict.near, gold=gold),
+                data=Judged(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=gold),
             )
         ]
 
@@ -65,7 +66,7 @@ def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -
     steps = [record.data for record in records if record.kind == "step"]
     return Seen(
         profile=profile,
-        tag=row.tag or NO_TAG,
+        tag=row.tag,
         difficulty=row.difficulty or "",
         id=row.id,
         ok=not audit.failed,

@@ -51,12 +51,17 @@ class Llm(Struct, frozen=True, kw_only=True):
     def key_in(self, environment: Mapping[str, str] = os.environ, file: Collection[str] = ()) -> str:
         """The variable that holds its key: its own, however it is spelt, else the one common to all.
 
-        `file` has the names of a `.env`; the environment wins over it.
+        `file` has the names of a `.env`; the environment wins over it. Where neither has one it is the one to
+        set, if a shell can do that.
         """
         own = [name for name, value in environment.items() if value and normalised(name) == self.key_variable]
         if own:
             return min(own, key=lambda name: name != self.key_variable)
-        return self.key_variable if self.key_variable in file else COMMON_KEY
+        if self.key_variable in file:
+            return self.key_variable
+        common = environment.get(COMMON_KEY) or COMMON_KEY in file
+        settable = self.key_variable.isascii() and self.key_variable.isidentifier()
+        return self.key_variable if settable and not common else COMMON_KEY
 
 
 class Profile(Struct, frozen=True, kw_only=True):

@@ -30,6 +30,8 @@ class Target(NamedTuple):
     test_cases: Path
     beside: Path
     """The folder of the function's own file; in a task's folder that is `Hoplet/`."""
+    module: str
+    """The module that was loaded; a function may come from another one."""
 
 
 class _Code(NamedTuple):
@@ -108,7 +110,8 @@ def _target(code: _Code, function: str, contract: Contract | None, data: Path) -
     task = beside.parent if beside.name == HOPLET else None
     name = (contract.name if contract else "") or (task.name if task else function)
     cases = task / TEST_CASES if task else data.resolve().parent
-    return Target(found, name, task or beside, contract, f"{code.identity}:{function}", cases, beside)
+    identity = f"{code.identity}:{function}"
+    return Target(found, name, task or beside, contract, identity, cases, beside, code.module.__name__)
 
 
 def _known(module: ModuleType) -> str:

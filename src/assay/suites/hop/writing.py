@@ -10,6 +10,7 @@ from typing import IO, Any
 import msgspec
 
 from assay.core.types import Record
+from assay.core.wrappers import view_record
 from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
 from assay.suites.hop.scorer import result_text
@@ -17,6 +18,8 @@ from assay.suites.hop.settings import Llm
 
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
 """What a flat row has besides its input, in this order."""
+_LONGEST_STEM = 200
+"""Bytes: file systems take names of 255, and ours end in a time."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -47,8 +50,7 @@ class ResultFile:
         """One result."""
         text = result_text(records) if seen.ok else None
         if self._wrapper == "view":
-            said = {"result": text} if seen.ok else {"error": seen.error}
-            self._write({"input": row.record, **said})
+            self._write(view_record(row.record, result=text, error=None if seen.ok else seen.error))
             return
         stats: dict[str, Any] = {
             "retry_count": seen.retries,
@@ -82,5 +84,11 @@ def _spaced(value: Any) -> bytes:
 
 
 def file_name(data: Path, started: float) -> str:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second."""
-    return f"{data.stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second.
+
+    A batch over its own output has a longer stem each time; what no folder can hold is cut off.
+    """
+    stem, raw = data.stem, os.fsencode(data.stem)
+    if len(raw) > _LONGEST_STEM:
+        stem = raw[:_LONGEST_STEM].decode(errors="ignore")
+    return f"{stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.solvers.hop.verifiers import PASSED, Verdict, failed
+from assay.solvers.hop.wording import cut
 
 _PAIRS = {"{": "}", "[": "]", "(": ")"}
 _LONGEST = 100_000
@@ -23,7 +24,7 @@ def verify_format(result: Any) -> Verdict:
     """Fails with the place of the first such text."""
     for where, text in _texts(result):
         if _is_container(text):
-            shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            shown = cut(text, _SHOWN)
             return failed(f"{where} is text that holds an object or a list: {shown!r}; write it as JSON")
     return PASSED
 

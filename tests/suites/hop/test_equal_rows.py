@@ -1,0 +1,84 @@
+"""Rows that stand in a file more than once, or nearly so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assay.suites.hop.rows import Rows
+
+from support.hop_rows import META, errors, file, read, row, warnings
+
+
+def test_equal_rows_are_one(tmp_path: Path) -> None:
+    """The output of several profiles has each row several times; ids, keys and digests are those of the input."""
+    plain = file(tmp_path, row(1, expected_answer="a"), row(2))
+    whole, keys = Rows(plain).look(), [one.key for one in read(plain)]
+    results = [
+        {**each, "hop_result": "{}", "hop_stats": {}, "profile": profile}
+        for profile in "abc"
+        for each in (row(1, expected_answer="a"), row(2))
+    ]
+    path = file(tmp_path, META, META, META, *results)
+    look = Rows(path).look()
+    assert (look.total, look.asked, look.gold) == (2, whole.asked, whole.gold)
+    assert look.skipped["repeated rows"] == 4
+    assert [one.key for one in read(path)] == keys
+    assert [one.line for one in read(path)] == [4, 5]
+
+
+def test_equal_rows_are_one_wherever_they_stand(tmp_path: Path) -> None:
+    """A row keeps its index whatever is repeated between rows."""
+    path = file(tmp_path, row(1), row(1), META, row(2), row(1), row(3), row(2))
+    assert [(one.index, one.id, one.line) for one in read(path)] == [(0, 1, 1), (1, 2, 4), (2, 3, 6)]
+
+
+def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:
+    """Both lines are named, and a row after an equal one is not blamed."""
+    path = file(tmp_path, row(1), row(2), row(1), row(2, "other"), row(3), row("3"))
+    assert errors(path) == [
+        "4 $.id: the id '2' stands on line 2 with other inputs",
+        "6 $.id: this id stands on line 5 as 3; write it in one way",
+    ]
+
+
+def test_a_line_number_that_is_anothers_id_is_explained(tmp_path: Path) -> None:
+    (found,) = errors(file(tmp_path, {"tag": "t", "q": 1}, {"id": 1, "tag": "t", "q": 2}))
+    assert "stands on line 1 with other inputs; a row without an id has the number of its line" in found
+
+
+def test_equal_rows_with_other_expectations_are_told(tmp_path: Path) -> None:
+    """The first one counts."""
+    path = file(tmp_path, row(1, expected_answer="a"), row(2), row(2), row(1, expected_answer="b"))
+    assert warnings(path) == ["4 $.id: the same row stands above with other expectations; those count"]
+    assert [one.expected for one in read(path)] == [{"answer": "a"}, {}]
+
+
+def test_digests_tell_what_is_asked_from_what_is_expected(tmp_path: Path) -> None:
+    """Tags, descriptions and the order of keys change neither."""
+
+    def digests(*rows: dict[str, Any]) -> tuple[str, str]:
+        look = Rows(file(tmp_path, *rows)).look()
+        return look.asked, look.gold
+
+    asked, gold = digests(row(1, expected_answer="a"), row(2))
+    assert digests(
+        {"question": "?", "expected_answer": "a", "tag": "u", "id": 1}, row(2, description="d")
+    ) == (asked, gold)
+    assert digests(row(1, expected_answer="b"), row(2))[0] == asked
+    assert digests(row(1, expected_answer="b"), row(2))[1] != gold
+    for other in (
+        (row(1, "x", expected_answer="a"), row(2)),
+        (row(9, expected_answer="a"), row(2)),
+        (row(2), row(1, expected_answer="a")),
+    ):
+        assert digests(*other)[0] != asked
+
+
+def test_large_files_collapse_as_small_ones_do(tmp_path: Path) -> None:
+    """Many digests are compared in another way."""
+    path = file(tmp_path, *(row(n % 30_000) for n in range(60_000)))
+    rows = Rows(path)
+    assert rows.look().total == 30_000
+    assert rows.look().skipped["repeated rows"] == 30_000
+    assert [one.id for one in rows.rows(lambda at: at < 29_998)] == [29_998, 29_999]
