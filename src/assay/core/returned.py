@@ -67,15 +67,15 @@ class _NoJson(BadResult):
 
 
 def _dumped(value: Any) -> str:
-    if inspect.isawaitable(value):
-        if inspect.iscoroutine(value):
-            value.close()
-        raise BadResult("it returned a coroutine; declare the function with `async def`")
     try:
         return _encode(value)
     except RecursionError:
         raise BadResult(f"the result is nested deeper than {DEEPEST}") from None
     except (TypeError, ValueError, OverflowError) as error:
+        if inspect.isawaitable(value):
+            if inspect.iscoroutine(value):
+                value.close()
+            raise BadResult("it returned a coroutine; declare the function with `async def`") from None
         raise BadResult(f"the result is no JSON: {error}") from None
 
 

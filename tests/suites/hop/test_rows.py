@@ -21,7 +21,17 @@ def test_a_row_has_all_its_parts(tmp_path: Path) -> None:
     given = row(5, difficulty="hard", description="d", expected_answer="x", top=3)
     (found,) = read(file(tmp_path, "", META, given))
     assert found == HopRow(
-        0, 5, "t", "hard", "d", {"question": "?", "top": 3}, {"answer": "x"}, given, 3, found.key
+        0,
+        5,
+        "t",
+        "hard",
+        "d",
+        {"question": "?", "top": 3},
+        {"answer": "x"},
+        given,
+        3,
+        found.key,
+        found.gold,
     )
 
 

@@ -150,7 +150,7 @@ class _Factory:
     """Makes tasks; those of user code are guarded."""
 
     def __init__(self, before: Any, *, timed: bool) -> None:
-        self._before = before or (lambda loop, coro, **kwargs: asyncio.Task(coro, loop=loop, **kwargs))
+        self._before = before
         self.timed = timed
 
     def __call__(
@@ -158,9 +158,10 @@ class _Factory:
     ) -> asyncio.Future[Any]:
         context = kwargs.get("context")
         seconds = _inside.get() if context is None else context.get(_inside)
-        made: asyncio.Future[Any] = self._before(
-            loop, coro if seconds is None else _Guarded(coro, seconds), **kwargs
-        )
+        coro = coro if seconds is None else _Guarded(coro, seconds)
+        if self._before is None:
+            return asyncio.Task(coro, loop=loop, **kwargs)
+        made: asyncio.Future[Any] = self._before(loop, coro, **kwargs)
         return made
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +32,8 @@ class Seen(Struct, frozen=True, kw_only=True):
     error: str = ""
     said: str = ""
     """The text that stands in place of a result."""
+    text: str | None = None
+    """The result as files hold it."""
     seconds: float | None = None
     retries: int = 0
     path: list[dict[str, Any]] = []
@@ -111,8 +113,8 @@ class ProfileAnalysis:
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
         self.all = Counts()
-        self._tags: dict[str, Counts] = {}
-        self._difficulties: dict[str, Counts] = {}
+        self._tags: dict[str, Counts] = defaultdict(Counts)
+        self._difficulties: dict[str, Counts] = defaultdict(Counts)
         self._bands = {name: Bands(list(field.bands)) for name, field in fields.items() if field.bands}
         self._near: dict[str, list[int]] = {}
         self._seconds = array("d")
@@ -124,9 +126,9 @@ class ProfileAnalysis:
     def add(self, seen: Seen, verdict: Verdict) -> None:
         """One row."""
         correct = verdict.correct
-        groups = [self.all, self._tags.setdefault(seen.tag, Counts())]
+        groups = [self.all, self._tags[seen.tag]]
         if seen.difficulty:
-            groups.append(self._difficulties.setdefault(seen.difficulty, Counts()))
+            groups.append(self._difficulties[seen.difficulty])
         for group in groups:
             group.add(seen, correct)
         for name, pair in verdict.bands.items():

@@ -148,7 +148,7 @@ class HopPlan:
             check_key(row.key, end, str(row.id))
         seen = seen_of(row, self.profiles[place], end, records)
         analysis.add(seen, self.scorers[0].verdict(row, scores))
-        file.row(row, seen, records)
+        file.row(row, seen)
 
     async def close(self) -> None:
         """Let go of the observer's file."""

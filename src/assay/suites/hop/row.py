@@ -34,6 +34,8 @@ class HopRow(Struct, frozen=True):
     record: dict[str, Any]
     line: int
     key: str
+    gold: str
+    """What is expected, in sixteen digits."""
 
 
 class Fault(NamedTuple):
@@ -96,6 +98,7 @@ class RowReader:
             kept if named or "id" in self._inputs else {"id": id_, **_without_id(kept)},
             line,
             row_key(_encode([id_, fields])),
+            gold_digest(expected),
         )
 
     def faults(self, record: dict[str, Any], row: HopRow) -> list[Fault]:

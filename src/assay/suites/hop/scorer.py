@@ -14,7 +14,7 @@ from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.comparing import Verdict, judge
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.row import HopRow, gold_digest
+from assay.suites.hop.row import HopRow
 
 METRIC = "correct"
 
@@ -35,9 +35,10 @@ class HopScorer:
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """The row's verdict, with every check."""
-        case, row, audit = view.case, view.case.gold, audit_of(view.end, view.records)
+        case, row = view.case, view.case.gold
+        audit = _audit(view.end, result_text(view.records))
         verdict = judge(row.expected, None if audit.failed else audit.fields, self._fields)
-        correct, gold = verdict.correct, gold_digest(row.expected)
+        wrong, correct = verdict.wrong, verdict.correct
         return [
             Score(
                 case.index,
@@ -48,8 +49,8 @@ class HopScorer:
                 METRIC,
                 status="not_applicable" if correct is None else "scored",
                 value=None if correct is None else float(correct),
-                reason=audit.error or next((check.why for check in verdict.wrong), ""),
-                data=Judged(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=gold),
+                reason=audit.error or (wrong[0].why if wrong else ""),
+                data=Judged(verdict.checks, verdict.bands, verdict.near, id=row.id, gold=row.gold),
             )
         ]
 
@@ -62,7 +63,8 @@ class HopScorer:
 
 def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -> Seen:
     """A row of a run, as the analysis takes it."""
-    audit = audit_of(end, records)
+    text = result_text(records)
+    audit = _audit(end, text)
     steps = [record.data for record in records if record.kind == "step"]
     return Seen(
         profile=profile,
@@ -73,15 +75,16 @@ def seen_of(row: HopRow, profile: str, end: End | None, records: list[Record]) -
         outcome=audit.outcome or "OK",
         error=audit.error or "",
         said=audit.raw or "",
+        text=None if audit.failed else text,
         seconds=end.seconds if end else None,
         retries=sum(map(retries_of, steps)),
         path=steps,
     )
 
 
-def audit_of(end: End | None, records: list[Record]) -> Audit:
+def _audit(end: End | None, text: str | None) -> Audit:
     """What came of a row, as it is read from the file that is written of it."""
-    return _answered(result_text(records)) if end is not None and end.status == "ok" else _failed(end)
+    return _answered(text) if end is not None and end.status == "ok" else _failed(end)
 
 
 def _answered(text: str | None) -> Audit:
@@ -104,7 +107,7 @@ def _read(record: dict[str, Any]) -> Audit:
 
 def result_text(records: list[Record]) -> str | None:
     """What the function returned, as JSON text; where it said more than OK, the pair of both."""
-    answer: dict[str, Any] | None = next((record.data for record in records if record.kind == "answer"), None)
-    if answer is None:
-        return None
-    return written(answer["status"], answer["result"])
+    for record in reversed(records):
+        if record.kind == "answer":
+            return written(record.data["status"], record.data["result"])
+    return None

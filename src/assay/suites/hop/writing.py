@@ -9,11 +9,9 @@ from typing import IO, Any
 
 import msgspec
 
-from assay.core.types import Record
 from assay.core.wrappers import view_record
 from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
-from assay.suites.hop.scorer import result_text
 from assay.suites.hop.settings import Llm
 
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
@@ -46,11 +44,10 @@ class ResultFile:
             }
         )
 
-    def row(self, row: HopRow, seen: Seen, records: list[Record]) -> None:
+    def row(self, row: HopRow, seen: Seen) -> None:
         """One result."""
-        text = result_text(records) if seen.ok else None
         if self._wrapper == "view":
-            self._write(view_record(row.record, result=text, error=None if seen.ok else seen.error))
+            self._write(view_record(row.record, result=seen.text, error=None if seen.ok else seen.error))
             return
         stats: dict[str, Any] = {
             "retry_count": seen.retries,
@@ -59,7 +56,7 @@ class ResultFile:
         }
         if not seen.ok:
             stats["error"] = seen.error
-        self._write({**row.record, "hop_result": text, "hop_stats": stats, "profile": seen.profile})
+        self._write({**row.record, "hop_result": seen.text, "hop_stats": stats, "profile": seen.profile})
 
     def _write(self, record: dict[str, Any]) -> None:
         self._file.write(_spaced(record) + b"\n")
