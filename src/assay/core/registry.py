@@ -23,6 +23,7 @@ KINDS = {
     "metric": "assay.scoring.metrics",
     "filter": "assay.scoring.filters",
     "judge": "assay.scoring.judges",
+    "memory": "assay.memories",
     "suite": "assay.suites",
 }
 
@@ -36,21 +37,35 @@ def names(kind: str) -> list[str]:
 def built_in(kind: str) -> set[str]:
     """The names of our own plugins. Only suites may be packages; other packages help plugins.
 
-    What no file name may hold is spelled out: `chrf++` is `chrf_plus_plus.py`.
+    What no file name may hold is spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is `fu_memory.py`.
     """
     package = importlib.import_module(KINDS[kind])
     return {
-        module.name.replace("_", "-") if kind in ("model", "suite") else module.name.replace("_plus", "+")
+        _said(kind, module.name)
         for module in pkgutil.iter_modules(package.__path__)
         if kind == "suite" or not module.ispkg
     }
+
+
+def _said(kind: str, file: str) -> str:
+    """The name that people use for a plugin's file."""
+    if kind == "memory" and file.endswith("_memory"):
+        return f"{file.removesuffix('_memory').upper()}Memory"
+    return file.replace("_", "-") if kind in ("model", "suite") else file.replace("_plus", "+")
+
+
+def _file(name: str) -> str:
+    """The other way round."""
+    if name.endswith("Memory"):
+        return f"{name.removesuffix('Memory').lower()}_memory"
+    return name.replace("-", "_").replace("+", "_plus")
 
 
 def find(kind: str, name: str) -> Any:
     """The plugin: a module for built-ins, whatever the file or entry point names otherwise."""
     if ".py:" in name:
         return load_from_file(name)
-    module = f"{KINDS[kind]}.{name.replace('-', '_').replace('+', '_plus')}"
+    module = f"{KINDS[kind]}.{_file(name)}"
     if name in built_in(kind):
         return importlib.import_module(module)
     for point in _entry_points(kind):

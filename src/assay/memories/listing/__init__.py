@@ -1,0 +1,1 @@
+"""Help for memories that hold messages as they are."""
