@@ -1,0 +1,81 @@
+"""One question, answered from what a memory found. The prompt is a text file with a version."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from assay.core.errors import InputError, ModelError, Problem
+from assay.core.memory import Found, Item
+from assay.core.protocols import Asker
+from assay.core.types import Failure, Request, Usage
+
+PROMPT = Path(__file__).with_name("prompts") / "answer.v1.txt"
+_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
+_PLACE = re.compile(r"\{(memories|question)\}")
+_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
+_NOTHING = "(none)"
+
+
+class Answer(Struct, frozen=True):
+    """What was said. Where nothing could be, the text is empty and the failure says why."""
+
+    text: str
+    seconds: float = 0.0
+    usage: Usage | None = None
+    failure: Failure | None = None
+
+
+async def answer(asker: Asker, question: str, found: Sequence[Found], prompt: Path = PROMPT) -> Answer:
+    """The model's word; a failed call is this answer's failure."""
+    request = Request(
+        model=asker.name,
+        endpoint=asker.endpoint,
+        messages=messages(question, found, prompt),
+        params=_PARAMS,
+    )
+    try:
+        call = await asker.call(request)
+    except ModelError as error:
+        return Answer("", failure=error.failure)
+    assert call.response is not None
+    return Answer(call.response.text.strip(), call.seconds, call.response.usage)
+
+
+def messages(question: str, found: Sequence[Found], prompt: Path = PROMPT) -> list[dict[str, Any]]:
+    """The prompt with the memories in the order in which they were found."""
+    lines = "\n".join(shown(one.item) for one in found) or _NOTHING
+    known = {"memories": lines, "question": question}
+    return [{"role": role, "content": _filled(text, known)} for role, text in _parts(prompt).items()]
+
+
+def shown(item: Item) -> str:
+    """A memory with its date: without it "yesterday" says nothing."""
+    return f"- ({item.date}) {item.text}" if item.date else f"- {item.text}"
+
+
+def fingerprint(prompt: Path = PROMPT) -> str:
+    """Another wording may get another answer."""
+    return hashlib.sha256(prompt.read_bytes()).hexdigest()
+
+
+@cache
+def _parts(prompt: Path) -> dict[str, str]:
+    try:
+        _, *pieces = _PART.split(prompt.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(Problem(str(prompt), f"cannot be read: {error.strerror}")) from None
+    if not pieces or "{question}" not in "".join(pieces) or "{memories}" not in "".join(pieces):
+        said = "a prompt has parts such as `=== user ===`, with {memories} and {question} in them"
+        raise InputError(Problem(str(prompt), said))
+    return {role: text.strip() for role, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def _filled(text: str, values: dict[str, str]) -> str:
+    return _PLACE.sub(lambda place: values[place[1]], text)
