@@ -10,9 +10,11 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import Struct, field
+
+from assay.core import registry
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,3 +115,24 @@ class AboutMemory(Struct, frozen=True, kw_only=True):
     bundle: bool = False
     """It gives one text in place of single items; `search` returns the items behind it."""
     options: dict[str, Any] = field(default_factory=dict)
+
+
+class Kind(NamedTuple):
+    """A memory by the name that a user said."""
+
+    name: str
+    make: Callable[[Around], Memory]
+    about: AboutMemory
+
+    @property
+    def shown(self) -> str:
+        """As outputs name it: a yardstick is not mistaken for a memory."""
+        return f"{self.name} (reference)" if self.about.reference else self.name
+
+
+def find_memory(name: str) -> Kind:
+    """A built-in, an installed one, or `path/to/file.py:Name`, which is called with `Around`."""
+    found = registry.find("memory", name)
+    make = getattr(found, "make", found)
+    about = getattr(found, "ABOUT", None) or AboutMemory(summary="a memory of one's own")
+    return Kind(registry.short(name), make, about)

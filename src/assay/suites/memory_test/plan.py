@@ -1,0 +1,271 @@
+"""A memory test, resolved: which conversations go to which memories, when they are asked, what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core import registry
+from assay.core.chart import Point, svg
+from assay.core.connect import CHAT
+from assay.core.errors import UsageError
+from assay.core.hashing import file_sha256, fingerprint, row_key
+from assay.core.memory import Kind, find_memory
+from assay.core.protocols import Outcome, Reader, RunFacts, check_key
+from assay.core.spec import RunSpec
+from assay.core.types import Case
+from assay.solvers.memory.answering import fingerprint as prompt_fingerprint
+from assay.solvers.memory.holding import Maker
+from assay.solvers.memory.solver import Asked, Feeding, MemorySolver, Round
+from assay.suites.memory_test.caller import Asking, PipelineCaller
+from assay.suites.memory_test.conversation import Question
+from assay.suites.memory_test.loaders import loader
+from assay.suites.memory_test.options import MemoryTestOptions
+from assay.suites.memory_test.places import SUMMARY, folders, write_json, write_text
+from assay.suites.memory_test.scorer import F1, RECALL, Gold, MemoryScorer, answers_of
+from assay.suites.memory_test.sink import Answer, Info, Sink
+from assay.suites.memory_test.tally import Tally
+
+REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
+_encode = msgspec.json.Encoder().encode
+
+
+class MemoryTestPlan:
+    """Conversations in the order of the data, each with every memory."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        options = spec.options
+        assert isinstance(options, MemoryTestOptions)
+        if not options.data:
+            raise UsageError("no data is named: assay memory test --dataset locomo --data FILE --memory bm25")
+        self._spec, self._options = spec, options
+        self._answers = not options.no_answer
+        self.memories = _memories(options)
+        self._loader = loader(options.dataset)
+        self._data = Path(options.data)
+        self._callers = self._chosen()
+        self.total = len(self._callers) * len(self.memories)
+        self.notices: tuple[str, ...] = ()
+        self.open_cases = options.conversations
+        self._models()
+        answers = prompt_fingerprint() if self._answers else None
+        self.ask: dict[str, Any] = {
+            "data": [self._key(caller) for caller in self._callers],
+            "prompt": answers,
+            "memories": [registry.identity(name) for name in options.memory],
+        }
+        gold = [[str(question.reference) for question in caller.questions] for caller in self._callers]
+        self.score: dict[str, Any] = {"gold": fingerprint(gold), "version": 1}
+        self.scorers = [MemoryScorer(f"memory@{fingerprint(self.score)}", answers=self._answers)]
+
+    def _chosen(self) -> list[PipelineCaller]:
+        options = self._options
+        asking = Asking(
+            trigger=options.trigger,
+            segments=options.segments,
+            final=options.final_test,
+            categories=tuple(options.categories),
+        )
+        found = list(self._loader.conversations(self._data))
+        wanted = set(options.task_id)
+        names = {name for one in found for name in (one.task_id, one.sample_id)}
+        if missing := [name for name in options.task_id if name not in names]:
+            raise UsageError(registry.unknown("conversation", missing[0], sorted(names)))
+        chosen = [one for one in found if not wanted or {one.task_id, one.sample_id} & wanted]
+        return [self._loader.caller(one, asking) for one in chosen[: _most(self._spec.limit, len(chosen))]]
+
+    def _models(self) -> None:
+        """A model answers, and may be asked by memories; without either none is needed."""
+        asks = self._answers or any(kind.about.asks for kind in self.memories.values())
+        if asks and not self._spec.model:
+            raise UsageError("name a model to answer with --model, or only search with --no-answer")
+        self.roles: dict[str, Any] = {"main": self._spec.model} if asks else {}
+        self.needs = frozenset({CHAT}) if asks else frozenset[str]()
+        embed = _embedding(self._options.embedder)
+        makers = {
+            name: Maker(name, kind.make, self._given(kind), embed, self._spec.timeout)
+            for name, kind in self.memories.items()
+        }
+        told = frozenset(name for name, kind in self.memories.items() if kind.about.needs_evidence)
+        self.solver = MemorySolver(makers, told, self._options.top_k, answers=self._answers)
+
+    def _given(self, kind: Kind) -> dict[str, Any]:
+        return {key: value for key, value in self._options.memory_args.items() if key in kind.about.options}
+
+    @cached_property
+    def sha256(self) -> str:
+        """The data by content."""
+        return file_sha256(self._data)
+
+    def _key(self, caller: PipelineCaller) -> str:
+        """What is fed and asked, in sixteen digits; no answer is part of it."""
+        feeding = _feeding(caller, "")
+        return row_key(_encode([caller.conversation.sample_id, feeding]))
+
+    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
+        """The data was read to know which run this is."""
+        return {
+            "dataset": self._loader.name,
+            "data_sha256": self.sha256,
+            "conversations": len(self._callers),
+            "memories": list(self.memories),
+        }
+
+    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
+        """Conversation after conversation, each with every memory."""
+        for at, caller in enumerate(self._callers):
+            key, gold = self._key(caller), self._gold(caller)
+            for place, memory in enumerate(self.memories):
+                index = at * len(self.memories) + place
+                if not skip(index):
+                    label = caller.conversation.task_id
+                    yield Case(index, key, self._loader.name, memory, label, _feeding(caller, memory), gold)
+
+    def _gold(self, caller: PipelineCaller) -> Gold:
+        known = frozenset(message.id for message in caller.conversation.messages)
+        return Gold(caller.questions, known, getattr(self._loader, "rules", {}))
+
+    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+        """A file for each conversation and memory, then the numbers and the curve beside them."""
+        places = folders(
+            Path(self._spec.output_dir),
+            list(self.memories),
+            self._loader.name,
+            facts.started,
+            facts.folder.name,
+        )
+        results: dict[str, Any] = {}
+        files: list[Path] = []
+        for place, (name, kind) in enumerate(self.memories.items()):
+            tally = Tally(kind.shown, reference=kind.about.reference)
+            write_json(places[name] / SUMMARY, {"run": facts.folder.name})
+            for at, caller in enumerate(self._callers):
+                files += self._file(
+                    caller, name, at * len(self.memories) + place, reader, tally, places[name]
+                )
+            results[name] = tally.summary()
+            files += self._beside(places[name], name, results[name], facts)
+        return Outcome(results, files)
+
+    def _file(
+        self, caller: PipelineCaller, memory: str, index: int, reader: Reader, tally: Tally, folder: Path
+    ) -> list[Path]:
+        """Nothing is written of a conversation that was not fed to its end."""
+        end, records, scores = reader.case(index, self.scorers[0].id) or (None, [], [])
+        if end is None or not any(record.kind == "fed" for record in records):
+            tally.counts["failed"] += 1
+            return []
+        check_key(self._key(caller), end, caller.conversation.task_id)
+        answers = answers_of(records)
+        tally.add(caller.conversation.index, [test.after for test in caller.tests], records, scores)
+        sink = self._sink(caller, memory)
+        for number, test in enumerate(caller.tests, 1):
+            told = [record.data for record in answers if record.data["test"] == number]
+            sink.add(test.after, [self._answer(caller.questions, said) for said in told])
+        path = folder / f"{caller.conversation.task_id}.json"
+        sink.write(path)
+        return [path]
+
+    def _sink(self, caller: PipelineCaller, memory: str) -> Sink:
+        info = Info(
+            dataset=self._loader.name,
+            task_id=caller.conversation.task_id,
+            memory=self.memories[memory].shown,
+            model=self._spec.model if self._answers else "",
+            sample_id=caller.conversation.sample_id,
+        )
+        return Sink(info, caller.dataset_statistics, self._options.segments)
+
+    def _answer(self, questions: Sequence[Question], said: dict[str, Any]) -> Answer:
+        timings = {"search_seconds": said["search_seconds"]}
+        if said["answer_seconds"]:
+            timings["answer_seconds"] = said["answer_seconds"]
+        return Answer(
+            question_index=said["question"],
+            question=questions[said["question"] - 1],
+            predicted_answer=said["answer"],
+            error=said.get("error"),
+            retrieved=[one[0] for one in said["found"]],
+            timings=timings,
+        )
+
+    def _beside(self, folder: Path, name: str, result: dict[str, Any], facts: RunFacts) -> list[Path]:
+        told = {
+            "run": facts.folder.name,
+            "dataset": self._loader.name,
+            "data_sha256": self.sha256,
+            "memory": name,
+            "model": self._spec.model if self._answers else None,
+            "top_k": self._options.top_k,
+            "categories": {str(key): label for key, label in self._loader.categories.items()},
+            **result,
+        }
+        paths = [write_json(folder / SUMMARY, told)]
+        metric = F1 if self._answers else RECALL
+        line = [point for test in result["tests"] if (point := _point(test, metric))]
+        if line:
+            title = f"{result['alias']} on {self._loader.name}: {metric} as the conversation grows"
+            picture = svg({result["alias"]: line}, title, "messages inserted", metric)
+            paths.append(write_text(folder / "curve.svg", picture.encode()))
+        return paths
+
+
+def _most(limit: float | None, count: int) -> int:
+    """How many of so many; below 1 a limit is a share, rounded up."""
+    if limit is None:
+        return count
+    return ceil(count * limit) if limit < 1 else int(limit)
+
+
+def _point(test: dict[str, Any], metric: str) -> Point | None:
+    found = test.get(metric)
+    if not found or found["value"] is None:
+        return None
+    low, high = found["interval"] or (None, None)
+    return Point(test["dialogs_inserted"], found["value"], low, high)
+
+
+def _feeding(caller: PipelineCaller, memory: str) -> Feeding:
+    return Feeding(
+        memory,
+        tuple(session.messages for session in caller.conversation.sessions),
+        tuple(
+            Asked(index, question.text, question.places) for index, question in enumerate(caller.questions, 1)
+        ),
+        tuple(Round(test.after, test.visible) for test in caller.tests),
+    )
+
+
+def _memories(options: MemoryTestOptions) -> dict[str, Kind]:
+    """By the names that outputs have; yardsticks last."""
+    names = [*options.memory]
+    if options.references:
+        names += [name for name in REFERENCES if name not in names]
+    if not names:
+        raise UsageError(
+            f"no memory is named; --memory takes {', '.join(registry.names('memory'))}, or FILE.py:Name"
+        )
+    found: dict[str, Kind] = {}
+    for name in names:
+        kind = find_memory(name)
+        if kind.name in found:
+            raise UsageError(f"two memories would be called {kind.name!r}; rename a file")
+        found[kind.name] = kind
+    return found
+
+
+def _embedding(name: str) -> Callable[[Sequence[str]], Awaitable[Any]]:
+    """Loaded when a memory first embeds something."""
+    loaded: list[Any] = []
+
+    async def embed(texts: Sequence[str]) -> Any:
+        if not loaded:
+            loaded.append(registry.find("embedder", name).load())
+        return loaded[0].embed(list(texts))
+
+    return embed

@@ -1,0 +1,83 @@
+"""Scores the answers of a conversation, question by question: words, exactness, evidence, abstention."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from assay.core.protocols import Context, View
+from assay.core.types import Record, Score
+from assay.scoring.answers import abstains, exact_match, list_f1, recall, token_f1
+from assay.suites.memory_test.conversation import Question
+
+F1, EXACT, RECALL, ABSTENTION = "f1", "exact_match", "evidence_recall", "abstention"
+METRICS = (F1, EXACT, RECALL, ABSTENTION)
+LISTS, FIRST = "lists", "first"
+"""How LoCoMo compares two of its categories: part by part of a list; with what stands before a `;`."""
+
+
+class Gold(Struct, frozen=True):
+    """What a scorer knows of a conversation: its questions in order, and the messages that are there."""
+
+    questions: Sequence[Question]
+    known: frozenset[str]
+    rules: Mapping[Any, str] = {}
+
+
+class MemoryScorer:
+    """Scores of a question have the part TEST/QUESTION."""
+
+    def __init__(self, scorer_id: str, *, answers: bool) -> None:
+        self.id = scorer_id
+        self._answers = answers
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """Every answer by every measure that applies to it."""
+        return [score for record in answers_of(view.records) for score in self._scores(view, record)]
+
+    def _scores(self, view: View, record: Record) -> list[Score]:
+        case, said = view.case, record.data
+        question = case.gold.questions[said["question"] - 1]
+        return [
+            Score(
+                case.index,
+                case.key,
+                case.set,
+                case.subject,
+                self.id,
+                metric,
+                part=record.part,
+                value=value,
+                data={"category": question.category},
+            )
+            for metric, value in self._values(question, said, case.gold)
+        ]
+
+    def _values(self, question: Question, said: Mapping[str, Any], gold: Gold) -> list[tuple[str, float]]:
+        found: list[tuple[str, float]] = []
+        wanted = [place for place in question.places if place in gold.known]
+        share = recall([place for one in said["found"] for place in one], wanted)
+        if share is not None:
+            found.append((RECALL, share))
+        if not self._answers:
+            return found
+        if question.abstention:
+            return [*found, (ABSTENTION, float(abstains(said["answer"])))]
+        if question.reference is not None:
+            found += _compared(said["answer"], str(question.reference), gold.rules.get(question.category))
+        return found
+
+
+def _compared(said: str, reference: str, rule: str | None) -> list[tuple[str, float]]:
+    if rule == FIRST:
+        reference = reference.partition(";")[0]
+    measure = list_f1 if rule == LISTS else token_f1
+    return [(F1, measure(said, reference)), (EXACT, exact_match(said, reference))]
+
+
+def answers_of(records: Sequence[Record]) -> list[Record]:
+    """The answers in order of test and question, which is not the order in which they came."""
+    answers = [record for record in records if record.kind == "answer"]
+    return sorted(answers, key=lambda record: (record.data["test"], record.data["question"]))

@@ -1,0 +1,139 @@
+"""What came of a memory over all conversations: by measure, test and category, with clustered intervals."""
+
+from __future__ import annotations
+
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from assay.core.types import Record, Score
+from assay.scoring.paired import paired
+from assay.scoring.statistics import percentile
+from assay.suites.memory_test.scorer import METRICS
+
+
+class Values:
+    """Numbers of some questions, and the conversation of each."""
+
+    def __init__(self) -> None:
+        self._values = array("d")
+        self._clusters = array("q")
+
+    def add(self, value: float, conversation: int) -> None:
+        """One question."""
+        self._values.append(value)
+        self._clusters.append(conversation)
+
+    def summary(self) -> dict[str, Any]:
+        """The mean with its denominator; questions of one conversation are not independent."""
+        import numpy as np
+
+        values = np.array(self._values)
+        if not len(values):
+            return {"value": None, "n": 0, "clusters": 0, "stderr": None, "interval": None}
+        found = paired(np.zeros(len(values)), values, np.array(self._clusters))
+        return {
+            "value": found.difference,
+            "n": found.n,
+            "clusters": found.clusters,
+            "stderr": found.stderr,
+            "interval": found.interval,
+        }
+
+
+class Tally:
+    """One memory. The last test of each conversation, in which every question is asked, is its headline."""
+
+    def __init__(self, name: str, *, reference: bool) -> None:
+        self._name = name
+        self._reference = reference
+        self._last: dict[str, Values] = defaultdict(Values)
+        self._tests: dict[int, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
+        self._categories: dict[str, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
+        self._inserted: dict[int, list[int]] = defaultdict(list)
+        self._seconds: dict[str, list[float]] = {"insertion": [], "retrieval": [], "answer": []}
+        self._tokens: dict[str, list[int]] = {}
+        self.counts = {"conversations": 0, "failed": 0, "answers": 0, "errors": 0, "without_evidence": 0}
+
+    def add(
+        self, conversation: int, inserted: Sequence[int], records: Iterable[Record], scores: Iterable[Score]
+    ) -> None:
+        """One conversation that was fed to the end."""
+        self.counts["conversations"] += 1
+        for test, count in enumerate(inserted, 1):
+            self._inserted[test].append(count)
+        for score in scores:
+            self._score(score, conversation, len(inserted))
+        for record in records:
+            self._use(record)
+
+    def _score(self, score: Score, conversation: int, last: int) -> None:
+        if score.value is None:
+            return
+        test = int(score.part.partition("/")[0])
+        self._tests[test][score.metric].add(score.value, conversation)
+        if test == last:
+            self._last[score.metric].add(score.value, conversation)
+            category = (score.data or {}).get("category")
+            self._categories[str(category)][score.metric].add(score.value, conversation)
+
+    def _use(self, record: Record) -> None:
+        said: Mapping[str, Any] = record.data
+        if record.kind == "answer":
+            self.counts["answers"] += 1
+            self.counts["errors"] += "error" in said
+            self._seconds["retrieval"].append(said["search_seconds"])
+            if said["answer_seconds"]:
+                self._seconds["answer"].append(said["answer_seconds"])
+            self._spend("answer", said.get("tokens"))
+        elif record.kind == "fed":
+            self._seconds["insertion"] += said["insert_seconds"]
+            for stage, tokens in said["tokens"].items():
+                self._spend(stage, tokens)
+
+    def _spend(self, stage: str, tokens: Sequence[int] | None) -> None:
+        if tokens:
+            spent = self._tokens.setdefault(stage, [0, 0])
+            spent[0] += tokens[0]
+            spent[1] += tokens[1]
+
+    def summary(self) -> dict[str, Any]:
+        """Everything, as JSON."""
+        return {
+            "alias": self._name,
+            "reference": self._reference,
+            "metrics": [_metric(name, self._last[name]) for name in METRICS if name in self._last],
+            "counts": self.counts,
+            "categories": {name: _all(values) for name, values in sorted(self._categories.items())},
+            "tests": [self._test(test) for test in sorted(self._inserted)],
+            "seconds": {stage: _percentiles(seconds) for stage, seconds in self._seconds.items()},
+            "tokens": {
+                stage: dict(zip(("input", "output"), spent, strict=True))
+                for stage, spent in self._tokens.items()
+            },
+        }
+
+    def _test(self, test: int) -> dict[str, Any]:
+        """Conversations have their tests at other places: where it stood is the mean over them."""
+        inserted = self._inserted[test]
+        return {
+            "test_index": test,
+            "conversations": len(inserted),
+            "dialogs_inserted": sum(inserted) / len(inserted),
+            **_all(self._tests[test]),
+        }
+
+
+def _all(values: Mapping[str, Values]) -> dict[str, Any]:
+    return {name: values[name].summary() for name in METRICS if name in values}
+
+
+def _metric(name: str, values: Values) -> dict[str, Any]:
+    about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
+    return {**about, **values.summary()}
+
+
+def _percentiles(seconds: list[float]) -> dict[str, Any]:
+    ordered = sorted(seconds)
+    return {"n": len(ordered), "p50": percentile(ordered, 0.5), "p95": percentile(ordered, 0.95)}

@@ -1,0 +1,143 @@
+"""Memory tests from conversation to file: who is told what, what fails alone, what continues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core.errors import UsageError
+
+from support.memory_talks import Talks, file_of, talk
+
+
+def test_the_file_is_the_documents(tmp_path: Path) -> None:
+    """Key by key in its order; what is more stands in the places that are left for it."""
+    run = Talks(tmp_path).run(segments=2)
+    found = file_of(run)
+    assert list(found) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
+    assert list(found["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
+    assert found["test_summary"] == {"total_tests": 2, "test_threshold": "1/2 of total questions"}
+    first, second = found["test_results"]
+    assert (first["question_range"], first["dialogs_inserted_count"]) == ({"start": 1, "end": 2}, 2)
+    assert (second["question_range"], second["dialogs_inserted_count"]) == ({"start": 1, "end": 4}, 4)
+    question = first["questions"][0]
+    assert list(question)[:3] == ["question_index", "question_text", "predicted_answer"]
+    assert question["predicted_answer"] == question["reference_answer"] == "Bob likes fruit1"
+    assert (question["evidence"], question["category"]) == (["D1:1"], "plain")
+    assert "error" not in question
+
+
+def test_scores_have_their_denominators(tmp_path: Path) -> None:
+    """Of the last test, where every question is asked once; beside the file and in the run."""
+    run = Talks(tmp_path, talk(), talk(6, "b")).run(segments=2)
+    (found,) = run.summary.results.values()
+    metrics = {one["metric"]: (one["value"], one["n"], one["clusters"]) for one in found["metrics"]}
+    assert metrics == {"f1": (1.0, 10, 2), "exact_match": (1.0, 10, 2), "evidence_recall": (1.0, 10, 2)}
+    assert found["categories"]["plain"]["f1"]["n"] == 10
+    assert [test["dialogs_inserted"] for test in found["tests"]] == [3.0, 5.0]
+    (summary,) = [path for path in run.files if path.name == "summary.json"]
+    assert json.loads(summary.read_text())["metrics"] == json.loads(json.dumps(found["metrics"]))
+    assert any(path.name == "curve.svg" for path in run.files)
+
+
+def test_evidence_reaches_the_oracle_only(tmp_path: Path) -> None:
+    """No other memory is told where it stands, and no prompt."""
+    talks = Talks(tmp_path)
+    run = talks.run(memory=[talks.own, "oracle"], segments=1)
+    assert talks.searched() == [f"who likes fruit{n} []" for n in range(1, 5)]
+    assert not any("D1:" in said for said in talks.asked())
+    assert not any("reference" in said or "plain" in said for said in talks.asked())
+    oracle = run.summary.results["oracle"]
+    assert oracle["reference"]
+    assert {one["metric"]: one["value"] for one in oracle["metrics"]}["evidence_recall"] == 1.0
+    files = [path for path in run.files if path.name == "0000.json"]
+    infos = [json.loads(path.read_text())["experiment_info"]["memory"] for path in files]
+    assert infos == ["own", "oracle (reference)"]
+
+
+def test_a_failed_insertion_ends_its_conversation_only(tmp_path: Path) -> None:
+    """By name; the others have their files."""
+    talks = Talks(tmp_path, talk(4, "a", "poison"), talk(4, "b"))
+    run = talks.run()
+    assert [path.name for path in run.files if path.stem.isdigit()] == ["0001.json"]
+    assert run.summary.failures == {"user_code": 1}
+    (found,) = run.summary.results.values()
+    assert (found["counts"]["conversations"], found["counts"]["failed"]) == (1, 1)
+
+
+def test_a_failed_answer_is_its_own(tmp_path: Path) -> None:
+    """An empty answer with the reason; the other questions are answered."""
+    one = talk()
+    one["questions"][1]["question"] = "boom"
+    found = file_of(Talks(tmp_path, one).run(segments=1))
+    (test,) = found["test_results"]
+    said = [(question["predicted_answer"] == "", "error" in question) for question in test["questions"]]
+    assert said == [(False, False), (True, True), (False, False), (False, False)]
+
+
+@pytest.mark.parametrize("method", ["add", "search"])
+def test_a_memory_that_hangs_is_left(tmp_path: Path, method: str) -> None:
+    """After its time, with its name and method."""
+    talks = Talks(tmp_path)
+    code = (tmp_path / "own.py").read_text()
+    hanging = f"    def {method}(self, *_):\n        import time\n        time.sleep(600)\n\n"
+    (tmp_path / "own.py").write_text(
+        code.replace(f"async def {method}(", f"def other_{method}(").replace(
+            f"def {method}(", f"def other_{method}("
+        )
+        + "\n"
+        + hanging
+    )
+    run = talks.run(timeout=0.2)
+    assert run.summary.failures == {"user_code": 1}
+
+
+def test_only_searching_needs_no_model(tmp_path: Path) -> None:
+    """The answers are empty, and only retrieval is scored."""
+    run = Talks(tmp_path).run(model="", no_answer=True)
+    (found,) = run.summary.results.values()
+    assert [one["metric"] for one in found["metrics"]] == ["evidence_recall"]
+    assert {q["predicted_answer"] for test in file_of(run)["test_results"] for q in test["questions"]} == {""}
+    with pytest.raises(UsageError, match="--no-answer"):
+        Talks(tmp_path).run(model="")
+
+
+def test_conversations_are_chosen_by_either_id(tmp_path: Path) -> None:
+    talks = Talks(tmp_path, talk(4, "a"), talk(4, "b"), talk(4, "c"))
+    run = talks.run(task_id=["0002", "a"])
+    assert [path.name for path in run.files if path.stem.isdigit()] == ["0000.json", "0002.json"]
+    with pytest.raises(UsageError, match="conversation named 'd'"):
+        talks.run(task_id=["d"])
+
+
+def test_two_runs_of_one_minute_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second gets a number; the first one again finds its own."""
+    monkeypatch.setattr("time.strftime", lambda *_: "251120_1430")
+    talks = Talks(tmp_path)
+    folders = [{path.parent.name for path in talks.run(segments=segments).files} for segments in (1, 2, 1)]
+    assert folders == [{"251120_1430"}, {"251120_1430_2"}, {"251120_1430"}]
+
+
+def test_another_answer_in_the_data_only_grades_anew(tmp_path: Path) -> None:
+    talks = Talks(tmp_path)
+    talks.run()
+    asked = len(talks.asked())
+    one = talk()
+    one["questions"][0]["answer"] = "nothing"
+    (tmp_path / "talks.json").write_text(json.dumps([one]))
+    run = talks.run()
+    (found,) = run.summary.results.values()
+    assert len(talks.asked()) == asked
+    assert {m["metric"]: m["value"] for m in found["metrics"]}["exact_match"] == 0.75
+
+
+def test_no_memory_and_no_data_are_told(tmp_path: Path) -> None:
+    for missing in ("memory", "data"):
+        values: dict[str, Any] = Talks(tmp_path).values()
+        values.pop(missing)
+        with pytest.raises(UsageError, match=f"no {missing} is named"):
+            assay.run(assay.spec("memory-test", **values))

@@ -1,0 +1,132 @@
+"""Small conversations, memories and models that tests make up."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import assay
+from assay import api
+
+from support.commands import Job
+
+MODEL = """
+import json
+from pathlib import Path
+
+def answer(messages, params):
+    said = messages[-1]["content"]
+    with Path(__file__).with_name("asked.jsonl").open("a") as file:
+        file.write(json.dumps(said) + "\\n")
+    if "boom" in said:
+        raise ValueError("no answer")
+    lines = [line for line in said.splitlines() if line.startswith("- ")]
+    return lines[0].rpartition(": ")[2] if lines else "Not mentioned."
+"""
+MEMORY = """
+from pathlib import Path
+from assay.core.memory import Found, Item
+
+class Own:
+    def __init__(self, around):
+        self.around = around
+        self.held = []
+        self.log = Path(__file__).with_name("log.txt")
+
+    def reset(self):
+        self.held = []
+
+    async def add(self, messages):
+        for message in messages:
+            if "poison" in message.text:
+                raise RuntimeError("it is bad")
+            self.held.append(Item(message.id, message.line, sources=(message.id,)))
+
+    def search(self, query, k):
+        with self.log.open("a") as file:
+            file.write(f"{query.text} {list(query.evidence)}\\n")
+        words = set(query.text.lower().split())
+        ranked = sorted(self.held, key=lambda item: -len(words & set(item.text.lower().split())))
+        return [Found(item, 1.0) for item in ranked[:k]]
+
+    def items(self):
+        return self.held
+
+    def end_session(self):
+        pass
+"""
+
+
+def talk(count: int = 4, name: str = "a", words: str = "likes") -> dict[str, Any]:
+    """One session; of every message there is a question."""
+    return {
+        "id": name,
+        "sessions": [
+            {
+                "date": "5 May 2024",
+                "messages": [
+                    {"speaker": "Ann", "text": f"Bob {words} fruit{n}"} for n in range(1, count + 1)
+                ],
+            }
+        ],
+        "questions": [
+            {
+                "question": f"who {words} fruit{n}",
+                "answer": f"Bob {words} fruit{n}",
+                "evidence": [f"D1:{n}"],
+                "category": "plain",
+            }
+            for n in range(1, count + 1)
+        ],
+    }
+
+
+class Talks:
+    """A folder with `talks.json`, a model and a memory of its own."""
+
+    def __init__(self, folder: Path, *talks: dict[str, Any]) -> None:
+        self.folder = folder
+        (folder / "talks.json").write_text(json.dumps(talks or [talk()]), encoding="utf-8")
+        (folder / "model.py").write_text(MODEL)
+        (folder / "own.py").write_text(MEMORY)
+        self.own = f"{folder}/own.py:Own"
+
+    def values(self, **options: Any) -> dict[str, Any]:
+        """What a run is told."""
+        return {
+            "dataset": "plain",
+            "data": f"{self.folder}/talks.json",
+            "memory": [self.own],
+            "model": f"python/{self.folder}/model.py:answer",
+            "output_dir": f"{self.folder}/out",
+            "top_k": 2,
+            **options,
+        }
+
+    def run(self, **options: Any) -> api.Run:
+        """The test through the Python interface."""
+        return assay.run(assay.spec("memory-test", **self.values(**options)))
+
+    def job(self, *flags: str) -> Job:
+        """The test as a process."""
+        values = self.values()
+        command = ["-m", "assay", "memory", "test", "--dataset", "plain", "--data", values["data"]]
+        command += ["--model", values["model"], "--output-dir", values["output_dir"]]
+        return Job([*command, *flags], self.folder / "out")
+
+    def asked(self) -> list[str]:
+        """Every prompt that the model got."""
+        path = self.folder / "asked.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def searched(self) -> list[str]:
+        """Every search of the memory, with the evidence it was told."""
+        return (self.folder / "log.txt").read_text().splitlines()
+
+
+def file_of(run: api.Run, name: str = "0000.json") -> dict[str, Any]:
+    """The file of one conversation."""
+    (path,) = [path for path in run.files if path.name == name]
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
