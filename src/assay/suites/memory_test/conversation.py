@@ -17,9 +17,8 @@ from assay.core.memory import Message
 Place = tuple[int, int]
 """The number of a session, and of a message in it; both begin at 1."""
 NO_EVIDENCE, UNPARSABLE = "no_evidence", "unparsable_evidence"
-RESERVED = frozenset(
-    "question_index question_text predicted_answer reference_answer error source_index retrieved timings".split()
-)
+_ALWAYS = ("question_index", "question_text", "predicted_answer")
+RESERVED = frozenset((*_ALWAYS, "reference_answer", "error", "source_index", "retrieved", "timings"))
 """Keys of an answered question that the file fills itself; metadata may not have them."""
 _PLACE = re.compile(r"D:?(\d{1,9}):(\d{1,9})", re.ASCII)
 

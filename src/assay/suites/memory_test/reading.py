@@ -52,6 +52,16 @@ class Node:
         found: list[Any] = self._typed((list,), "a list", [])
         return [Node(value, f"{self._at}[{at}]", self._problems) for at, value in enumerate(found)]
 
+    def objects(self) -> list[Node]:
+        """The values of a list of objects; what is none is noted and left out."""
+        return [item for item in self.items() if item.mapping() is item.value]
+
+    def filled(self) -> str:
+        """A text with something in it."""
+        if isinstance(self.value, str) and not self.value.strip():
+            self.note("is empty")
+        return self.text()
+
     def text(self) -> str:
         """A text."""
         found: str = self._typed((str,), "a text", "")

@@ -28,15 +28,15 @@ def _conversation(index: int, node: Node) -> Conversation:
     sessions = [_session(number, talk) for number in numbered]
     if not any(session.messages for session in sessions):
         talk.note("has no session with a message; they stand under session_1, session_2 and so on")
-    questions = [_question(at, question) for at, question in enumerate(node["qa"].items())]
-    return Conversation.of(index, node["sample_id"].text(), sessions, questions)
+    questions = [_question(at, question) for at, question in enumerate(node["qa"].objects())]
+    return Conversation.of(index, node["sample_id"].filled(), sessions, questions)
 
 
 def _session(number: int, talk: Node) -> Session:
     """A date without messages is no session; messages may be without a date."""
     key = f"session_{number}"
     date = talk[f"{key}_date_time"].text() if f"{key}_date_time" in talk else ""
-    messages = enumerate(talk[key].items(), 1)
+    messages = enumerate(talk[key].objects(), 1)
     return Session.of(number, date, [_line(message, message_id(number, at)) for at, message in messages], key)
 
 
@@ -57,7 +57,7 @@ def _question(at: int, node: Node) -> Question:
     if type(category.value) is not int:
         category.note("must be a whole number; LoCoMo has 1 to 5")
     return Question.of(
-        node["question"].text(),
+        node["question"].filled(),
         evidence,
         {key: value for key, value in node.mapping().items() if key not in ("question", "answer")},
         reference=node["answer"].answer() if "answer" in node else None,

@@ -35,7 +35,7 @@ def conversations(path: Path) -> Iterator[Conversation]:
 def _conversation(index: int, node: Node) -> Conversation:
     chats = list(_chats(node))
     return Conversation.of(
-        index, node["question_id"].text(), [chat.session for chat in chats], [_question(node, chats)]
+        index, node["question_id"].filled(), [chat.session for chat in chats], [_question(node, chats)]
     )
 
 
@@ -47,7 +47,7 @@ def _chats(node: Node) -> Iterator[_Chat]:
             node[f"haystack_{key}"].note(f"has {len(found)} entries for {len(sessions)} sessions")
             return
     for number, (name, date, messages) in enumerate(zip(ids, dates, sessions, strict=True), 1):
-        turns = messages.items()
+        turns = messages.objects()
         lines = [(turn["role"].text(), turn["content"].text()) for turn in turns]
         marked = [message_id(number, at) for at, turn in enumerate(turns, 1) if _marked(turn)]
         yield _Chat(name, Session.of(number, date, lines, name), marked)
@@ -70,7 +70,7 @@ def _question(node: Node, chats: list[_Chat]) -> Question:
     category = node["question_type"].text()
     told = {key: node[key].text() for key in _TOLD if key in node}
     question = Question.of(
-        node["question"].text(),
+        node["question"].filled(),
         places,
         {"evidence": list(places), "category": category, **told},
         reference=node["answer"].answer(),

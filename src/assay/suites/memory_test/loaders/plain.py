@@ -23,18 +23,18 @@ def conversations(path: Path) -> Iterator[Conversation]:
 
 def _conversation(index: int, node: Node) -> Conversation:
     node.known(CONVERSATION_KEYS)
-    sessions = [_session(number, session) for number, session in enumerate(node["sessions"].items(), 1)]
+    sessions = [_session(number, session) for number, session in enumerate(node["sessions"].objects(), 1)]
     if sessions and not any(session.messages for session in sessions):
         node["sessions"].note("has no message")
-    questions = [_question(at, question) for at, question in enumerate(node["questions"].items())]
-    name = node["id"].text() if "id" in node else f"{index:04d}"
+    questions = [_question(at, question) for at, question in enumerate(node["questions"].objects())]
+    name = node["id"].filled() if "id" in node else f"{index:04d}"
     return Conversation.of(index, name, sessions, questions)
 
 
 def _session(number: int, node: Node) -> Session:
     node.known(SESSION_KEYS)
     name, date = (node[key].text() if key in node else "" for key in ("id", "date"))
-    return Session.of(number, date, map(_line, node["messages"].items()), name)
+    return Session.of(number, date, map(_line, node["messages"].objects()), name)
 
 
 def _line(node: Node) -> tuple[str, str]:
@@ -46,7 +46,7 @@ def _line(node: Node) -> tuple[str, str]:
 
 def _question(at: int, node: Node) -> Question:
     return Question.of(
-        node["question"].text(),
+        node["question"].filled(),
         node["evidence"].texts() if "evidence" in node else [],
         {key: value for key, value in node.mapping().items() if key not in _OWN},
         reference=node["answer"].answer() if "answer" in node else None,
