@@ -57,13 +57,23 @@ def test_segments_of_four_categories(conversations: Conversations) -> None:
     assert told(tests) == V2
 
 
-@pytest.mark.parametrize(("categories", "answers"), [("12345", 9691), ("1234", 7609)])
-def test_all_answers_of_all_tests(conversations: Conversations, categories: str, answers: int) -> None:
-    """What a run of all ten asks, with and without category 5."""
+@pytest.mark.parametrize(
+    ("rule", "categories", "answers"),
+    [
+        ("increment", "12345", 9691),
+        ("increment", "1234", 7609),
+        ("segments", "12345", 10998),
+        ("segments", "1234", 8494),
+    ],
+)
+def test_all_answers_of_all_tests(
+    conversations: Conversations, rule: str, categories: str, answers: int
+) -> None:
+    """What a run of all ten asks by each rule, with and without category 5."""
     tests = (
         test
         for each in conversations.values()
-        for test in trigger.tests_of(each, "increment", 10, final=False, categories=categories)
+        for test in trigger.tests_of(each, rule, 10, final=False, categories=categories)
     )
     assert sum(test.visible for test in tests) == answers
 

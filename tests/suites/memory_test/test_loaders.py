@@ -34,7 +34,9 @@ NUMBER = 3
 
 
 def test_the_names_are_those_of_the_files() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
     assert names() == ["locomo", "longmemeval", "plain"]
+    assert all(f"| `{name}` |" in page for name in names())
     found = loader("locomo")
     assert (found.name, found.caller, found.categories) == ("locomo", PipelineCaller, locomo.CATEGORIES)
     with pytest.raises(UsageError, match="no data set named 'lokomo'; did you mean 'locomo'"):
@@ -52,6 +54,12 @@ def test_a_data_set_of_ones_own_is_a_loader_and_its_statistics(tmp_path: Path) -
     assert next(iter(told)) == "total_sessions"
     assert told["total_letters"] == 1
     assert found.caller(second).questions[0].metadata == {"tone": "dry"}
+
+
+def test_the_data_set_of_the_page_is_this_one() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
+    shown = page.partition("```python\n")[2].partition("```")[0]
+    assert NEW.startswith(shown)
 
 
 def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from assay.core.memory import Message
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.loaders import loader
@@ -74,6 +76,12 @@ def test_messages_have_nothing_of_the_questions() -> None:
     first = next(TALKS[0].messages)
     assert (first.id, first.speaker, first.session) == ("D1:1", "Mira", "session_1")
     assert first.date == "9:12 am on 4 March, 2024"
+
+
+def test_a_conversation_survives_json() -> None:
+    """So that it can stand in a case."""
+    for talk in TALKS:
+        assert msgspec.json.decode(msgspec.json.encode(talk), type=Conversation) == talk
 
 
 def test_sessions_are_ordered_by_number_and_empty_ones_are_skipped(tmp_path: Path) -> None:
