@@ -1,0 +1,121 @@
+"""Data sets are found by name; a new one is a loader and its statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from assay.core.errors import InputError, UsageError
+from assay.suites.memory_test.caller import PipelineCaller
+from assay.suites.memory_test.loaders import loader, locomo, names
+
+from suites.memory_test.files import EXAMPLES, problems
+
+NEW = """\
+from assay.suites.memory_test.caller import PipelineCaller
+from assay.suites.memory_test.conversation import Conversation, Question, Session
+
+
+class Letters(PipelineCaller):
+    @staticmethod
+    def conversations(path):
+        for index, text in enumerate(path.read_text().splitlines()):
+            question = Question.of("First word?", ["D1:1"], {"tone": "dry"}, reference=text.split()[0])
+            yield Conversation.of(index, text, [Session.of(1, "", [("me", text)])], [question])
+
+    def _get_dataset_stats(self):
+        return {**super()._get_dataset_stats(), "total_letters": 1}
+
+
+load = Letters.conversations
+NUMBER = 3
+"""
+
+
+def test_the_names_are_those_of_the_files() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
+    assert names() == ["locomo", "longmemeval", "plain"]
+    assert all(f"| `{name}` |" in page for name in names())
+    found = loader("locomo")
+    assert (found.name, found.caller, found.categories) == ("locomo", PipelineCaller, locomo.CATEGORIES)
+    with pytest.raises(UsageError, match="no data set named 'lokomo'; did you mean 'locomo'"):
+        loader("lokomo")
+
+
+def test_a_data_set_of_ones_own_is_a_loader_and_its_statistics(tmp_path: Path) -> None:
+    """Ten lines in a file of the user's: both count, and the format's own keys stay in front."""
+    (tmp_path / "letters.py").write_text(NEW)
+    (tmp_path / "post.txt").write_text("Dear all\nSo long\n")
+    found = loader(f"{tmp_path / 'letters.py'}:Letters")
+    first, second = found.conversations(tmp_path / "post.txt")
+    assert (found.name, first.sample_id, second.task_id) == ("letters", "Dear all", "0001")
+    told = found.caller(second).dataset_statistics
+    assert next(iter(told)) == "total_sessions"
+    assert told["total_letters"] == 1
+    assert found.caller(second).questions[0].metadata == {"tone": "dry"}
+
+
+def test_the_data_set_of_the_page_is_this_one() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
+    shown = page.partition("```python\n")[2].partition("```")[0]
+    assert NEW.startswith(shown)
+
+
+def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:
+    (tmp_path / "letters.py").write_text(NEW)
+    (tmp_path / "post.txt").write_text("Dear all\n")
+    found = loader(f"{tmp_path / 'letters.py'}:load")
+    (only,) = found.conversations(tmp_path / "post.txt")
+    assert found.caller(only).dataset_statistics["total_dialogs"] == 1
+    with pytest.raises(UsageError, match="must be a function of a path"):
+        loader(f"{tmp_path / 'letters.py'}:NUMBER")
+
+
+@pytest.mark.parametrize("name", ["locomo", "longmemeval", "plain"])
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[{]", ":1: not JSON"),
+        ('[\n{"a": 1},\n{"a" 2}]', ":3: not JSON"),
+        ("", ": not JSON"),
+        ("3", " $: must be a list of conversations"),
+        ("[]", ": there is no conversation in it"),
+        ("[{}]", " $[0]: is empty"),
+        ("[[]]", " $[0]: must be an object, not a list"),
+        ("\udcff[]", "not JSON"),
+    ],
+)
+def test_files_that_are_no_data(tmp_path: Path, name: str, text: str, told: str) -> None:
+    """Every loader says where and what, at once: nothing needs to be iterated."""
+    path = tmp_path / "data.json"
+    path.write_text(text, errors="surrogateescape")
+    with pytest.raises(InputError) as caught:
+        loader(name).conversations(path)
+    assert told in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        loader("locomo").conversations(tmp_path / "none.json")
+    with pytest.raises(InputError, match="cannot be read"):
+        loader("locomo").conversations(tmp_path)
+
+
+def test_a_mark_of_byte_order_is_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_bytes(b"\xef\xbb\xbf" + (EXAMPLES / "plain.json").read_bytes())
+    assert len(list(loader("plain").conversations(path))) == 2
+
+
+def test_ids_are_unique_and_many_problems_are_counted(tmp_path: Path) -> None:
+    """A name that --task-id takes must mean one conversation."""
+    one = {"id": "x", "sessions": [{"messages": [{"text": "hi"}]}], "questions": []}
+    assert problems("plain", tmp_path / "data.json", [one, one]) == [
+        "$[1]: the id 'x' stands at $[0] already; each needs its own"
+    ]
+    many = {**one, "questions": [3] * 300}
+    found = problems("plain", tmp_path / "data.json", many)
+    assert len(found) == 201
+    assert found[-1].endswith("more problems")

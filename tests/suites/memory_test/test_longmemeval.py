@@ -1,0 +1,86 @@
+"""The published schema of LongMemEval, on an invented entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assay.suites.memory_test import trigger
+from assay.suites.memory_test.conversation import Conversation
+
+from suites.memory_test.files import loaded, problems
+
+ENTRY = {
+    "question_id": "q1",
+    "question_type": "single-session-user",
+    "question": "Which tea does the user drink?",
+    "answer": "Rooibos",
+    "question_date": "2024/03/09 (Sat) 10:00",
+    "haystack_session_ids": ["noise_1", "answer_1"],
+    "haystack_dates": ["2024/03/01 (Fri) 09:00", "2024/03/05 (Tue) 20:15"],
+    "haystack_sessions": [
+        [{"role": "user", "content": "Hello."}, {"role": "assistant", "content": "Hi."}],
+        [
+            {"role": "user", "content": "I only drink rooibos.", "has_answer": True},
+            {"role": "assistant", "content": "Noted.", "has_answer": False},
+            {"role": "user", "content": "Thanks."},
+        ],
+    ],
+    "answer_session_ids": ["answer_1"],
+}
+
+
+def one(tmp_path: Path, **more: Any) -> Conversation:
+    (found,) = loaded("longmemeval", tmp_path / "data.json", [{**ENTRY, **more}])
+    return found
+
+
+def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
+    """Sessions keep their ids and dates, marks of the answer stay out of the messages."""
+    found = one(tmp_path)
+    assert (found.sample_id, [session.id for session in found.sessions]) == ("q1", ["noise_1", "answer_1"])
+    assert [(each.id, each.line) for each in found.messages][2:] == [
+        ("D2:1", "user: I only drink rooibos."),
+        ("D2:2", "assistant: Noted."),
+        ("D2:3", "user: Thanks."),
+    ]
+    (question,) = found.questions
+    assert question.metadata == {
+        "evidence": ["D2:1"],
+        "category": "single-session-user",
+        "question_id": "q1",
+        "question_type": "single-session-user",
+        "question_date": "2024/03/09 (Sat) 10:00",
+    }
+    assert (question.reference, question.places, question.abstention) == ("Rooibos", ("D2:1",), False)
+
+
+def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
+    """Although its evidence is there before."""
+    found = one(tmp_path, answer_session_ids=["noise_1"])
+    for rule in trigger.TRIGGERS:
+        assert trigger.tests_of(found, rule, 10, final=False, categories=()) == [trigger.Test(5, 1)]
+
+
+def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Path) -> None:
+    """All their messages, and none of the others."""
+    plain = [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}] * 2]
+    (question,) = one(tmp_path, haystack_sessions=plain).questions
+    assert question.places == ("D2:1", "D2:2")
+    found = one(tmp_path, haystack_sessions=plain, answer_session_ids=[])
+    assert [each.reason for each in found.invalid] == ["no_evidence"]
+
+
+def test_an_id_tells_abstention(tmp_path: Path) -> None:
+    (question,) = one(tmp_path, question_id="q1_abs").questions
+    assert question.abstention
+    assert question.reference == "Rooibos"
+
+
+def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
+    bad = {**ENTRY, "haystack_dates": ["2024"], "answer": None}
+    assert problems("longmemeval", tmp_path / "data.json", [bad]) == [
+        "$[0].haystack_dates: has 1 entries for 2 sessions",
+        "$[0].haystack_sessions: has no message",
+        "$[0].answer: must be a text or a number, not null",
+    ]

@@ -1,0 +1,82 @@
+"""People's own conversations: the plain schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from assay.suites.memory_test.loaders import loader, plain
+
+from suites.memory_test.files import EXAMPLES, loaded, problems
+
+
+def talk(**more: Any) -> dict[str, Any]:
+    return {"sessions": [{"messages": [{"text": "hi"}]}], "questions": [], **more}
+
+
+def test_the_example() -> None:
+    """Speakers or roles, dates and names of sessions, numbers as answers, more keys of questions."""
+    holiday, assistant = loader("plain").conversations(EXAMPLES / "plain.json")
+    assert [session.id for session in holiday.sessions] == ["session_1", "after-the-call"]
+    assert [message.id for message in holiday.messages] == ["D1:1", "D1:2", "D1:3", "D2:1", "D2:2"]
+    assert [question.reference for question in holiday.questions] == ["Rufus", 15, "In the old mill", None]
+    assert [question.abstention for question in holiday.questions] == [False, False, False, True]
+    assert holiday.questions[2].metadata == {
+        "evidence": ["D2:1"],
+        "category": "update",
+        "difficulty": "hard",
+    }
+    assert [message.line for message in assistant.messages] == [
+        "user: Please remember that I am allergic to hazelnuts.",
+        "assistant: I will keep that in mind.",
+    ]
+
+
+def test_one_conversation_needs_no_list_and_no_id(tmp_path: Path) -> None:
+    """It is called by its number then."""
+    (found,) = loaded("plain", tmp_path / "data.json", talk())
+    assert found.sample_id == "0000"
+
+
+def test_evidence_may_be_one_text_or_absent(tmp_path: Path) -> None:
+    """Without evidence a question is counted as invalid."""
+    questions = [{"question": "a", "evidence": "D1:1"}, {"question": "b"}]
+    (found,) = loaded("plain", tmp_path / "data.json", talk(questions=questions))
+    assert [question.places for question in found.questions] == [("D1:1",)]
+    assert [each.reason for each in found.invalid] == ["no_evidence"]
+
+
+def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
+    """A mistyped key is no silent loss; in questions every key is free but those of the output."""
+    bad = talk(
+        session=[],
+        sessions=[{"dates": "x", "messages": [{"speeker": "A", "text": "hi"}]}],
+        questions=[{"question": "?", "abstention": "yes", "evidence": ["D1:1"]}],
+    )
+    assert problems("plain", tmp_path / "data.json", bad) == [
+        "$[0].session: there is no key named 'session'; did you mean 'sessions' or 'questions'?",
+        "$[0].sessions[0].dates: there is no key named 'dates'; did you mean 'date'?",
+        "$[0].sessions[0].messages[0].speeker: there is no key named 'speeker'; did you mean 'speaker'?",
+        "$[0].questions[0].abstention: must be true or false, not a text",
+    ]
+    bad = talk(id="mine", questions=[{"question": "?", "error": "e", "evidence": ["D1:1"]}])
+    assert problems("plain", tmp_path / "data.json", bad) == [
+        "$[0] (mine, question 1): 'error' is a key of the output; rename it"
+    ]
+
+
+def test_every_key_is_explained() -> None:
+    """What the loader reads stands in the page."""
+    page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
+    keys = (plain.CONVERSATION_KEYS, plain.SESSION_KEYS, plain.MESSAGE_KEYS, plain.QUESTION_KEYS)
+    for key in (key for some in keys for key in some):
+        assert f"`{key}`" in page, key
+
+
+def test_the_example_of_the_page_is_sound(tmp_path: Path) -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
+    path = tmp_path / "data.json"
+    path.write_text(page.partition("```json\n")[2].partition("```")[0])
+    (found,) = loader("plain").conversations(path)
+    assert len(found.questions) == 2
+    assert not found.invalid
