@@ -116,7 +116,7 @@ def test_conversations_are_chosen_by_either_id(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_minute_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second gets a number; the first one again finds its own."""
-    monkeypatch.setattr("time.strftime", lambda *_: "251120_1430")
+    monkeypatch.setattr("assay.suites.memory_test.places.stamp_of", lambda _: "251120_1430")
     talks = Talks(tmp_path)
     folders = [{path.parent.name for path in talks.run(segments=segments).files} for segments in (1, 2, 1)]
     assert folders == [{"251120_1430"}, {"251120_1430_2"}, {"251120_1430"}]

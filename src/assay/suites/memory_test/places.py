@@ -17,7 +17,7 @@ def folders(root: Path, memories: list[str], dataset: str, started: float, run: 
 
     A folder belongs to the run that its summary names. Where another run has it, a number is added.
     """
-    stamp = time.strftime("%y%m%d_%H%M", time.localtime(started))
+    stamp = stamp_of(started)
     for number in count(1):
         name = stamp if number == 1 else f"{stamp}_{number}"
         found = {
@@ -28,6 +28,11 @@ def folders(root: Path, memories: list[str], dataset: str, started: float, run: 
     for folder in found.values():
         folder.mkdir(parents=True, exist_ok=True)
     return found
+
+
+def stamp_of(started: float) -> str:
+    """The minute of the run's first start: 251120_1430."""
+    return time.strftime("%y%m%d_%H%M", time.localtime(started))
 
 
 def _is_ours(folder: Path, run: str) -> bool:

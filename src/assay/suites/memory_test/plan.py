@@ -128,7 +128,7 @@ class MemoryTestPlan:
 
     def _gold(self, caller: PipelineCaller) -> Gold:
         known = frozenset(message.id for message in caller.conversation.messages)
-        return Gold(caller.questions, known, getattr(self._loader, "rules", {}))
+        return Gold(caller.questions, known, self._loader.rules)
 
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """A file for each conversation and memory, then the numbers and the curve beside them."""

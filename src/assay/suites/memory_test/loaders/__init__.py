@@ -28,6 +28,8 @@ class Loader(Struct, frozen=True):
     caller: type[PipelineCaller] = PipelineCaller
     categories: Mapping[Any, str] = {}
     """What the categories of the data mean, where they do not say it themselves."""
+    rules: Mapping[Any, str] = {}
+    """Categories whose answers are compared in a way of their own: see `scorer`."""
 
 
 def names() -> list[str]:
@@ -47,7 +49,8 @@ def loader(name: str) -> Loader:
         raise UsageError(unknown("data set", name, names()))
     module = importlib.import_module(f"{__name__}.{name}")
     caller = getattr(module, "Caller", PipelineCaller)
-    return Loader(name, module.conversations, caller, getattr(module, "CATEGORIES", {}))
+    told = (getattr(module, name, {}) for name in ("CATEGORIES", "RULES"))
+    return Loader(name, module.conversations, caller, *told)
 
 
 def _own(name: str) -> Loader:

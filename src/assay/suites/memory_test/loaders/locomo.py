@@ -8,9 +8,12 @@ from pathlib import Path
 
 from assay.suites.memory_test.conversation import Conversation, Question, Session, message_id
 from assay.suites.memory_test.reading import Node, read
+from assay.suites.memory_test.scorer import FIRST, LISTS
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """What the numbers mean; files keep the numbers."""
+RULES = {1: LISTS, 3: FIRST}
+"""As LoCoMo's own evaluation compares them."""
 _ADVERSARIAL = 5
 _SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)
 
