@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import click
 
 from assay.api import Run
 from assay.cli.screen import counted, duration, number, table, tell
+
+_MOST_FILES = 8
 
 
 def report(run: Run) -> None:
@@ -28,11 +31,21 @@ def closing(run: Run) -> None:
     click.echo(_counts(run))
     for kind, count in run.summary.failures.items():
         click.echo(f"  {count:,} × {kind}")
-    for path in shown_files(run):
+    for path in _few(shown_files(run)):
         click.echo(f"wrote {path}" if run.asked else f"found {path}")
     click.echo(f"run   {run.folder}")
     if run.exit_code in (3, 130):
         _how_to_continue(run)
+
+
+def _few(files: list[Path]) -> list[str]:
+    """Of many files in one folder, the folder and their number."""
+    counts = Counter(file.parent for file in files)
+    told = [
+        str(file) if counts[file.parent] <= _MOST_FILES else f"{file.parent}/ ({counts[file.parent]:,} files)"
+        for file in files
+    ]
+    return list(dict.fromkeys(told))
 
 
 def shown_files(run: Run) -> list[Path]:

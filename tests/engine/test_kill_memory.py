@@ -1,0 +1,102 @@
+"""kill -9 ten times while a memory asks a model: the file is that of an undisturbed run, nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.fake_openai import FakeOpenAI
+from support.commands import Job
+from support.memory_talks import Talks, talk
+
+KILLS = 10
+IN_FLIGHT = 8
+ASKING = """
+from assay.core.memory import Found, Item
+
+class Asking:
+    def __init__(self, around):
+        self.around = around
+        self.held = []
+
+    def reset(self):
+        self.held = []
+
+    async def add(self, messages):
+        for message in messages:
+            said = await self.around.ask([{"role": "user", "content": f"note {message.line}"}], {"temperature": 0})
+            self.held.append(Item(f"note:{message.id}", f"{message.line} {said}", sources=(message.id,)))
+
+    async def search(self, query, k):
+        said = await self.around.ask([{"role": "user", "content": f"key {query.text} {len(self.held)}"}], {})
+        words = {*query.text.split(), *said.split()}
+        ranked = sorted(self.held, key=lambda item: -len(words & set(item.text.split())))
+        return [Found(item) for item in ranked[:k]]
+
+    def items(self):
+        return self.held
+
+    def end_session(self):
+        pass
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI(latency=0.01, jitter=3.0, faults={"429": 0.02, "drop": 0.01}) as fake:
+        yield fake
+
+
+def job(folder: Path, server: FakeOpenAI) -> Job:
+    """Two conversations with a memory that asks for every message and every search."""
+    folder.mkdir()
+    talks = Talks(folder, talk(20, "a"), talk(30, "b"))
+    (folder / "asking.py").write_text(ASKING)
+    command = ["-m", "assay", "memory", "test", "--dataset", "plain", "--data", f"{folder}/talks.json"]
+    command += ["--memory", f"{folder}/asking.py:Asking", "--model", "openai/fake", "--base-url", server.url]
+    command += ["--segments", "4", "--concurrency", str(IN_FLIGHT), "--output-dir", f"{folder}/out"]
+    return Job(command, talks.folder / "out")
+
+
+def timeless(value: Any) -> Any:
+    """Without seconds, at any depth."""
+    if isinstance(value, dict):
+        return {
+            key: timeless(item) for key, item in value.items() if key not in ("timings", "seconds", "run")
+        }
+    return [timeless(item) for item in value] if isinstance(value, list) else value
+
+
+def files(job: Job) -> dict[str, Any]:
+    """Every file of the format, and the summary beside them."""
+    return {path.name: timeless(json.loads(path.read_text())) for path in job.out.glob("plain/*/*.json")}
+
+
+def _has(job: Job, calls: int) -> bool:
+    return job.count("calls") >= calls
+
+
+def test_a_killed_test_is_as_an_undisturbed_one(tmp_path: Path, server: FakeOpenAI) -> None:
+    """The same files, timings aside; at most the calls in flight were lost at each kill."""
+    whole, killed = job(tmp_path / "whole", server), job(tmp_path / "killed", server)
+    assert whole.run().code == 0
+    total = whole.count("calls")
+    server.reset()
+    for number in range(1, KILLS + 1):
+        with killed.started() as started:
+            assert started.wait_for(partial(_has, killed, total * number // (KILLS + 1)))
+            started.kill()
+        time.sleep(0.1)  # what the dead process had sent may still be on its way
+        logged, received = set(killed.replies()), len(server.stats().requests)
+    assert killed.run().code == 0
+    assert set(files(whole)) == {"0000.json", "0001.json", "summary.json"}
+    assert files(killed) == files(whole)
+    assert logged.isdisjoint(seen.reply for seen in server.stats().requests[received:])
+    good = sum(seen.outcome in ("ok", "left") for seen in server.stats().requests)
+    assert 0 <= good - total <= KILLS * IN_FLIGHT
