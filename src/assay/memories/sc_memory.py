@@ -1,8 +1,9 @@
 """Self-Controlled Memory: the model decides whether the last messages suffice, or older ones are needed.
 
-Each message is summarised. A search shows the model the `flash` last messages; where they do not suffice, the
-`activate` best by cosine + decay ** (messages since last found) come first, as summaries where the model says
-that these suffice, else in full. What is neither yes nor no twice, or an empty summary twice, is an error.
+Each message is summarised. A search shows the model the `flash` last messages. Where they do not suffice, the
+`activate` best of the older ones by cosine + decay ** (messages since last found) come before them: as
+summaries where the model says that these suffice, else in full. A reply that is neither yes nor no twice, or
+a summary that is empty twice, is an error.
 """
 
 from __future__ import annotations
@@ -60,9 +61,7 @@ class SelfControlled:
         latest = self._held.found(flash, scores)
         if len(flash) == size or await self._suffices(query.text, latest):
             return latest[:limit]
-        older = await self._activated(query.text, latest)
-        known = {found.item.id for found in older}
-        return [*older, *(found for found in latest if found.item.id not in known)][:limit]
+        return [*await self._activated(query.text, latest), *latest][:limit]
 
     def items(self) -> list[Item]:
         """The messages, in order."""
@@ -79,7 +78,8 @@ class SelfControlled:
     async def _activated(self, question: str, latest: list[Found]) -> list[Found]:
         now = len(self._held.items)
         scores = await self._held.nearness(question) + recency(self._options["decay"], now, self._last)
-        places = best(scores, self._options["activate"])
+        older = now - len(latest)
+        places = best(scores[:older], self._options["activate"])
         for place in places:
             self._last[place] = now
         found = self._held.found(places, scores)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 _THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
-_SCALE = re.compile(r"(?:/|out of|of|1 to|1-|1–|between 1 and)\s*10\b", re.IGNORECASE)
-_NUMBER = re.compile(r"(?<![\d.\-−])\d+(?:\.\d+)?(?![\d%])")
+_SCALE = re.compile(r"(?:/|out of|1 to|1-|1–|between 1 and)\s*10\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\d.\-−])\d+(?:\.\d+)?(?!\.?\d|%)")
 _MARKER = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s*")
 _WORD = re.compile(r"[^\W\d_]+")
 _YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
