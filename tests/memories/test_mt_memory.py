@@ -74,6 +74,18 @@ def test_the_threshold_of_the_note_itself_decides() -> None:
     assert len(model.asked) == 1
 
 
+def test_as_near_as_the_threshold_is_near_enough() -> None:
+    """A cosine of 0.5 where 0.5 is asked for."""
+    memory, _, _ = grown("east", "nearly", base=0.5)
+    assert memory._children[0] == [1]
+
+
+def test_the_depth_of_the_tree_is_that_of_its_deepest_note() -> None:
+    """A note on the root in between does not make the tree flat: 0.4 * e^(0.4 * 1/2) = 0.4886 lets 0.5 pass."""
+    memory, _, _ = grown("east", "east too", "north", "nearly", replies=("all east",), rate=0.4)
+    assert memory._children[1] == [3]
+
+
 def test_a_search_takes_all_notes_by_what_they_say_now() -> None:
     """A rewritten note is found by its new text."""
     memory, _, _ = grown("nearly", "east", "east too", replies=("all east",))

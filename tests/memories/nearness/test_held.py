@@ -65,6 +65,7 @@ def test_where_embedding_fails_nothing_is_added() -> None:
 def test_of_equal_scores_the_earlier_is_better() -> None:
     assert best(np.array([1.0, 3.0, 1.0, 3.0])) == [1, 3, 0, 2]
     assert best(np.array([1.0, 3.0, 1.0, 3.0]), 1) == [1]
+    assert best(np.arange(1000) % 2) == [*range(1, 1000, 2), *range(0, 1000, 2)]
 
 
 def test_recency_halves_with_each_step_where_decay_is_a_half() -> None:
