@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
@@ -15,6 +16,7 @@ import pytest
 
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
+from assay.core.memory import AboutMemory, Around, find_memory
 from assay.core.spec import RunSpec, fields
 from assay.core.status import STATUSES
 from assay.scoring.expectations import prefixes, rule_problems
@@ -27,6 +29,7 @@ from assay.suites.pipeline.file import building, reading
 from assay.suites.pipeline.testset import names, validation
 
 from conftest import Assay
+from support.memories import around, find, said, tell
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,9 +59,11 @@ def test_there_are_commands_to_check() -> None:
     assert len(commands()) >= 8
 
 
-@pytest.mark.parametrize(("kind", "page"), [("model", "models"), ("metric", "tasks"), ("filter", "tasks")])
+@pytest.mark.parametrize(
+    ("kind", "page"), [("model", "models"), ("metric", "tasks"), ("filter", "tasks"), ("memory", "memories")]
+)
 def test_every_plugin_is_named(kind: str, page: str) -> None:
-    """A provider, metric or filter that no page names does not exist for its users."""
+    """A provider, metric, filter or memory that no page names does not exist for its users."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     for name in registry.names(kind):
         assert f"`{name}`" in text, name
@@ -98,6 +103,7 @@ def test_every_example_is_sound() -> None:
 
 PIPELINES = (ROOT / "docs" / "pipelines.md").read_text()
 HOP = (ROOT / "docs" / "hop.md").read_text()
+MEMORIES = (ROOT / "docs" / "memories.md").read_text()
 
 
 def in_code(text: str) -> set[str]:
@@ -162,6 +168,32 @@ def test_every_flag_of_a_suite_is_named(name: str, page: str) -> None:
     table = page.partition("## Options")[2].partition("\n## ")[0]
     shown = {flag for line in re.findall(r"^\| (`--.*?) \|", table, re.MULTILINE) for flag in flags_in(line)}
     assert shown == flags
+
+
+@pytest.mark.parametrize("name", registry.names("memory"))
+def test_a_memory_is_told_with_its_options_and_defaults(name: str) -> None:
+    """Its row names all of them, no other, and what they are where it says so."""
+    (row,) = re.findall(rf"^\| `{name}` \|.*\| (.*) \|$", MEMORIES, re.MULTILINE)
+    told = dict(re.findall(r"`(\w+)`(?: ([\w.]+))?", row))
+    options = find_memory(name).about.options
+    assert set(told) == set(options)
+    assert all(value in ("", str(options[key]).lower()) for key, value in told.items())
+
+
+def test_the_memory_of_the_page_works(tmp_path: Path) -> None:
+    """Made as a suite makes it, with an option; and `around` has what the page lists."""
+    files, _ = example("One of your own", MEMORIES)
+    (tmp_path / "first_words.py").write_text(files["first_words.py"])
+    about, make, _ = find_memory(f"{tmp_path / 'first_words.py'}:make")
+    assert set(Around.__struct_fields__) | set(AboutMemory.__struct_fields__[1:]) <= in_code(MEMORIES)
+
+    async def found(*, case: bool) -> list[str]:
+        memory = make(around(case=case))
+        await tell(memory, [[said("D1:1", "Boats are fine"), said("D1:2", "I like boats")]])
+        return [each.item.id for each in await find(memory, "boats sail")]
+
+    assert about.options == {"case": False}
+    assert (asyncio.run(found(case=False)), asyncio.run(found(case=True))) == (["D1:1"], [])
 
 
 def flags_in(text: str) -> list[str]:

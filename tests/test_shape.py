@@ -18,6 +18,7 @@ LAZY = {
     "duckdb",
     "rich",
     "uvloop",
+    "snowballstemmer",
     "xllamacpp",
     "assay",
     "importlib",

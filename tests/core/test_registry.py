@@ -41,3 +41,16 @@ def test_a_name_that_no_file_may_have_is_spelled_out() -> None:
     """`chrf++` is a file of letters."""
     assert registry.find("metric", "chrf++").AGGREGATIONS == ("chrf++",)
     assert "chrf++" in registry.names("metric")
+
+
+def test_installed_memories_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the entry point `assay.memories`, as documented."""
+    (tmp_path / "diary.py").write_text("def make(around): ...\n")
+    (tmp_path / "diary-1.0.dist-info").mkdir()
+    (tmp_path / "diary-1.0.dist-info" / "METADATA").write_text("Name: diary\nVersion: 1.0\n")
+    (tmp_path / "diary-1.0.dist-info" / "entry_points.txt").write_text(
+        "[assay.memories]\ndiary = diary:make\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "diary" in registry.names("memory")
+    assert registry.find("memory", "diary").__module__ == "diary"

@@ -7,17 +7,22 @@ the evidence of a question stands, unless `ABOUT` says that it is a reference th
 
 from __future__ import annotations
 
+import inspect
 import random
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, cast
 
 from msgspec import Struct, field
 
 from assay.core import registry
+from assay.core.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
+
+T = TypeVar("T")
 
 LINEAR = "linear"
 """The kind of an item that is one text among others."""
@@ -115,14 +120,16 @@ class AboutMemory(Struct, frozen=True, kw_only=True):
     bundle: bool = False
     """It gives one text in place of single items; `search` returns the items behind it."""
     options: dict[str, Any] = field(default_factory=dict)
+    prompts: str = ""
+    """Which wording it asks with, as version and hash: another wording makes another run."""
 
 
 class Kind(NamedTuple):
-    """A memory by the name that a user said."""
+    """A memory that can be made: what it says about itself, and how to have one."""
 
-    name: str
-    make: Callable[[Around], Memory]
     about: AboutMemory
+    make: Callable[[Around], Memory]
+    name: str = ""
 
     @property
     def shown(self) -> str:
@@ -131,8 +138,38 @@ class Kind(NamedTuple):
 
 
 def find_memory(name: str) -> Kind:
-    """A built-in, an installed one, or `path/to/file.py:Name`, which is called with `Around`."""
+    """By name, or `path/to/file.py:make`, whose file may hold an `ABOUT` beside the function."""
     found = registry.find("memory", name)
+    module = sys.modules.get(getattr(found, "__module__", ""))
+    about = getattr(found, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
     make = getattr(found, "make", found)
-    about = getattr(found, "ABOUT", None) or AboutMemory(summary="a memory of one's own")
-    return Kind(registry.short(name), make, about)
+    if not isinstance(about, AboutMemory) or not callable(make):
+        raise UsageError(
+            f"{name!r} is no memory: it needs make(around), and ABOUT, if any, is an AboutMemory; "
+            "see docs/memories.md"
+        )
+    return Kind(about, make, registry.short(name))
+
+
+def options_of(about: AboutMemory, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults, and over them what was given. Refuses what no default has the name or the kind of."""
+    if wrong := [told for name, value in given.items() if (told := _fault(about.options, name, value))]:
+        raise UsageError(f"options of the memory: {'; '.join(wrong)}")
+    return {**about.options, **given}
+
+
+def _fault(defaults: Mapping[str, Any], name: str, value: Any) -> str:
+    if name not in defaults:
+        return f"there is no {name!r}, only {', '.join(defaults) or 'none at all'}"
+    wanted = type(defaults[name])
+    fits = isinstance(value, (int, float) if wanted is float else wanted)
+    if not fits or isinstance(value, bool) is not (wanted is bool):
+        return f"{name} is of type {wanted.__name__}, not {value!r}"
+    if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
+        return f"{name} is a number from 0 up, not {value!r}"
+    return ""
+
+
+async def settled(value: Awaitable[T] | T) -> T:
+    """What a method of a memory gave, awaited where it is to be: plain and `async` methods are one."""
+    return await cast("Awaitable[T]", value) if inspect.isawaitable(value) else value

@@ -107,4 +107,4 @@ def load_from_file(reference: str) -> Any:
 def _entry_points(kind: str) -> EntryPoints:
     from importlib.metadata import entry_points  # 30 ms that built-ins do not need
 
-    return entry_points(group=f"assay.{kind}s")
+    return entry_points(group="assay.memories" if kind == "memory" else f"assay.{kind}s")

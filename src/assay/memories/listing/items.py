@@ -23,7 +23,7 @@ class Listed:
 
     def items(self) -> list[Item]:
         """In the order in which they came."""
-        return self._items
+        return list(self._items)
 
     def end_session(self) -> None:
         """Nothing is done then."""

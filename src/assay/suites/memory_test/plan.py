@@ -15,7 +15,7 @@ from assay.core.chart import Point, svg
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256, fingerprint, row_key
-from assay.core.memory import Kind, find_memory
+from assay.core.memory import Kind, find_memory, options_of
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec
 from assay.core.types import Case
@@ -58,6 +58,7 @@ class MemoryTestPlan:
             "data": [self._key(caller) for caller in self._callers],
             "prompt": answers,
             "memories": [registry.identity(name) for name in options.memory],
+            "wordings": [kind.about.prompts for kind in self.memories.values()],
         }
         gold = [[str(question.reference) for question in caller.questions] for caller in self._callers]
         self.score: dict[str, Any] = {"gold": fingerprint(gold), "version": 1}
@@ -95,7 +96,12 @@ class MemoryTestPlan:
         self.solver = MemorySolver(makers, told, self._options.top_k, answers=self._answers)
 
     def _given(self, kind: Kind) -> dict[str, Any]:
-        return {key: value for key, value in self._options.memory_args.items() if key in kind.about.options}
+        """Every memory takes those that it has; what none has is refused."""
+        told = self._options.memory_args
+        known = {name for each in self.memories.values() for name in each.about.options}
+        if strange := [name for name in told if name not in known]:
+            raise UsageError(registry.unknown("option of these memories", strange[0], sorted(known)))
+        return options_of(kind.about, {key: told[key] for key in told if key in kind.about.options})
 
     @cached_property
     def sha256(self) -> str:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from assay.core.protocols import Context, View
 from assay.core.types import Record, Score
 from assay.scoring.answers import abstains, exact_match, list_f1, recall, token_f1
+from assay.solvers.memory.solver import PACKET
 from assay.suites.memory_test.conversation import Question
 
 F1, EXACT, RECALL, ABSTENTION = "f1", "exact_match", "evidence_recall", "abstention"
@@ -58,7 +59,7 @@ class MemoryScorer:
     def _values(self, question: Question, said: Mapping[str, Any], gold: Gold) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = []
         wanted = [place for place in question.places if place in gold.known]
-        share = recall([place for one in said["found"] for place in one], wanted)
+        share = recall([place for one in said["found"] for place in _places(one)], wanted)
         if share is not None:
             found.append((RECALL, share))
         if not self._answers:
@@ -68,6 +69,12 @@ class MemoryScorer:
         if question.reference is not None:
             found += _compared(said["answer"], str(question.reference), gold.rules.get(question.category))
         return found
+
+
+def _places(found: Sequence[str]) -> Sequence[str]:
+    """The messages behind an item. One that sums up more than a packet has found none of them."""
+    _, *sources = found
+    return sources if len(sources) <= PACKET else []
 
 
 def _compared(said: str, reference: str, rule: str | None) -> list[tuple[str, float]]:

@@ -1,0 +1,1 @@
+"""Help for memories that compare texts by their vectors."""
