@@ -10,18 +10,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from assay.core.errors import AssayError, CaseFailed
 from assay.core.memory import Around, Found, Item, Memory, Message, Query
 from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
+from assay.solvers.memory.embedding import Embedding
 
-if TYPE_CHECKING:
-    import numpy as np
-
-Embed = Callable[[Sequence[str]], Awaitable["np.ndarray[Any, Any]"]]
 Make = Callable[[Around], Memory]
 STORAGE, RETRIEVAL = "storage", "retrieval"
 
@@ -92,11 +89,13 @@ class Held:
 class Maker:
     """Makes one memory for each case, with a folder of its own."""
 
-    def __init__(self, name: str, make: Make, options: dict[str, Any], embed: Embed, timeout: float) -> None:
+    def __init__(
+        self, name: str, make: Make, options: dict[str, Any], embedding: Embedding, timeout: float
+    ) -> None:
         self._name = name
         self._make = make
         self._options = options
-        self._embed = embed
+        self._embedding = embedding
         self._timeout = timeout
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
 
@@ -107,7 +106,7 @@ class Maker:
         with tempfile.TemporaryDirectory(prefix="assay-memory-", ignore_cleanup_errors=True) as folder:
             around = Around(
                 ask=_asking(ctx, held),
-                embed=self._embed,
+                embed=self._embedding(ctx),
                 base_url=partial(ctx.base_url, "main"),
                 folder=Path(folder),
                 rng=ctx.rng(f"memory {self._name}"),

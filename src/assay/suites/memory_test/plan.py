@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -20,6 +20,7 @@ from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec
 from assay.core.types import Case
 from assay.solvers.memory.answering import fingerprint as prompt_fingerprint
+from assay.solvers.memory.embedding import ROLE, Embed, Embedding, at_endpoint
 from assay.solvers.memory.holding import Maker
 from assay.solvers.memory.solver import Asked, Feeding, MemorySolver, Round
 from assay.suites.memory_test.caller import Asking, PipelineCaller
@@ -87,13 +88,21 @@ class MemoryTestPlan:
             raise UsageError("name a model to answer with --model, or only search with --no-answer")
         self.roles: dict[str, Any] = {"main": self._spec.model} if asks else {}
         self.needs = frozenset({CHAT}) if asks else frozenset[str]()
-        embed = _embedding(self._options.embedder)
+        embedding = self._embedding()
         makers = {
-            name: Maker(name, kind.make, self._given(kind), embed, self._spec.timeout)
+            name: Maker(name, kind.make, self._given(kind), embedding, self._spec.timeout)
             for name, kind in self.memories.items()
         }
         told = frozenset(name for name, kind in self.memories.items() if kind.about.needs_evidence)
         self.solver = MemorySolver(makers, told, self._options.top_k, answers=self._answers)
+
+    def _embedding(self) -> Embedding:
+        """PROVIDER/NAME is asked at its endpoint; another name is an embedder of this process."""
+        name = self._options.embedder
+        if "/" in name and ".py:" not in name:
+            self.roles[ROLE] = name
+            return at_endpoint
+        return lambda _: _local(name)
 
     def _given(self, kind: Kind) -> dict[str, Any]:
         """Every memory takes those that it has; what none has is refused."""
@@ -265,13 +274,10 @@ def _memories(options: MemoryTestOptions) -> dict[str, Kind]:
     return found
 
 
-def _embedding(name: str) -> Callable[[Sequence[str]], Awaitable[Any]]:
+def _local(name: str) -> Embed:
     """Loaded when a memory first embeds something."""
-    loaded: list[Any] = []
 
     async def embed(texts: Sequence[str]) -> Any:
-        if not loaded:
-            loaded.append(registry.find("embedder", name).load())
-        return loaded[0].embed(list(texts))
+        return registry.find("embedder", name).load().embed(texts)
 
     return embed
