@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop locomo clean
+.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -32,6 +32,12 @@ bench-lm-eval: $(ORACLE)/.ready $(VENV)/.dev
 # 2,000 rows with three profiles, twenty at once, faults, and two kill -9; CI runs the same over 200 rows.
 prove-hop: $(VENV)/.dev
 	HOP_ROWS=2000 $(BIN)/python -m pytest tests/engine/test_kill_hop.py -s
+
+# How a memory answers as a conversation grows, offline; about three minutes on two cores.
+demo-memory: $(VENV)/.local
+	$(BIN)/assay models pull smollm2
+	$(BIN)/assay memory test --data examples/memory/talks.json --task-id 0000 --segments 5 --top-k 4 \
+	  --memory bm25 --model local/smollm2
 
 # Known sequences on the real LoCoMo, which is not ours to ship: make locomo ASSAY_LOCOMO=path/to/locomo10.json
 locomo: $(VENV)/.dev

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import lm_eval, overhead, pipeline, tasks
+from benchmarks.answers import answers
 from benchmarks.bootstrap import bootstraps
 from benchmarks.figures import Figure, failed, markdown_table, plain_table
 from benchmarks.hop import hop
@@ -144,6 +145,11 @@ def measure_hop(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figur
     return hop(folder, sizes.rows, sizes.turns)
 
 
+def measure_answers(folder: Path, _endpoint: Server, _sizes: Sizes) -> Iterator[Figure]:
+    """One conversation's questions at a slow endpoint, all of a test at once."""
+    return answers(folder)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -168,6 +174,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "testset": measure_testset,
     "hopstore": measure_hopstore,
     "hop": measure_hop,
+    "answers": measure_answers,
 }
 
 
