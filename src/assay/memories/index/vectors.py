@@ -1,0 +1,56 @@
+"""Vectors of texts, and how near they are to that of a question.
+
+Nearness is the cosine after the mean of what is held was taken away: what all messages of a conversation have
+in common says nothing about any one of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from assay.memories.index.grown import Grown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DIGITS = 6
+"""Equal texts are equally near, whatever the order in which a processor adds up their products."""
+_PRIOR = 10
+"""So many empty vectors count into the mean, so that the first few messages are not all at it."""
+
+
+class Vectors:
+    """Rows of float32 of length 1, or of length 0: a text that says nothing is near to nothing."""
+
+    def __init__(self, *, centre: bool = True) -> None:
+        self._centre = centre
+        self._held: Grown | None = None
+        self._squares = Grown("f4")
+        self._sum: Any = 0.0
+
+    def add(self, rows: NDArray[Any]) -> None:
+        """The vectors of some texts, all as long as the first one."""
+        import numpy as np
+
+        if self._held is None:
+            self._held = Grown("f4", rows.shape[1])
+        self._held.extend(rows)
+        self._squares.extend(np.einsum("ij,ij->i", rows, rows))
+        self._sum = self._sum + rows.sum(axis=0, dtype=np.float64)
+
+    def scores(self, row: NDArray[Any]) -> NDArray[Any] | None:
+        """From -1 to 1 for each text; None where the question says nothing, or nothing is held."""
+        import numpy as np
+
+        if self._held is None or not row.any():
+            return None
+        weight = len(self._held) + _PRIOR
+        mean = (self._sum / weight).astype(np.float32) if self._centre else np.zeros_like(row)
+        aim = row - mean
+        held = self._held.rows
+        squares = self._squares.rows
+        apart = squares - 2 * (held @ mean) + mean @ mean
+        lengths = np.sqrt(np.maximum(apart * (aim @ aim), 1e-12))
+        near: NDArray[Any] = (held @ aim - mean @ aim) / lengths
+        near[squares == 0] = 0
+        return np.round(near.astype(np.float64), _DIGITS)
