@@ -20,6 +20,7 @@ from benchmarks.hop import hop
 from benchmarks.hopstore import hopstore
 from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
+from benchmarks.memories import memories
 from benchmarks.million import million
 from benchmarks.testset import testset
 
@@ -38,6 +39,7 @@ class Sizes(NamedTuple):
     long: int
     records: int
     rows: int
+    messages: int
 
 
 FULL = Sizes(
@@ -52,6 +54,7 @@ FULL = Sizes(
     long=20_000,
     records=1_000_000,
     rows=20_000,
+    messages=100_000,
 )
 QUICK = Sizes(
     turns=1,
@@ -65,6 +68,7 @@ QUICK = Sizes(
     long=200,
     records=5_000,
     rows=500,
+    messages=2_000,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -144,6 +148,11 @@ def measure_hop(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figur
     return hop(folder, sizes.rows, sizes.turns)
 
 
+def measure_memories(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """One very long conversation in memories that search."""
+    return memories(folder, sizes.messages)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -168,6 +177,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "testset": measure_testset,
     "hopstore": measure_hopstore,
     "hop": measure_hop,
+    "memories": measure_memories,
 }
 
 

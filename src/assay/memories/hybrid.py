@@ -33,7 +33,8 @@ ABOUT = AboutMemory(
     },
 )
 """`before`, `after` and `session` are shares of context, `weight` is what the order by embeddings counts,
-where that by words counts 1, `constant` is the fusion's own, and so many of each order as `depth` are fused."""
+where that by words counts 1, `constant` is the fusion's own, and so many of each order as `depth` are
+fused."""
 
 
 class Hybrid:

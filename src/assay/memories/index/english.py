@@ -15,28 +15,26 @@ who why will with would you your
 """
 STOP_WORDS = frozenset(_SAY_NOTHING.split())
 _FORMS = """
-go went gone, buy bought, run ran, get got gotten, make made, take took taken, see saw seen, give gave given,
-find found, meet met, write wrote written, eat ate eaten, drink drank drunk, think thought, feel felt,
-teach taught, bring brought, begin began begun, come came, become became, win won, lose lost, leave left,
-tell told, speak spoke spoken, say said, know knew known, grow grew grown, draw drew drawn,
+go goes going went gone, buy bought, run ran, get got gotten, make made, take took taken, see saw seen,
+give gave given, find found, meet met, write wrote written, eat ate eaten, drink drank drunk, think thought,
+feel felt, teach taught, bring brought, begin began begun, come came, become became, win won, lose lost,
+leave left, tell told, speak spoke spoken, say said, know knew known, grow grew grown, draw drew drawn,
 drive drove driven, ride rode ridden, swim swam swum, sing sang sung, fall fell fallen, break broke broken,
-choose chose chosen, hear heard, hold held, keep kept, sleep slept, spend spent, send sent, build built, sell sold,
-sit sat, stand stood, understand understood, wear wore worn, fly flew flown, catch caught, fight fought, lead led,
-forget forgot forgotten, throw threw thrown, wake woke woken, shoot shot, steal stole stolen, bite bit bitten,
-hide hid hidden, pay paid, mean meant, child children, man men, woman women, person people, foot feet,
-tooth teeth, mouse mice, wife wives, life lives, knife knives, leaf leaves
+choose chose chosen, hear heard, hold held, keep kept, sleep slept, spend spent, send sent, build built,
+sell sold, sit sat, stand stood, understand understood, wear wore worn, fly flew flown, catch caught,
+fight fought, lead led, forget forgot forgotten, throw threw thrown, wake woke woken, shoot shot,
+steal stole stolen, bite bit bitten, hide hid hidden, pay paid, mean meant, child children, man men,
+woman women, person people, foot feet, tooth teeth, mouse mice, wife wives, life lives, knife knives,
+leaf leaves
 """
 _IRREGULAR = {form: word for word, *forms in map(str.split, _FORMS.split(",")) for form in forms}
-_ENDING = re.compile(r"(?<=...)(?:ingly|edly|ing|ed|ly)$")
+_ENDING = re.compile(r"(?<=...)(?:ingly|edly|ing|ed|(?<=....)ly)$")
 _VOWEL = re.compile("[aeiouy]")
 
 
 def stem(word: str) -> str:
     """The key of a lower-case word: without plural, tense and adverb, irregular forms as their first one."""
-    short = _singular(_IRREGULAR.get(word, word))
-    if len(short) < 5:
-        return short
-    short = _without_ending(short)
+    short = _without_ending(_singular(_IRREGULAR.get(word, word)))
     if len(short) > 3 and short[-1] == "e":
         short = short[:-1]
     return short[:-1] + "i" if len(short) > 3 and short[-1] == "y" else short
