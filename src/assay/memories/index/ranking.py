@@ -30,6 +30,8 @@ def fused(orders: Sequence[tuple[float, Sequence[int]]], constant: float) -> lis
     """Reciprocal rank fusion: an order gives `weight / (constant + rank)`; best first, then earlier first."""
     found: dict[int, float] = {}
     for weight, places in orders:
+        if not weight:  # what counts nothing finds nothing
+            continue
         for rank, place in enumerate(places, 1):
             found[place] = found.get(place, 0.0) + weight / (constant + rank)
     return sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
