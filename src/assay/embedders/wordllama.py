@@ -47,7 +47,9 @@ class WordLlama:
         import numpy as np
 
         tokens, counts = np.unique(np.asarray(ids), return_counts=True)
-        total: NDArray[Any] = counts.astype(np.float32) @ self._weights[tokens].astype(np.float32)
+        vectors = self._weights[tokens].astype(np.float32)
+        # `@` would start threads, and wait for them longer than this takes.
+        total: NDArray[Any] = np.einsum("i,ij->j", counts.astype(np.float32), vectors)
         total /= max(float(np.linalg.norm(total)), 1e-9)
         return total
 

@@ -27,6 +27,7 @@ class Vectors:
         self._held: Grown | None = None
         self._squares = Grown("f4")
         self._sum: Any = 0.0
+        self._about_mean: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def add(self, rows: NDArray[Any]) -> None:
         """The vectors of some texts, all as long as the first one."""
@@ -37,6 +38,7 @@ class Vectors:
         self._held.extend(rows)
         self._squares.extend(np.einsum("ij,ij->i", rows, rows))
         self._sum = self._sum + rows.sum(axis=0, dtype=np.float64)
+        self._about_mean = None
 
     def scores(self, row: NDArray[Any]) -> NDArray[Any] | None:
         """From -1 to 1 for each text; None where the question says nothing, or nothing is held."""
@@ -44,20 +46,28 @@ class Vectors:
 
         if self._held is None or not row.any():
             return None
-        weight = len(self._held) + _PRIOR
-        mean = (self._sum / weight).astype(np.float32) if self._centre else np.zeros_like(row)
+        if self._about_mean is None:
+            self._about_mean = self._centred(self._held.rows)
+        mean, lengths = self._about_mean
         aim = row - mean
-        held = self._held.rows
-        squares = self._squares.rows
-        apart = squares - 2 * _products(held, mean) + mean @ mean
-        lengths = np.sqrt(np.maximum(apart * (aim @ aim), 1e-12))
-        near = (_products(held, aim) - mean @ aim) / lengths
-        near[squares == 0] = 0
-        return np.round(near.astype(np.float64), _DIGITS)
+        near = (_products(self._held.rows, aim) - mean @ aim) / (
+            lengths * max(float(np.linalg.norm(aim)), 1e-6)
+        )
+        return np.where(self._squares.rows > 0, near, 0).astype(np.float64).round(_DIGITS)
+
+    def _centred(self, held: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """The mean, and how far each row is from it: the same for all questions until more is added."""
+        import numpy as np
+
+        count = len(held) + _PRIOR
+        mean = (self._sum / count).astype(np.float32) if self._centre else np.zeros_like(held[0])
+        squares = self._squares.rows - 2 * _products(held, mean) + mean @ mean
+        return mean, np.sqrt(np.maximum(squares, 1e-12))
 
 
 def _products(held: NDArray[Any], row: NDArray[Any]) -> NDArray[Any]:
     """Each row's product alike, on one core: `@` waits for its threads, for 8 ms where cores are busy."""
     import numpy as np
 
-    return np.einsum("ij,j->i", held, row)
+    found: NDArray[Any] = np.einsum("ij,j->i", held, row)
+    return found
