@@ -13,7 +13,7 @@ from assay.memories import bm25, dense, hybrid
 
 from support.letters import around, messages
 
-ALONE = {"before": 0, "after": 0, "session": 0}
+ALONE = {"before": 0, "after": 0, "session": 0, "speaker": 0}
 SAID = ("red ball", "blue sky", "the ball rolled", "redder", "green tree", "ballet")
 
 
