@@ -77,6 +77,7 @@ class Context:
         starts = np.flatnonzero(np.diff(sessions, prepend=-1))
         found += shares.session * np.maximum.reduceat(scores, starts)[sessions]
         if named := {number for term in asked for number in self._called.get(term, ())}:
-            said = np.isin(self._speakers.rows, list(named)) & (found > 0)
-            found[said] *= 1 + shares.speaker
+            grows = np.ones(len(self._known))
+            grows[list(named)] += shares.speaker
+            found *= np.where(found > 0, grows[self._speakers.rows], 1)
         return found
