@@ -1,7 +1,7 @@
 """Words and embeddings together, by reciprocal rank fusion, with what stands around each message.
 
-The defaults were chosen on LoCoMo, where they lie on a plateau: half or twice a share costs recall@10 a point
-at most.
+The defaults were chosen on LoCoMo, where they lie on a plateau: half or twice a share costs 1.3 points of
+recall@10 at most.
 """
 
 from __future__ import annotations
