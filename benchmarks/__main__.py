@@ -21,6 +21,7 @@ from benchmarks.hop import hop
 from benchmarks.hopstore import hopstore
 from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
+from benchmarks.memories import memories
 from benchmarks.million import million
 from benchmarks.testset import testset
 
@@ -39,6 +40,7 @@ class Sizes(NamedTuple):
     long: int
     records: int
     rows: int
+    messages: int
 
 
 FULL = Sizes(
@@ -53,6 +55,7 @@ FULL = Sizes(
     long=20_000,
     records=1_000_000,
     rows=20_000,
+    messages=100_000,
 )
 QUICK = Sizes(
     turns=1,
@@ -66,6 +69,7 @@ QUICK = Sizes(
     long=200,
     records=5_000,
     rows=500,
+    messages=2_000,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -150,6 +154,11 @@ def measure_answers(folder: Path, _endpoint: Server, _sizes: Sizes) -> Iterator[
     return answers(folder)
 
 
+def measure_memories(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """One very long conversation in memories that search."""
+    return memories(folder, sizes.messages)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -175,6 +184,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "hopstore": measure_hopstore,
     "hop": measure_hop,
     "answers": measure_answers,
+    "memories": measure_memories,
 }
 
 

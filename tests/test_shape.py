@@ -27,6 +27,8 @@ LAZY = {
     "datasets",
     "sacrebleu",
     "pydantic_monty",
+    "safetensors",
+    "tokenizers",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

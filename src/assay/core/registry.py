@@ -24,6 +24,7 @@ KINDS = {
     "filter": "assay.scoring.filters",
     "judge": "assay.scoring.judges",
     "memory": "assay.memories",
+    "embedder": "assay.embedders",
     "suite": "assay.suites",
 }
 

@@ -32,3 +32,8 @@ class Listed:
 def item_of(message: Message) -> Item:
     """A message as it is, with its speaker."""
     return Item(message.id, message.line, message.session, message.date, (message.id,))
+
+
+def indexed(message: Message, *, date: bool) -> str:
+    """What a message is looked up by: its line, and the date of its session if that is wanted."""
+    return f"{message.line} {message.date}" if date and message.date else message.line

@@ -1,0 +1,1 @@
+"""One embedder per file: `load()` gives it, offline and without a download."""

@@ -1,0 +1,64 @@
+"""BM25 that grows: for each term the texts that have it. Weights are computed when a question is asked.
+
+The weight of a term in a text is `idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length))` with
+`idf = ln(1 + (n - df + 0.5) / (df + 0.5))`, which is never negative. A term counts once in a question.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from assay.memories.index.grown import Grown
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_BITS = 16
+"""Of a posting's 64 bits so many are the number of occurrences, the others the place of the text."""
+_MOST = (1 << _BITS) - 1
+
+
+class Postings:
+    """Texts are numbered as they come. A new one changes only the lists of its own terms."""
+
+    def __init__(self, k1: float, b: float) -> None:
+        self._k1, self._b = k1, b
+        self._places: dict[str, array[int]] = {}
+        self._lengths = Grown("f8")
+        self._total = 0
+
+    def add(self, texts: Sequence[Sequence[str]]) -> None:
+        """The terms of some texts."""
+        for place, terms in enumerate(texts, len(self._lengths)):
+            for term, count in Counter(terms).items():
+                found = self._places.get(term)
+                if found is None:
+                    found = self._places[term] = array("q")
+                found.append(place << _BITS | min(count, _MOST))
+        self._lengths.extend([len(terms) for terms in texts])
+        self._total += sum(map(len, texts))
+
+    def scores(self, terms: Iterable[str]) -> NDArray[Any]:
+        """How well each text fits; 0 where it has none of the terms."""
+        import numpy as np
+
+        found = np.zeros(len(self._lengths))
+        known = [self._places[term] for term in dict.fromkeys(terms) if term in self._places]
+        if known:
+            mean = self._total / len(found)
+            slack = self._k1 * (1 - self._b + self._b * self._lengths.rows / mean)
+            for held in known:
+                self._weigh(held, slack, found)
+        return found
+
+    def _weigh(self, held: array[int], slack: NDArray[Any], found: NDArray[Any]) -> None:
+        import numpy as np
+
+        packed = np.frombuffer(held, np.int64)
+        places, counts = packed >> _BITS, (packed & _MOST).astype(np.float64)
+        idf = math.log(1 + (len(found) - len(held) + 0.5) / (len(held) + 0.5))
+        found[places] += idf * (self._k1 + 1) * counts / (counts + slack[places])
