@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from assay.cli.hop import joined
-from assay.cli.main import main
 
-from support.commands import Job
+from support.commands import Job, typed
 from support.hop_batch import as_lines, numbered
 
 CODE = """
@@ -48,14 +47,6 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "llms: {one: {model: script/replies.jsonl}}\nprofiles: {fast: {run: one}, careful: {run: one}}\n"
     )
     return folder
-
-
-def typed(*words: str) -> int:
-    """The exit code of a command in this process."""
-    with pytest.raises(SystemExit) as left:
-        main(list(words))
-    assert isinstance(left.value.code, int)
-    return left.value.code
 
 
 def test_results_stand_in_the_tasks_folder(task: Path) -> None:

@@ -12,7 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 import assay
+from assay.cli.main import main
 
 from servers.fake_openai import FakeOpenAI
 
@@ -109,6 +112,14 @@ class Job:
         """The run's own summary."""
         value: dict[str, Any] = json.loads((self.folder / "summary.json").read_text())
         return value
+
+
+def typed(*words: str) -> int:
+    """The exit code of a command in this process."""
+    with pytest.raises(SystemExit) as left:
+        main(list(words))
+    assert isinstance(left.value.code, int)
+    return left.value.code
 
 
 def _ended(line: dict[str, Any]) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
+from assay import api
 from assay.api import Run
-from assay.cli.compare import show_pairs
+from assay.cli.compare import table_row
 from assay.cli.report import closing
 from assay.cli.screen import table
 from assay.core.chart import sparkline
@@ -25,9 +26,27 @@ def report_memory_test(run: Run) -> None:
         _curves(results, names)
         _categories(results, names)
         _use(results)
-        if len(results) > 1:
-            show_pairs(run)
+        _pairs(run)
     closing(run)
+
+
+def _pairs(run: Run) -> None:
+    """Every other memory against the first, by every score, on the same questions of all tests."""
+    names = list(run.summary.results)
+    if len(names) < 2 or run.exit_code == 130:
+        return
+    compared = api.compare([f"{run.folder}@{name}" for name in names], 0).comparisons
+    rows = [
+        [pair.base.subject, pair.new.subject, _NAMES.get(row.metric, row.metric), *table_row(row)]
+        for pair in compared
+        for row in pair.rows
+    ]
+    table(
+        ["base", "new", "score", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""],
+        rows,
+    )
+    click.echo(f"all tests together; one by one: assay compare {run.folder}")
+    click.echo()
 
 
 def _has(found: dict[str, Any], name: str) -> bool:
