@@ -1,0 +1,68 @@
+"""`--embedder PROVIDER/NAME`: vectors of an endpoint, through the run's own log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+import assay
+from assay import api
+
+from servers.running import RunningServer
+from support.memory_talks import Talks, talk
+
+
+class Vectors(RunningServer):
+    """Gives each text a vector by its number, in the wrong order; `short` leaves one out."""
+
+    def __init__(self, *, short: bool = False) -> None:
+        self.asked: list[list[str]] = []
+        self._short = short
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        texts = json.loads(await request.read())["input"]
+        assert request.path.endswith("/embeddings")
+        self.asked.append(texts)
+        found = [{"index": at, "embedding": _vector(text)} for at, text in enumerate(texts)][::-1]
+        return web.json_response({"data": found[self._short :], "usage": {"prompt_tokens": 3}})
+
+
+def _vector(text: str) -> list[float]:
+    """Texts that end in the same number lie in the same direction."""
+    number = int(text.partition("fruit")[2].split()[0])
+    return [5.0 * (at == number) for at in range(8)]
+
+
+def run(talks: Talks, server: Vectors) -> api.Run:
+    async def main() -> api.Run:
+        async with server:
+            values: dict[str, Any] = talks.values(
+                memory=["dense"], model="", no_answer=True, embedder="openai/e", top_k=1
+            )
+            values |= {"base_url": server.url, "memory_args": {"centre": False}, "max_retries": 0}
+            spec = assay.spec("memory-test", **values)
+            done, asked = await assay.arun(spec), len(server.asked)
+            await assay.arun(spec)
+            assert len(server.asked) == asked or done.exit_code, "a second start asks nothing"
+            return done
+
+    return asyncio.run(main())
+
+
+def test_vectors_are_those_of_their_texts(tmp_path: Path) -> None:
+    """Whatever order the endpoint has: each question finds its message."""
+    talks, server = Talks(tmp_path, talk(6)), Vectors()
+    done = run(talks, server)
+    (found,) = done.summary.results.values()
+    assert [(one["metric"], one["value"]) for one in found["metrics"]] == [("evidence_recall", 1.0)]
+    assert len(server.asked) > 3
+
+
+def test_a_vector_that_is_missing_is_no_result(tmp_path: Path) -> None:
+    done = run(Talks(tmp_path), Vectors(short=True))
+    assert done.summary.failures == {"bad_reply": 1}
+    assert done.exit_code == 3
