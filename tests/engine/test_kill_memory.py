@@ -53,15 +53,16 @@ def server() -> Iterator[FakeOpenAI]:
         yield fake
 
 
-def job(folder: Path, server: FakeOpenAI) -> Job:
-    """Two conversations with a memory that asks for every message and every search."""
+def job(folder: Path, server: FakeOpenAI, memory: str = "", *sizes: int) -> Job:
+    """Conversations of these sizes; the memory asks for every message and every search, if none is named."""
     folder.mkdir()
-    talks = Talks(folder, talk(20, "a"), talk(30, "b"))
+    Talks(folder, *(talk(size, f"talk{size}") for size in sizes))
     (folder / "asking.py").write_text(ASKING)
+    memory = memory or f"{folder}/asking.py:Asking"
     command = ["-m", "assay", "memory", "test", "--dataset", "plain", "--data", f"{folder}/talks.json"]
-    command += ["--memory", f"{folder}/asking.py:Asking", "--model", "openai/fake", "--base-url", server.url]
+    command += ["--memory", memory, "--model", "openai/fake", "--base-url", server.url]
     command += ["--segments", "4", "--concurrency", str(IN_FLIGHT), "--output-dir", f"{folder}/out"]
-    return Job(command, talks.folder / "out")
+    return Job(command, folder / "out")
 
 
 def timeless(value: Any) -> Any:
@@ -82,21 +83,38 @@ def _has(job: Job, calls: int) -> bool:
     return job.count("calls") >= calls
 
 
-def test_a_killed_test_is_as_an_undisturbed_one(tmp_path: Path, server: FakeOpenAI) -> None:
-    """The same files, timings aside; at most the calls in flight were lost at each kill."""
-    whole, killed = job(tmp_path / "whole", server), job(tmp_path / "killed", server)
-    assert whole.run().code == 0
-    total = whole.count("calls")
-    server.reset()
-    for number in range(1, KILLS + 1):
+def killed_often(killed: Job, server: FakeOpenAI, total: int, kills: int) -> None:
+    """Start, kill, start again; nothing that is in the log by then is asked once more."""
+    for number in range(1, kills + 1):
         with killed.started() as started:
-            assert started.wait_for(partial(_has, killed, total * number // (KILLS + 1)))
+            assert started.wait_for(partial(_has, killed, total * number // (kills + 1)))
             started.kill()
         time.sleep(0.1)  # what the dead process had sent may still be on its way
         logged, received = set(killed.replies()), len(server.stats().requests)
     assert killed.run().code == 0
-    assert set(files(whole)) == {"0000.json", "0001.json", "summary.json"}
-    assert files(killed) == files(whole)
     assert logged.isdisjoint(seen.reply for seen in server.stats().requests[received:])
     good = sum(seen.outcome in ("ok", "left") for seen in server.stats().requests)
-    assert 0 <= good - total <= KILLS * IN_FLIGHT
+    assert 0 <= good - total <= kills * IN_FLIGHT
+
+
+def test_a_killed_test_is_as_an_undisturbed_one(tmp_path: Path, server: FakeOpenAI) -> None:
+    """The same files, timings aside; at most the calls in flight were lost at each of ten kills."""
+    whole, killed = (job(tmp_path / name, server, "", 20, 30) for name in ("whole", "killed"))
+    assert whole.run().code == 0
+    server.reset()
+    killed_often(killed, server, whole.count("calls"), KILLS)
+    assert set(files(whole)) == {"0000.json", "0001.json", "summary.json"}
+    assert files(killed) == files(whole)
+
+
+@pytest.mark.parametrize("memory", ["GAMemory", "MBMemory", "MTMemory", "RFMemory"])
+def test_memories_that_ask_are_made_again_of_their_replies(
+    tmp_path: Path, server: FakeOpenAI, memory: str
+) -> None:
+    """Each of ours, killed twice. SCMemory cannot use what this endpoint says, and ends its conversation."""
+    whole, killed = (job(tmp_path / name, server, memory, 12) for name in ("whole", "killed"))
+    assert whole.run().code == 0
+    server.reset()
+    killed_often(killed, server, whole.count("calls"), 2)
+    assert files(killed) == files(whole)
+    assert files(whole)["0000.json"]["test_results"]
