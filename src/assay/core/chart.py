@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH, _HEIGHT = 640, 360
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 40, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 24, 58, 44
 _ROW = 18
 _COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
 _DASHES = ("", "6 3", "2 3", "8 3 2 3")
@@ -93,7 +93,7 @@ def _axes(frame: _Frame, x: str, y: str) -> list[str]:
     ]
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
     found.append(f'<text x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>')
-    found.append(f'<text x="{_LEFT}" y="{_TOP - 4}">{escape(y)}</text>')
+    found.append(f'<text x="{_LEFT}" y="{_TOP - 12}">{escape(y)}</text>')
     return found
 
 

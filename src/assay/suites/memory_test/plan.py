@@ -224,8 +224,9 @@ class MemoryTestPlan:
         metric = F1 if self._answers else RECALL
         line = [point for test in result["tests"] if (point := _point(test, metric))]
         if line:
-            title = f"{result['alias']} on {self._loader.name}: {metric} as the conversation grows"
-            picture = svg({result["alias"]: line}, title, "messages inserted", metric)
+            score = metric.replace("_", " ")
+            title = f"{result['alias']} on {self._loader.name} as conversations grow"
+            picture = svg({result["alias"]: line}, title, "messages inserted", score)
             paths.append(write_text(folder / "curve.svg", picture.encode()))
         return paths
 
