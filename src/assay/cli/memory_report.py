@@ -97,7 +97,9 @@ def _curves(results: dict[str, Any], names: list[str]) -> None:
 
 
 def _categories(results: dict[str, Any], names: list[str]) -> None:
-    rows = [row for found in results.values() for row in _category_rows(found, names)]
+    """Of memories; a yardstick has its numbers in the summary."""
+    memories = [found for found in results.values() if not found["reference"]] or list(results.values())
+    rows = [row for found in memories for row in _category_rows(found, names)]
     if rows:
         table(["memory", "category", *map(_NAMES.__getitem__, names)], rows)
         click.echo()

@@ -39,13 +39,11 @@ def closing(run: Run) -> None:
 
 
 def _few(files: list[Path]) -> list[str]:
-    """Of many files in one folder, the folder and their number."""
+    """Of many files, their folders and how many are in each."""
+    if len(files) <= _MOST_FILES:
+        return list(map(str, files))
     counts = Counter(file.parent for file in files)
-    told = [
-        str(file) if counts[file.parent] <= _MOST_FILES else f"{file.parent}/ ({counts[file.parent]:,} files)"
-        for file in files
-    ]
-    return list(dict.fromkeys(told))
+    return [f"{folder}/ ({counted(count, 'file')})" for folder, count in counts.items()]
 
 
 def shown_files(run: Run) -> list[Path]:
