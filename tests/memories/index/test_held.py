@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from assay.core.memory import Item
 from assay.memories import lt_memory
-from assay.memories.nearness.held import Held, best, recency
+from assay.memories.index.held import Held
+from assay.memories.index.recency import recency
 
 from support.memories import Model, Placed, around, find, said, tell
 
@@ -60,12 +60,6 @@ def test_where_embedding_fails_nothing_is_added() -> None:
         assert [item.id for item in held.items] == ["1"]
 
     asyncio.run(work())
-
-
-def test_of_equal_scores_the_earlier_is_better() -> None:
-    assert best(np.array([1.0, 3.0, 1.0, 3.0])) == [1, 3, 0, 2]
-    assert best(np.array([1.0, 3.0, 1.0, 3.0]), 1) == [1]
-    assert best(np.arange(1000) % 2) == [*range(1, 1000, 2), *range(0, 1000, 2)]
 
 
 def test_recency_halves_with_each_step_where_decay_is_a_half() -> None:
