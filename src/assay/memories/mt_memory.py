@@ -60,11 +60,7 @@ class MemTree:
 
     async def search(self, query: Query, k: int) -> list[Found]:
         """The nearest notes, wherever they hang."""
-        if not self._held.items:
-            return []
-        scores = await self._held.nearness(query.text)
-        places = best(scores, most(k, self._options["k"]))
-        return self._held.found(places, scores)
+        return await self._held.nearest(query.text, most(k, self._options["k"]))
 
     def items(self) -> list[Item]:
         """All notes, in the order in which they were hung up."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.core.memory import Around, Found, Item
+from assay.memories.index.ranking import best
 from assay.memories.index.vectors import Centred, Vectors
 
 if TYPE_CHECKING:
@@ -53,6 +54,14 @@ class Held:
     async def nearness(self, text: str) -> NDArray[Any]:
         """How near each item is to a text."""
         return self.cosines(await self.vector(text))
+
+    async def nearest(self, text: str, k: int) -> list[Found]:
+        """However far they are, of equal ones the older first; nothing for a text that says nothing."""
+        if not self.items or not text.strip():
+            return []
+        vector = await self.vector(text)
+        scores = self.cosines(vector)
+        return self.found(best(scores, k), scores) if vector.any() else []
 
     def found(self, places: Sequence[int], scores: NDArray[Any]) -> list[Found]:
         """The items at these places, each with its score."""

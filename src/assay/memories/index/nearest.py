@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from assay.core.memory import Around, Found, Item, Message, Query
 from assay.memories.index.held import Held
-from assay.memories.index.ranking import best
 from assay.memories.listing.items import indexed, item_of
 from assay.memories.listing.limits import most
 
@@ -28,14 +27,8 @@ class Nearest:
         await self._held.add([item_of(message) for message in messages], texts)
 
     async def search(self, query: Query, k: int) -> list[Found]:
-        """The nearest, however far they are, of equal ones the older first; nothing for an empty question."""
-        if not self._held.items or not query.text.strip():
-            return []
-        vector = await self._held.vector(query.text)
-        if not vector.any():
-            return []
-        scores = self._held.cosines(vector)
-        return self._held.found(best(scores, most(k, self._k)), scores)
+        """The nearest, however far they are; nothing for a question that says nothing."""
+        return await self._held.nearest(query.text, most(k, self._k))
 
     def items(self) -> list[Item]:
         """In the order in which they came."""
