@@ -11,7 +11,7 @@ from assay.memories import lt_memory
 from assay.memories.index.held import Held
 from assay.memories.index.recency import recency
 
-from support.memories import Model, Placed, around, find, said, tell
+from support.memories import Model, Placed, around, said, searched, tell
 
 PLACED = {"east": (1, 0), "north": (0, 1), "between": (3, 4), "west": (-1, 0), "?": (1, 0)}
 
@@ -21,14 +21,14 @@ def test_the_nearest_are_found_by_cosine() -> None:
     texts = ["west", "north", "east", "between", "east"]
     messages = [said(f"D1:{number}", text) for number, text in enumerate(texts, 1)]
 
-    async def work(k: int, own: int) -> list[tuple[str, float]]:
+    def found(k: int, own: int) -> list[tuple[str, float]]:
         memory = lt_memory.make(around(Placed(PLACED), k=own))
-        await tell(memory, [messages])
-        return [(found.item.id, found.score) for found in await find(memory, "?", k)]
+        asyncio.run(tell(memory, [messages]))
+        return searched(memory, "?", k)
 
     ranked = [("D1:3", 1.0), ("D1:5", 1.0), ("D1:4", 0.6), ("D1:2", 0.0), ("D1:1", -1.0)]
-    assert asyncio.run(work(9, 0)) == ranked
-    assert asyncio.run(work(3, 0)) == asyncio.run(work(9, 3)) == ranked[:3]
+    assert found(9, 0) == ranked
+    assert found(3, 0) == found(9, 3) == ranked[:3]
 
 
 def test_it_grows_and_replaces_in_place() -> None:
