@@ -35,8 +35,10 @@ def test_what_is_filled_in_is_not_looked_at_again() -> None:
 def test_a_file_that_is_no_prompt_is_refused_with_its_name(tmp_path: Path) -> None:
     """Missing, without parts, or without a place that is needed."""
     path = tmp_path / "ask.v1.txt"
-    with pytest.raises(InputError, match=r"ask.v1.txt.*cannot be read: No such file"):
+    with pytest.raises(InputError, match=r"ask.v1.txt.*there is no such file"):
         parts_of(path)
+    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+        parts_of(tmp_path)
     written(tmp_path, "{text}\n")
     with pytest.raises(InputError, match="parts such as `=== user ===`"):
         parts_of(path, "text")

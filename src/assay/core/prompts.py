@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, unreadable
 
 _PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 _PLACE = re.compile(r"\{(\w+)\}")
@@ -44,4 +44,4 @@ def _read(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except OSError as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}")) from None
+        raise InputError(unreadable(path, error)) from None
