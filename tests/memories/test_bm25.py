@@ -3,38 +3,30 @@
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.memory import Around, Message, Query
+from assay.core.memory import Query
 from assay.memories import bm25
 from assay.memories.index.terms import terms
+
+from support.memories import around, messages, searched
 
 WORDS = ["cat", "cats", "dog", "the", "went", "go", "Anna", "猫", "黒猫", "кот", "café", "🙂", "2023"]
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
 
 def made(**options: Any) -> bm25.Bm25:
-    nothing: Any = None
-    around = Around(
-        ask=nothing, embed=nothing, base_url=nothing, folder=Path(), rng=random.Random(0), options=options
-    )
-    return bm25.make(around)
-
-
-def messages(*said: str, speaker: str = "", date: str = "") -> list[Message]:
-    return [Message(f"D1:{n}", text, speaker, "1", date) for n, text in enumerate(said, 1)]
+    return bm25.make(around(**options))
 
 
 def places(memory: bm25.Bm25, question: str, k: int = 10) -> list[str]:
-    return [found.item.id for found in memory.search(Query(question), k)]
+    return [place for place, _ in searched(memory, question, k)]
 
 
 def by_formula(docs: Sequence[Sequence[str]], question: set[str], k1: float, b: float) -> list[float]:
@@ -131,6 +123,6 @@ def test_messages_without_a_word_are_held_and_break_nothing() -> None:
     memory.add(messages("", "🙂"))
     memory.add([])
     assert places(memory, "cat") == []
-    memory.add([Message("D2:1", "cat")])
+    memory.add(messages("cat", session="2"))
     assert [item.id for item in memory.items()] == ["D1:1", "D1:2", "D2:1"]
     assert places(memory, "cat") == ["D2:1"]

@@ -11,17 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.memory import Query
 from assay.memories import dense
 
-from support.letters import around, embed, letters, messages
+from support.letters import around, embed, letters
+from support.memories import messages, searched
 
 texts = st.text("abcdef 猫", max_size=8)
-
-
-def searched(memory: dense.Dense, question: str, k: int = 10) -> list[tuple[str, float]]:
-    found = asyncio.run(memory.search(Query(question), k))
-    return [(one.item.id, one.score) for one in found]
 
 
 def nearness(said: list[str], question: str, prior: int = 10) -> list[float]:

@@ -11,7 +11,8 @@ import pytest
 from assay.core.memory import Query
 from assay.memories import bm25, dense, hybrid
 
-from support.letters import around, messages
+from support.letters import around
+from support.memories import messages, searched
 
 ALONE = {"before": 0, "after": 0, "session": 0, "speaker": 0}
 SAID = ("red ball", "blue sky", "the ball rolled", "redder", "green tree", "ballet")
@@ -21,11 +22,6 @@ def filled(*said: str, **options: Any) -> hybrid.Hybrid:
     memory = hybrid.make(around(**options))
     asyncio.run(memory.add(messages(*said)))
     return memory
-
-
-def searched(memory: hybrid.Hybrid, question: str, k: int = 10) -> list[tuple[str, float]]:
-    found = asyncio.run(memory.search(Query(question), k))
-    return [(one.item.id, one.score) for one in found]
 
 
 def test_scores_are_reciprocal_ranks_of_both_orders() -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from assay.core.memory import Around, Message
+from assay.core.memory import Around
+
+from support import memories
 
 
 def letters(text: str) -> np.ndarray[Any, Any]:
@@ -25,11 +26,5 @@ async def embed(texts: Sequence[str]) -> np.ndarray[Any, Any]:
 
 
 def around(embedder: Any = embed, **options: Any) -> Around:
-    nothing: Any = None
-    return Around(
-        ask=nothing, embed=embedder, base_url=nothing, folder=Path(), rng=random.Random(0), options=options
-    )
-
-
-def messages(*said: str, session: str = "1", date: str = "") -> list[Message]:
-    return [Message(f"D{session}:{n}", text, "", session, date) for n, text in enumerate(said, 1)]
+    """The world of one memory, with this embedder or another."""
+    return replace(memories.around(**options), embed=embedder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,6 +85,13 @@ def said(place: str, text: str, date: str = "2023-05-08") -> Message:
     return Message(place, text, session=place.partition(":")[0], date=date)
 
 
+def messages(*texts: str, speaker: str = "", session: str = "1", date: str = "") -> list[Message]:
+    """A session of one speaker."""
+    return [
+        Message(f"D{session}:{number}", text, speaker, session, date) for number, text in enumerate(texts, 1)
+    ]
+
+
 TOPICS = ("boats", "the garden", "Lisbon", "a violin", "old maps", "bread", "chess", "the night train")
 
 
@@ -115,6 +123,11 @@ async def tell(memory: Memory, sessions: Sequence[Sequence[Message]], packet: in
 async def find(memory: Memory, text: str, k: int = 5, evidence: tuple[str, ...] = ()) -> list[Found]:
     """A search, whether it is `async` or not."""
     return list(await settled(memory.search(Query(text, evidence), k)))
+
+
+def searched(memory: Memory, question: str, k: int = 10) -> list[tuple[str, float]]:
+    """Ids and scores of a search, from outside any loop."""
+    return [(found.item.id, found.score) for found in asyncio.run(find(memory, question, k))]
 
 
 async def held(memory: Memory) -> Sequence[Item]:

@@ -16,6 +16,7 @@ the command line adds what is needed around it.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.types import Failure
@@ -47,6 +48,13 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.message}"
+
+
+def unreadable(path: Path, error: OSError, hint: str = "") -> Problem:
+    """A file that the system does not give; the hint says what stands in it, for one that is not there."""
+    if isinstance(error, FileNotFoundError):
+        return Problem(str(path), "; ".join(filter(None, ["there is no such file", hint])))
+    return Problem(str(path), f"cannot be read: {error.strerror}")
 
 
 class InputError(AssayError):

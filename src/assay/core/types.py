@@ -80,6 +80,11 @@ class Case(Struct, frozen=True):
     gold: Any = None
     failure: Failure | None = None
 
+    @property
+    def head(self) -> tuple[int, str, str, str]:
+        """Index, key, set and subject: what every line of a journal about this case begins with."""
+        return self.index, self.key, self.set, self.subject
+
 
 class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"):
     """One paid question and its answer. The request stands on the first of equal ones only."""

@@ -155,8 +155,7 @@ class TryContext:
 
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""
-        case = self.case
-        record = Record(case.index, case.key, case.set, case.subject, self.try_, kind, part, data=data)
+        record = Record(*self.case.head, self.try_, kind, part, data=data)
         if self.pending is not None:
             self.written.append(self._run.log.record(self.pending))
         self.pending = record

@@ -213,10 +213,7 @@ class Loop:
 def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:
     case = ctx.case
     return End(
-        index=case.index,
-        case=case.key,
-        set=case.set,
-        subject=case.subject,
+        *case.head,
         stage=ctx.stage,
         try_=ctx.try_,
         status=failure.status if failure else "ok",

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
 from assay.memories.index.context import Context, Shares
+from assay.memories.index.held import Held
 from assay.memories.index.postings import Postings
 from assay.memories.index.ranking import best, fused
 from assay.memories.index.terms import terms
-from assay.memories.index.vectors import Vectors
-from assay.memories.listing.items import Listed, indexed
+from assay.memories.listing.items import indexed, item_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,37 +46,36 @@ class Hybrid:
     """Both scores are spread to the messages around before they become orders."""
 
     def __init__(self, around: Around, options: Mapping[str, Any]) -> None:
-        self._embed, self._options = around.embed, options
+        self._options = options
+        self._held = Held(around, centre=options["centre"])
         self._shares = Shares(*(options[name] for name in Shares.__struct_fields__))
         self.reset()
 
     def reset(self) -> None:
         """Hold nothing."""
-        self._listed, self._context = Listed(), Context()
+        self._held.reset()
+        self._context = Context()
         self._postings = Postings(self._options["k1"], self._options["b"])
-        self._vectors = Vectors(centre=self._options["centre"])
 
     async def add(self, messages: Sequence[Message]) -> None:
         """One item a message; where the embedding fails, nothing of them is held."""
         if not messages:
             return
         texts = [indexed(message, date=self._options["date"]) for message in messages]
-        self._vectors.add(await self._embed(texts))
+        await self._held.add([item_of(message) for message in messages], texts)
         self._postings.add(list(map(terms, texts)))
         self._context.add(messages)
-        self._listed.add(messages)
 
     async def search(self, query: Query, k: int) -> list[Found]:
         """Best first; the score is the fusion's. Nothing for an empty question."""
-        items = self.items()
-        if not items or not query.text.strip():
+        if not self._held.items or not query.text.strip():
             return []
-        near, asked = self._vectors.scores((await self._embed([query.text]))[0]), terms(query.text)
+        vector, asked = await self._held.vector(query.text), terms(query.text)
         orders = [(1.0, self._order(self._postings.scores(asked), asked, k, above=0))]
-        if near is not None:
-            orders.append((self._options["weight"], self._order(near, asked, k)))
+        if vector.any():
+            orders.append((self._options["weight"], self._order(self._held.cosines(vector), asked, k)))
         return [
-            Found(items[place], score)
+            Found(self._held.items[place], score)
             for place, score in fused(orders, self._options["constant"])[: max(k, 0)]
         ]
 
@@ -86,7 +85,7 @@ class Hybrid:
 
     def items(self) -> list[Item]:
         """In the order in which they came."""
-        return self._listed.items()
+        return list(self._held.items)
 
     def end_session(self) -> None:
         """What comes next stands in another context."""

@@ -17,10 +17,11 @@ from assay.core.errors import UsageError
 from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
 from assay.memories.asking.asker import Asker
 from assay.memories.asking.wording import dated, fingerprint
+from assay.memories.index.held import Held
+from assay.memories.index.ranking import best
 from assay.memories.listing.items import item_of
 from assay.memories.listing.limits import most
 from assay.memories.listing.words import newest
-from assay.memories.nearness.held import Held, best
 
 ABOUT = AboutMemory(
     summary="summaries of each day and of all, and what is nearest unless it is forgotten",
@@ -74,7 +75,7 @@ class MemoryBank:
             return []
         scores = await self._held.nearness(query.text)
         found = [Found(self._overview, 1.0)] if self._overview else []
-        for place in best(scores):
+        for place in best(scores, len(scores)):
             if len(found) >= limit:
                 break
             if self._rng.random() < self._retention(place):

@@ -16,9 +16,10 @@ from msgspec.structs import replace
 from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
 from assay.memories.asking.asker import Asker
 from assay.memories.asking.wording import fingerprint
+from assay.memories.index.held import Held
+from assay.memories.index.ranking import best
 from assay.memories.listing.items import item_of
 from assay.memories.listing.limits import most
-from assay.memories.nearness.held import Held, best
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,11 +60,7 @@ class MemTree:
 
     async def search(self, query: Query, k: int) -> list[Found]:
         """The nearest notes, wherever they hang."""
-        if not self._held.items:
-            return []
-        scores = await self._held.nearness(query.text)
-        places = best(scores, most(k, self._options["k"]))
-        return self._held.found(places, scores)
+        return await self._held.nearest(query.text, most(k, self._options["k"]))
 
     def items(self) -> list[Item]:
         """All notes, in the order in which they were hung up."""

@@ -15,9 +15,11 @@ from msgspec.structs import replace
 from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
 from assay.memories.asking.asker import Asker
 from assay.memories.asking.wording import dated, fingerprint
+from assay.memories.index.held import Held
+from assay.memories.index.ranking import best
+from assay.memories.index.recency import recency
 from assay.memories.listing.items import item_of
 from assay.memories.listing.limits import most
-from assay.memories.nearness.held import Held, best, recency
 
 ABOUT = AboutMemory(
     summary="the last messages, and older ones, in full or as summaries, where the model asks for them",

@@ -10,7 +10,8 @@ from assay.memories.listing.words import first_words, last_words, newest, words_
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("", 0), (" a  b\nc ", 3), ("我喜欢", 3), ("我 like 北京!", 5), ("don't", 1)]
+    ("text", "count"),
+    [("", 0), (" a  b\nc ", 3), ("我喜欢", 3), ("我 like 北京!", 5), ("don't", 1), ("時々𠮟る", 4)],
 )
 def test_words_are_counted_in_any_script(text: str, count: int) -> None:
     """A sign after the last character of a word without spaces is one of its own."""

@@ -8,16 +8,12 @@ from functools import lru_cache
 from itertools import pairwise
 
 from assay.memories.index.english import STOP_WORDS, stem
+from assay.memories.listing.words import WITHOUT_SPACES
 
-# Thai and Lao, Myanmar, Khmer, kana, Han, Hangul.
-_WITHOUT_SPACES = (
-    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
-)
 # Vowel signs and points of Hebrew, Arabic and the Indic scripts belong to words, though they are no letters.
 _SIGNS = "\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
-_WORD = re.compile(rf"[\w{_SIGNS}{_WITHOUT_SPACES}]+")
-_UNSPACED = re.compile(f"([{_WITHOUT_SPACES}]+)")
+_WORD = re.compile(rf"[\w{_SIGNS}{WITHOUT_SPACES}]+")
+_UNSPACED = re.compile(f"([{WITHOUT_SPACES}]+)")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _TAIL = re.compile(r"(?<=\w)'(?:s|m|re|ve|ll|d|t)\b")
 

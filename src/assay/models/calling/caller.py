@@ -263,10 +263,7 @@ class CaseAsker:
             except ModelError as error:
                 failure, attempts, seconds = error.failure, error.attempts, error.seconds
         call = Call(
-            case.index,
-            case.key,
-            case.set,
-            case.subject,
+            *case.head,
             self._stage,
             self._try,
             name,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from assay.core import prompts
 from assay.core.protocols import Asker
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_json
@@ -18,8 +17,7 @@ VERSION = "rubric.v1"
 
 # The prompt asks for the reason first: a model writes from left to right, so it weighs before it decides.
 _PARAMS = {"temperature": 0, "max_tokens": 1024}
-_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
-_PLACE = re.compile(r"\{(mark|rubric|reference|text)\}")
+_PROMPT = Path(__file__).with_name(f"{VERSION}.txt")
 _SHOWN = 200
 
 
@@ -29,11 +27,11 @@ class RubricJudge:
     @property
     def fingerprint(self) -> str:
         """The version of the prompt and the sha256 of its file."""
-        return f"{VERSION}@{hashlib.sha256(_prompt().encode()).hexdigest()}"
+        return prompts.fingerprint(VERSION, _PROMPT)
 
     def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:
         """What is asked: the same for the same arguments, so that it is paid once."""
-        parts = _parts()
+        parts = prompts.parts_of(_PROMPT)
         values = {
             "mark": _mark(rubric, text, reference or ""),
             "rubric": rubric,
@@ -41,8 +39,10 @@ class RubricJudge:
             "reference": "",
         }
         if reference is not None:
-            values["reference"] = _filled(parts["reference"], {**values, "reference": reference})
-        messages = [{"role": role, "content": _filled(parts[role], values)} for role in ("system", "user")]
+            values["reference"] = prompts.filled(parts["reference"], {**values, "reference": reference})
+        messages = [
+            {"role": role, "content": prompts.filled(parts[role], values)} for role in ("system", "user")
+        ]
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
     async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:
@@ -80,19 +80,3 @@ def _invalid(text: str, why: str) -> JudgeVerdict:
 def _mark(*values: str) -> str:
     """A marker that none of the texts can hold, since it is made of all of them."""
     return hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()[:16]
-
-
-def _filled(part: str, values: dict[str, str]) -> str:
-    """In one pass: what is filled in is not looked at again, so a text may contain `{rubric}`."""
-    return _PLACE.sub(lambda place: values[place[1]], part)
-
-
-@cache
-def _prompt() -> str:
-    return Path(__file__).with_name(f"{VERSION}.txt").read_text(encoding="utf-8")
-
-
-@cache
-def _parts() -> dict[str, str]:
-    _, *pieces = _PART.split(_prompt())
-    return {name: text.rstrip("\n") for name, text in zip(pieces[::2], pieces[1::2], strict=True)}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import Any
 
+from assay.scoring.answers import overlap_f1
 from assay.scoring.metrics import Measure, pair
 
 AGGREGATIONS = ("f1", "mean")
@@ -28,11 +28,7 @@ def build_mean() -> Measure:
 
 def word_f1(target: Any, answer: Any) -> float:
     """Twice the shared words by all words; two empty texts agree."""
-    wanted, given = _words(target), _words(answer)
-    if not wanted or not given:
-        return float(wanted == given)
-    shared = sum((Counter(wanted) & Counter(given)).values())
-    return 2.0 * shared / (len(wanted) + len(given))
+    return overlap_f1(_words(target), _words(answer))
 
 
 def _words(text: Any) -> list[str]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.core import prompts
+
 VERSION = "v1"
 _FOLDER = Path(__file__).with_name("prompts")
-_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
-_PLACE = re.compile(r"\{(mark|task|context|format|feedback|tools|result|answer|reason)\}")
 _SHOWN = 4_000
 _MARK = 4
 
@@ -54,18 +52,23 @@ def messages(name: str, what: Asked, values: Mapping[str, str], rejected: list[R
     """The prompt of this name. Equal arguments give equal messages."""
     mark = _mark(what.task, what.context, *values.values(), *(text for each in rejected for text in each))
     shared = _parts("parts")
-    feedback = [_filled(shared["feedback"], {"mark": mark, **_shown(each)}) for each in rejected]
-    context = _filled(shared["context"], {"mark": mark, "context": what.context}) if what.context else ""
+    feedback = [prompts.filled(shared["feedback"], {"mark": mark, **_shown(each)}) for each in rejected]
+    context = (
+        prompts.filled(shared["context"], {"mark": mark, "context": what.context}) if what.context else ""
+    )
     known = {**values, "mark": mark, "task": what.task, "context": f"{context}\n\n" if context else ""}
     known["feedback"] = "".join(f"\n\n{each}" for each in feedback)
     parts = _parts(name)
-    return [{"role": role, "content": _filled(parts[role], known)} for role in ("system", "user")]
+    return [{"role": role, "content": prompts.filled(parts[role], known)} for role in ("system", "user")]
 
 
 def fingerprint() -> str:
-    """The version and the sha256 of all prompts: another wording may get another reply."""
-    texts = "\0".join(path.read_text("utf-8") for path in sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
-    return f"{VERSION}@{hashlib.sha256(texts.encode()).hexdigest()}"
+    """Of all prompts, since one run may ask with any of them."""
+    return prompts.fingerprint(VERSION, *sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
+
+
+def _parts(name: str) -> dict[str, str]:
+    return prompts.parts_of(_FOLDER / f"{name}.{VERSION}.txt")
 
 
 def _shown(rejected: Rejected) -> dict[str, str]:
@@ -82,14 +85,3 @@ def _mark(*values: str) -> str:
     full = hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()
     found = (full[:size] for size in range(_MARK, len(full)))
     return next((mark for mark in found if not any(mark in text for text in values)), full)
-
-
-def _filled(part: str, values: Mapping[str, str]) -> str:
-    """In one pass: what is filled in is not looked at again, so a task may contain `{context}`."""
-    return _PLACE.sub(lambda place: values[place[1]], part)
-
-
-@cache
-def _parts(name: str) -> dict[str, str]:
-    _, *pieces = _PART.split((_FOLDER / f"{name}.{VERSION}.txt").read_text("utf-8"))
-    return {name: text.rstrip("\n") for name, text in zip(pieces[::2], pieces[1::2], strict=True)}

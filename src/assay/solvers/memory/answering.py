@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, ModelError, Problem
+from assay.core import prompts
+from assay.core.errors import ModelError
 from assay.core.memory import Found, Item
 from assay.core.protocols import Asker
 from assay.core.types import Failure, Request, Usage
 
 PROMPT = Path(__file__).with_name("prompts") / "answer.v1.txt"
-_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
-_PLACE = re.compile(r"\{(memories|question)\}")
 _PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
 _NOTHING = "(none)"
 
@@ -52,7 +48,8 @@ def messages(question: str, found: Sequence[Found], prompt: Path = PROMPT) -> li
     """The prompt with the memories in the order in which they were found."""
     lines = "\n".join(shown(one.item) for one in found) or _NOTHING
     known = {"memories": lines, "question": question}
-    return [{"role": role, "content": _filled(text, known)} for role, text in _parts(prompt).items()]
+    parts = prompts.parts_of(prompt, *known)
+    return [{"role": role, "content": prompts.filled(text, known)} for role, text in parts.items()]
 
 
 def shown(item: Item) -> str:
@@ -62,20 +59,4 @@ def shown(item: Item) -> str:
 
 def fingerprint(prompt: Path = PROMPT) -> str:
     """Another wording may get another answer."""
-    return hashlib.sha256(prompt.read_bytes()).hexdigest()
-
-
-@cache
-def _parts(prompt: Path) -> dict[str, str]:
-    try:
-        _, *pieces = _PART.split(prompt.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(Problem(str(prompt), f"cannot be read: {error.strerror}")) from None
-    if not pieces or "{question}" not in "".join(pieces) or "{memories}" not in "".join(pieces):
-        said = "a prompt has parts such as `=== user ===`, with {memories} and {question} in them"
-        raise InputError(Problem(str(prompt), said))
-    return {role: text.strip() for role, text in zip(pieces[::2], pieces[1::2], strict=True)}
-
-
-def _filled(text: str, values: dict[str, str]) -> str:
-    return _PLACE.sub(lambda place: values[place[1]], text)
+    return prompts.fingerprint(prompt.stem, prompt)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from assay.core import jsonl
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, unreadable
 from assay.core.wrappers import is_meta, is_observed, is_pair, normalize_input
 from assay.core.yamlfile import load_yaml
 from assay.suites.hop.contract import Contract, find_contract, read_contract
@@ -114,10 +114,8 @@ def _check_code(path: Path) -> list[Problem]:
     """Whether it is there and can be parsed."""
     try:
         ast.parse(path.read_bytes(), str(path))
-    except FileNotFoundError:
-        return [Problem(str(path), "there is no such file; a task's function stands in it")]
     except OSError as error:
-        return [Problem(str(path), f"cannot be read: {error.strerror}")]
+        return [unreadable(path, error, "a task's function stands in it")]
     except SyntaxError as error:
         return [Problem(f"{path}:{error.lineno}", f"not Python: {error.msg}")]
     except ValueError as error:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core import jsonl
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, unreadable
 from assay.core.hashing import first_ones, repeated
 from assay.core.wrappers import is_pair
 from assay.suites.hop.contract import Contract
@@ -287,10 +287,8 @@ def _record_of(line: jsonl.Line, path: Path, reader: RowReader) -> dict[str, Any
 def _lines(path: Path) -> Iterator[jsonl.Line]:
     try:
         yield from jsonl.lines(path)
-    except FileNotFoundError:
-        raise InputError(Problem(str(path), "there is no such file")) from None
     except OSError as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}")) from None
+        raise InputError(unreadable(path, error)) from None
 
 
 def _parsed(line: jsonl.Line, path: Path) -> dict[str, Any] | list[Any] | None:

@@ -41,10 +41,7 @@ class HopScorer:
         wrong, correct = verdict.wrong, verdict.correct
         return [
             Score(
-                case.index,
-                case.key,
-                case.set,
-                case.subject,
+                *case.head,
                 self.id,
                 METRIC,
                 status="not_applicable" if correct is None else "scored",

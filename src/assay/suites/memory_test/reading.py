@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, unreadable
 from assay.core.registry import unknown
 from assay.suites.memory_test.conversation import Conversation
 
@@ -138,10 +138,8 @@ def _records(path: Path) -> list[msgspec.Raw]:
     """The conversations as they stand there, so that one is decoded at a time."""
     try:
         data = path.read_bytes().removeprefix(_BOM)
-    except FileNotFoundError:
-        raise InputError(Problem(str(path), "there is no such file; --data names it")) from None
     except OSError as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}")) from None
+        raise InputError(unreadable(path, error, "--data names it")) from None
     try:
         if data.lstrip()[:1] == b"{":
             return [msgspec.json.decode(data, type=msgspec.Raw)]

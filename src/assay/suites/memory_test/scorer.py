@@ -43,10 +43,7 @@ class MemoryScorer:
         question = case.gold.questions[said["question"] - 1]
         return [
             Score(
-                case.index,
-                case.key,
-                case.set,
-                case.subject,
+                *case.head,
                 self.id,
                 metric,
                 part=record.part,

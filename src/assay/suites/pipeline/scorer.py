@@ -93,10 +93,7 @@ class PipelineScorer:
     def _said(self, case: Case, test: TestCase, result: str, reason: str, data: dict[str, Any]) -> Score:
         value = {PASSED: 1.0, FAILED: 0.0, ERRORED: 0.0}.get(result)
         return Score(
-            index=case.index,
-            case=case.key,
-            set=case.set,
-            subject=case.subject,
+            *case.head,
             scorer=self.id,
             metric=METRIC,
             part=test.key,

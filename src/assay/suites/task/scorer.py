@@ -89,10 +89,7 @@ class TaskScorer:
 
     def _score(self, case: Case, chain: Chain, metric: Metric, verdict: Verdict) -> Score:
         return Score(
-            index=case.index,
-            case=case.key,
-            set=case.set,
-            subject=case.subject,
+            *case.head,
             scorer=self.id,
             metric=metric.name,
             part=chain.name,

@@ -15,7 +15,7 @@ from typing import IO, Any, NamedTuple, NoReturn
 
 import msgspec
 
-from assay.core.errors import InputError, Problem
+from assay.core.errors import InputError, Problem, unreadable
 from assay.suites.pipeline.testset.validation import kind_of
 
 _BOM = b"\xef\xbb\xbf"
@@ -123,10 +123,8 @@ def raise_first(problem: Problem) -> None:
 def _opened(path: Path, buffering: int) -> IO[bytes]:
     try:
         return path.open("rb", buffering=buffering)
-    except FileNotFoundError:
-        raise InputError(Problem(str(path), "there is no such file")) from None
     except OSError as error:
-        raise InputError(Problem(str(path), f"cannot be read: {error.strerror}")) from None
+        raise InputError(unreadable(path, error)) from None
 
 
 class _Slow:

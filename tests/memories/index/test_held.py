@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-import numpy as np
 import pytest
 
 from assay.core.memory import Item
 from assay.memories import lt_memory
-from assay.memories.nearness.held import Held, best, recency
+from assay.memories.index.held import Held
+from assay.memories.index.recency import recency
 
-from support.memories import Model, Placed, around, find, said, tell
+from support.memories import Model, Placed, around, said, searched, tell
 
 PLACED = {"east": (1, 0), "north": (0, 1), "between": (3, 4), "west": (-1, 0), "?": (1, 0)}
 
@@ -21,14 +21,14 @@ def test_the_nearest_are_found_by_cosine() -> None:
     texts = ["west", "north", "east", "between", "east"]
     messages = [said(f"D1:{number}", text) for number, text in enumerate(texts, 1)]
 
-    async def work(k: int, own: int) -> list[tuple[str, float]]:
+    def found(k: int, own: int) -> list[tuple[str, float]]:
         memory = lt_memory.make(around(Placed(PLACED), k=own))
-        await tell(memory, [messages])
-        return [(found.item.id, found.score) for found in await find(memory, "?", k)]
+        asyncio.run(tell(memory, [messages]))
+        return searched(memory, "?", k)
 
     ranked = [("D1:3", 1.0), ("D1:5", 1.0), ("D1:4", 0.6), ("D1:2", 0.0), ("D1:1", -1.0)]
-    assert asyncio.run(work(9, 0)) == ranked
-    assert asyncio.run(work(3, 0)) == asyncio.run(work(9, 3)) == ranked[:3]
+    assert found(9, 0) == ranked
+    assert found(3, 0) == found(9, 3) == ranked[:3]
 
 
 def test_it_grows_and_replaces_in_place() -> None:
@@ -60,12 +60,6 @@ def test_where_embedding_fails_nothing_is_added() -> None:
         assert [item.id for item in held.items] == ["1"]
 
     asyncio.run(work())
-
-
-def test_of_equal_scores_the_earlier_is_better() -> None:
-    assert best(np.array([1.0, 3.0, 1.0, 3.0])) == [1, 3, 0, 2]
-    assert best(np.array([1.0, 3.0, 1.0, 3.0]), 1) == [1]
-    assert best(np.arange(1000) % 2) == [*range(1, 1000, 2), *range(0, 1000, 2)]
 
 
 def test_recency_halves_with_each_step_where_decay_is_a_half() -> None:

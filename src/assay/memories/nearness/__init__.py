@@ -1,1 +1,0 @@
-"""Help for memories that compare texts by their vectors."""
