@@ -27,6 +27,9 @@ LAZY = {
     "datasets",
     "sacrebleu",
     "pydantic_monty",
+    "mem0",
+    "openai",
+    "qdrant_client",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
