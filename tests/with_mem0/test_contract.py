@@ -27,9 +27,7 @@ def make(tmp_path: Path, server: LoopbackServer) -> Make:
     numbers = itertools.count()
 
     def made(model: Model | None = None, **options: Any) -> Memory:
-        return find_memory("mem0").make(
-            around(tmp_path / f"case{next(numbers)}", server, model, **options)
-        )
+        return find_memory("mem0").make(around(tmp_path / f"case{next(numbers)}", server, model, **options))
 
     return made
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -159,6 +161,31 @@ def test_surroundings_lead_nowhere_else(
     monkeypatch.setenv("OPENROUTER_API_KEY", "sk-secret")
     asyncio.run(tell(make(tmp_path, server), conversation(1, 2)))
     assert len(server.bodies) == 4
+
+
+def test_nothing_is_downloaded(
+    tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where fastembed and spaCy are installed, for which mem0 fetches models."""
+    used: list[str] = []
+    fastembed, spacy = ModuleType("fastembed"), ModuleType("spacy")
+    vars(fastembed)["SparseTextEmbedding"] = lambda model_name: used.append(model_name)
+    vars(spacy)["util"] = SimpleNamespace(is_package=lambda name: used.append(name) or True)
+    monkeypatch.setitem(sys.modules, "fastembed", fastembed)
+    monkeypatch.setitem(sys.modules, "spacy", spacy)
+
+    async def work() -> None:
+        memory = make(tmp_path, server)
+        await tell(memory, conversation(1, 2))
+        assert await find(memory, "Who likes boats?")
+
+    asyncio.run(work())
+    assert used == []
+
+
+def test_its_version_is_part_of_the_run() -> None:
+    """Another mem0 asks with other words."""
+    assert find_memory("mem0").about.prompts.startswith("mem0ai 2.")
 
 
 def test_it_writes_into_its_folder(tmp_path: Path, server: LoopbackServer) -> None:

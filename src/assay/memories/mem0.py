@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from functools import partial
+from importlib import metadata
 
 from assay.core.errors import MissingExtra, UsageError
 from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
@@ -18,12 +19,22 @@ from assay.memories.foreign.mem0_calls import Embed, from_endpoint, from_run
 from assay.memories.foreign.mem0_store import Place, Store, opened
 from assay.memories.listing.limits import most
 
+
+def _version() -> str:
+    """Another version asks with other words: it makes another run."""
+    try:
+        return f"mem0ai {metadata.version('mem0ai')}"
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 ENDPOINT, LOCAL = "endpoint", "local"
 ABOUT = AboutMemory(
     summary="mem0ai: facts that it extracts from the messages, by their vectors",
     asks=True,
     embeds=True,
     options={"k": 0, "threshold": 0.1, "embedder": ENDPOINT, "embedding_model": "text-embedding-3-small"},
+    prompts=_version(),
 )
 _POOL = DaemonPool(64, "assay-mem0", replaces=True)
 
@@ -55,12 +66,10 @@ class Mem0:
         sources = tuple(message.id for message in messages)
         for its_id, text in made:
             number = len(self._known) + 1
-            self._known[its_id] = Item(
-                f"mem0:{number}", text, messages[0].session, messages[0].date, sources
-            )
+            self._known[its_id] = Item(f"mem0:{number}", text, messages[0].session, messages[0].date, sources)
 
     async def search(self, query: Query, k: int) -> list[Found]:
-        """By mem0's own score; nothing below its threshold. It refuses an empty question: that finds nothing."""
+        """By mem0's own score, and nothing below its threshold. An empty question finds nothing."""
         limit = most(k, self._options["k"])
         if self._store is None or not self._known or not limit or not query.text.strip():
             return []

@@ -1,4 +1,4 @@
-"""The package `mem0ai` at work: on disk, without telemetry, without a download, with one address to talk to."""
+"""The package `mem0ai` at work: on disk, without telemetry or downloads, with one address to talk to."""
 
 from __future__ import annotations
 
@@ -126,7 +126,9 @@ def _package() -> Any:
         from qdrant_client.local.persistence import CollectionPersistence
 
     if telemetry.MEM0_TELEMETRY:
-        raise UsageError("mem0 was imported with its telemetry on: set MEM0_TELEMETRY=False in the environment")
+        raise UsageError(
+            "mem0 was imported with its telemetry on: set MEM0_TELEMETRY=False in the environment"
+        )
     # With spaCy it would download a model, and find other things than on a machine without.
     spacy_models._load_failed_full = spacy_models._load_failed_lemma = True  # noqa: SLF001
     CollectionPersistence.CHECK_SAME_THREAD = False  # one call at a time, but not always in the same thread
