@@ -169,8 +169,8 @@ def test_nothing_is_downloaded(
     """Also where fastembed and spaCy are installed, for which mem0 fetches models."""
     used: list[str] = []
     fastembed, spacy = ModuleType("fastembed"), ModuleType("spacy")
-    vars(fastembed)["SparseTextEmbedding"] = lambda model_name: used.append(model_name)
-    vars(spacy)["util"] = SimpleNamespace(is_package=lambda name: used.append(name) or True)
+    vars(fastembed)["SparseTextEmbedding"] = lambda **given: used.append(str(given))
+    vars(spacy)["util"] = SimpleNamespace(is_package=used.append)
     monkeypatch.setitem(sys.modules, "fastembed", fastembed)
     monkeypatch.setitem(sys.modules, "spacy", spacy)
 

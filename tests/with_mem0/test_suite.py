@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from engine.test_kill_memory import files
 from servers.loopback import LoopbackServer
 from support.commands import Job, environment
 from support.memory_talks import talk
+from with_mem0.extracting import reply
 
 WATCH = """
 import json, os, sys
@@ -73,6 +75,28 @@ def questions(job: Job) -> list[list[str]]:
     """The ids that were found for each question."""
     lines = [line["data"] for line in job.lines("records") if line.get("kind") == "answer"]
     return [[found[0] for found in line["found"]] for line in lines]
+
+
+def test_a_failed_endpoint_is_asked_again_next_time(tmp_path: Path) -> None:
+    """Vectors that never come are no fault of mem0's: exit code 3, and the same command goes on from there."""
+    broken = [True]
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        if broken[0] and len(body.get("input", ())) > 1:
+            return 500, {"error": {"message": "it is gone"}}
+        return reply(body)
+
+    with LoopbackServer(answer) as server:
+        told = job(tmp_path / "run", server, "--max-retries", "0")
+        assert told.run().code == 3
+        assert {end["status"] for end in told.ends()} == {"infra_error"}
+        asked, broken[0] = len(server.bodies), False
+        assert told.run().code == 0
+        whole = job(tmp_path / "whole", server)
+        server.bodies.clear()
+        assert whole.run().code == 0
+        assert files(told) == files(whole)
+    assert asked == 2 * 4
 
 
 def test_it_talks_to_loopback_only(tmp_path: Path, server: LoopbackServer) -> None:
