@@ -4,8 +4,10 @@ BIN := $(VENV)/bin
 # The real lm-evaluation-harness has an environment of its own: 762 MB that nothing else needs.
 ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
+# So has the real mem0, with its 35 packages.
+MEM0 ?= .mem0
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo clean
+.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo test-mem0 clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -43,6 +45,15 @@ demo-memory: $(VENV)/.local
 locomo: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/locomo
 
+# The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
+test-mem0: $(MEM0)/.ready
+	$(MEM0)/bin/python -m pytest tests/with_mem0
+
+$(MEM0)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(MEM0)
+	$(MEM0)/bin/pip install --quiet --disable-pip-version-check -e '.[test-mem0]'
+	touch $@
+
 $(ORACLE)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(ORACLE)
 	$(ORACLE)/bin/pip install --quiet --disable-pip-version-check -e '.[oracle]'
@@ -59,4 +70,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ORACLE) results bench-out
+	rm -rf $(VENV) $(ORACLE) $(MEM0) results bench-out

@@ -29,6 +29,9 @@ LAZY = {
     "pydantic_monty",
     "safetensors",
     "tokenizers",
+    "mem0",
+    "openai",
+    "qdrant_client",
 }
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef

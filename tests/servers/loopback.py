@@ -13,7 +13,7 @@ Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
 class LoopbackServer:
-    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body."""
+    """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model."""
 
     def __init__(self, answer: Answer) -> None:
         self.bodies: list[dict[str, Any]] = []
@@ -27,7 +27,12 @@ class LoopbackServer:
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 bodies.append(body)
-                status, value = answer(body)
+                self._send(*answer(body))
+
+            def do_GET(self) -> None:
+                self._send(200, {"object": "list", "data": [{"id": "fake", "object": "model"}]})
+
+            def _send(self, status: int, value: Any) -> None:
                 payload = json.dumps(value).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(payload)))

@@ -1,0 +1,1 @@
+"""Packages of others at work, each behind the contract of a memory."""
