@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Any
 
 import click
@@ -10,9 +11,11 @@ import click
 from assay.api import Run
 from assay.cli.compare import show_pairs
 from assay.cli.report import closing
-from assay.cli.screen import table
+from assay.cli.screen import block, table
 from assay.core.chart import sparkline
+from assay.store.cases import CaseView
 
+_MOST_FAILURES, _MOST_CHARACTERS, _MOST_FOUND, _MOST_ANSWER = 10, 300, 4, 60
 _NAMES = {"f1": "token F1", "exact_match": "exact", "evidence_recall": "evidence", "abstention": "abstained"}
 
 
@@ -25,6 +28,7 @@ def report_memory_test(run: Run) -> None:
         _curves(results, names)
         _categories(results, names)
         _use(results)
+        _failures(results)
         if len(results) > 1:
             show_pairs(run)
     closing(run)
@@ -36,7 +40,7 @@ def _has(found: dict[str, Any], name: str) -> bool:
 
 def _scores(results: dict[str, Any], names: list[str]) -> None:
     rows = [[found["alias"], *_row(_by_name(found), names), *_counts(found)] for found in results.values()]
-    table(["memory", *map(_NAMES.__getitem__, names), "conversations", "answers", "errors"], rows)
+    table(["memory", *map(_NAMES.__getitem__, names), "conversations", "asked", "errors"], rows)
     click.echo()
 
 
@@ -68,7 +72,7 @@ def _curves(results: dict[str, Any], names: list[str]) -> None:
     name = names[0] if names else ""
     rows = []
     for found in results.values():
-        values = [(test.get(name) or {}).get("value") for test in found["tests"]]
+        values = [(point.get(name) or {}).get("value") for point in found["curve"]]
         if any(value is not None for value in values):
             ends = [f"{value:.3f}" for value in (values[0], values[-1]) if value is not None]
             rows.append([found["alias"], sparkline(values), " → ".join(ends)])
@@ -86,7 +90,68 @@ def _categories(results: dict[str, Any], names: list[str]) -> None:
 
 def _category_rows(found: dict[str, Any], names: list[str]) -> Iterator[list[str]]:
     for category, values in found["categories"].items():
-        yield [found["alias"], category, *_row(values, names)]
+        label = found["category_labels"].get(category)
+        yield [found["alias"], f"{label} ({category})" if label else category, *_row(values, names)]
+
+
+def _failures(results: dict[str, Any]) -> None:
+    """Which conversations have no file, and why."""
+    told = [(found["alias"], failure) for found in results.values() for failure in found["failures"]]
+    for name, failure in told[:_MOST_FAILURES]:
+        block(
+            f"{name}, conversation {failure['task_id']} ({failure['sample_id']}): {failure['reason']}",
+            indent="",
+            most=_MOST_CHARACTERS,
+        )
+    if told:
+        click.echo(f"and {len(told) - _MOST_FAILURES:,} more\n" if len(told) > _MOST_FAILURES else "")
+
+
+def show_tests(view: CaseView) -> None:
+    """Each test of a conversation with its means, then the last one question by question."""
+    answers = [record.data for record in view.records if record.kind == "answer"]
+    last = max((said["test"] for said in answers), default=0)
+    values: dict[tuple[str, str], float | None] = {(s.part, s.metric): s.value for s in view.scores}
+    names = [name for name in _NAMES if any(metric == name for _, metric in values)]
+    shown = list(map(_NAMES.__getitem__, names))
+    tests = [[str(test), *_means(values, names, test)] for test in range(1, last + 1)]
+    if tests:
+        table(["test", *shown], tests)
+        click.echo()
+    rows = []
+    for said in sorted(answers, key=lambda said: int(said["question"])):
+        if said["test"] == last:
+            part = f"{last}/{said['question']}"
+            scores = [_plain(values.get((part, name))) for name in names]
+            found = [one[0] for one in said["found"]]
+            more = f" and {len(found) - _MOST_FOUND:,} more" if len(found) > _MOST_FOUND else ""
+            rows.append(
+                [str(said["question"]), *scores, ", ".join(found[:_MOST_FOUND]) + more, _answer(said)]
+            )
+    if rows:
+        table(["question", *shown, "found", "answer"], rows)
+
+
+def _means(values: dict[tuple[str, str], float | None], names: list[str], test: int) -> list[str]:
+    means = []
+    for name in names:
+        found = [
+            value
+            for (part, metric), value in values.items()
+            if value is not None and metric == name and part.partition("/")[0] == str(test)
+        ]
+        means.append(f"{fmean(found):.3f} of {len(found):,}" if found else "–")
+    return means
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _answer(said: dict[str, Any]) -> str:
+    text = f"error: {said['error']}" if "error" in said else said["answer"]
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _MOST_ANSWER else f"{flat[: _MOST_ANSWER - 1]}…"
 
 
 def _use(results: dict[str, Any]) -> None:
