@@ -53,12 +53,12 @@ def _row(values: dict[str, Any], names: list[str]) -> list[str]:
 
 
 def _value(found: dict[str, Any] | None) -> str:
-    """`0.512 ±0.031 1,540`: the value, half of its interval, and how many questions it is of."""
+    """`0.512 (0.48–0.54) 1,540`: the value, its interval, and how many questions it is of."""
     if not found or found["value"] is None:
         return "–"
     interval = found["interval"]
-    half = f" ±{(interval[1] - interval[0]) / 2:.3f}" if interval else ""
-    return f"{found['value']:.3f}{half} {found['n']:,}"
+    between = f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else ""
+    return f"{found['value']:.3f}{between} {found['n']:,}"
 
 
 def _counts(found: dict[str, Any]) -> list[str]:

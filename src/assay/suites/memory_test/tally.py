@@ -42,7 +42,7 @@ class Values:
             "n": found.n,
             "clusters": found.clusters,
             "stderr": found.stderr,
-            "interval": found.interval,
+            "interval": _within(found.interval),
         }
 
 
@@ -167,6 +167,11 @@ class Tally:
 
 def _all(values: Mapping[str, Values]) -> dict[str, Any]:
     return {name: values[name].summary() for name in METRICS if name in values}
+
+
+def _within(interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Every measure is a share: of two conversations an interval can be wider than all that is possible."""
+    return (max(0.0, interval[0]), min(1.0, interval[1])) if interval else None
 
 
 def _metric(name: str, values: Values) -> dict[str, Any]:
