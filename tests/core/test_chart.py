@@ -45,4 +45,4 @@ def test_any_lines_make_a_picture(lines: dict[str, list[Point]]) -> None:
 
 
 def test_what_leaves_the_range_has_the_lowest_or_highest_bar() -> None:
-    assert sparkline([-1.0, 0.5, 2.0]) == "▁▅█"
+    assert sparkline([-0.5, 0.5, 2.0]) == "▁▅█"

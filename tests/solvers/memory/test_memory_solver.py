@@ -165,3 +165,13 @@ def test_only_searching_names_no_model_and_no_time_of_answers(noted: Noted) -> N
     assert "model" not in found["experiment_info"]
     timings = [one["timings"] for test in found["test_results"] for one in test["questions"]]
     assert all(list(one) == ["search_seconds"] for one in timings)
+
+
+def test_a_run_that_is_stopped_while_answers_wait_is_not_over(noted: Noted) -> None:
+    """A conversation with answers missing has no end; the rest is asked when the run continues."""
+    first = noted.run(segments=2, max_calls=2)
+    assert (first.exit_code, first.summary.ok, first.files) == (3, 0, [])
+    again = noted.run(segments=2)
+    assert (again.exit_code, again.summary.this_start["paid"]) == (0, 1)
+    counts = [len(test["questions"]) for test in file_of(again)["test_results"]]
+    assert counts == [1, 2]
