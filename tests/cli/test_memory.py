@@ -114,6 +114,9 @@ def test_compare_is_of_last_tests(talks: Talks, capsys: pytest.CaptureFixture[st
     assert typed("compare", "out", "--json") == 0
     (found,) = json.loads(capsys.readouterr().out)["comparisons"]
     assert [(row["metric"], row["n"]) for row in found["rows"]] == [("evidence_recall", 10)]
+    assert (found["base"]["reference"], found["new"]["reference"]) == (False, True)
+    assert typed("compare", "out") == 0
+    assert " · oracle (reference) · " in capsys.readouterr().out
 
 
 def test_check_knows_files_of_conversations(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:

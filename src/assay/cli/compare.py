@@ -103,7 +103,8 @@ def _show_side(name: str, side: Side) -> None:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(side.started))
     model = f" · {side.model}" if side.model not in ("", side.subject) else ""
     count = f"{side.cases:,} case{'s' * (side.cases != 1)}"
-    block(f"{name:<4}  {side.run} · {side.subject}{model} · {started} · {count}", indent="")
+    subject = f"{side.subject} (reference)" if side.reference else side.subject
+    block(f"{name:<4}  {side.run} · {subject}{model} · {started} · {count}", indent="")
 
 
 def _show_rows(rows: list[Row]) -> None:
