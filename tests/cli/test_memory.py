@@ -1,7 +1,9 @@
-"""`assay memory test` on the screen: scores with their denominators, a curve, categories, pairs, files."""
+"""`assay memory test` as people type it, and what other commands say of its runs."""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,36 +13,112 @@ from support.memory_talks import Talks, talk
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> list[str]:
-    talks = Talks(tmp_path, talk(4, "a"), talk(6, "b"))
-    model = f"python/{tmp_path}/model.py:answer"
-    data = ["--dataset", "plain", "--data", f"{tmp_path}/talks.json", "--model", model]
-    return ["memory", "test", *data, "--memory", f"{talks.own},none", "--output-dir", f"{tmp_path}/out"]
+def talks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Talks:
+    """Two conversations in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    return Talks(tmp_path, talk(4, "ann"), talk(6, "ben"))
 
 
-def test_the_report(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """A yardstick is called one; a score has its interval and the number of its questions."""
-    assert typed(*words, "--segments", "2") == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["own", "1.000", "±0.000", "10", "1.000", "±0.000", "10", "1.000", "±0.000", "10"] in [
-        line[:10] for line in lines
+def measured(talks: Talks, *flags: str) -> int:
+    """A test of two memories without a model, unless flags name others."""
+    common = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
+    named = () if "--memory" in flags else ("--memory", f"{talks.own},oracle")
+    return typed(*common, *named, "--no-answer", *flags)
+
+
+def test_files_stand_where_the_format_has_them(talks: Talks) -> None:
+    """A folder for each of several memories; none for one."""
+    assert measured(talks) == 0
+    assert measured(talks, "--memory", "bm25", "--task-id", "ben") == 0
+    root = talks.folder / ".sage/benchmarks/benchmark_memory"
+    several = {path.relative_to(root).parts[0::3] for path in root.glob("*/plain/*/*.json")}
+    assert {(memory, name) for memory in ("own", "oracle") for name in ("0000.json", "0001.json")} < several
+    assert {path.name for path in root.glob("plain/*/*.json")} == {"0001.json", "summary.json"}
+
+
+def test_a_report_has_scores_curves_and_pairs(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same numbers everywhere: those of the last tests, in which each question is asked once."""
+    assert measured(talks) == 0
+    said = capsys.readouterr().out
+    headline = next(line for line in said.splitlines() if line.startswith("own "))
+    assert headline.split()[1:] == ["1.000", "(1.00–1.00)", "10", "2", "16", "0"]
+    assert "█" in said
+    (pair,) = [line for line in said.splitlines() if line.startswith("own ") and "oracle" in line]
+    assert pair.split()[:6] == ["own", "oracle", "(reference)", "evidence", "1.0000", "1.0000"]
+    assert " 10 " in pair
+
+
+def test_show_is_the_report_and_cases_in_short(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Hundreds of scores are told as their mean over the last test."""
+    measured(talks, "--output-dir", "out")
+    capsys.readouterr()
+    assert typed("show", "out") == 0
+    said = capsys.readouterr().out
+    assert "evidence, test by test" in said
+    (row,) = [line for line in said.splitlines() if "conversation ben with own" in line]
+    assert row.split()[-5:] == ["ok", "evidence_recall", "1.000", "of", "6"]
+    assert "insert_seconds" not in said
+
+
+def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its mean, then the last one question by question, with what was found and said."""
+    values = talks.values()
+    command = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
+    assert typed(*command, "--memory", talks.own, "--model", values["model"], "--output-dir", "out") == 0
+    capsys.readouterr()
+    assert typed("show", "out", "ann") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].endswith("conversation ann with own · ok")
+    at = said.index(next(line for line in said if line.startswith("test ")))
+    assert [line.split()[-3:] for line in said[at + 2 : at + 4]] == [
+        ["1.000", "of", "2"],
+        ["1.000", "of", "4"],
     ]
-    assert any(line[:2] == ["none", "(reference)"] for line in lines)
-    assert ["own", "██", "1.000", "→", "1.000"] in lines
-    assert any(line[:3] == ["own", "none", "evidence"] and "worse" in line for line in lines)
-    assert any(line[:2] == ["own", "plain"] for line in lines)
+    assert said[-1].split()[0] == "4"
+    assert said[-1].endswith("Bob likes fruit4")
+    assert "D1:4, D1:1, D1:2, D1:3 " in said[-1]
 
 
-def test_a_second_time_shows_the_same(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is asked, and the files are found."""
-    assert typed(*words) == 0
-    first = capsys.readouterr().out.partition("\n4 of 4 cases")
-    assert typed(*words) == 0
-    second = capsys.readouterr().out.partition("\n4 of 4 cases")
-    assert first[:2] == second[:2]
-    assert "nothing asked\nfound " in second[2]
+def test_a_failed_conversation_is_named(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """By both of its ids, with what the memory said; in the summary too."""
+    (talks.folder / "talks.json").write_text(json.dumps([talk(4, "ann", "poison"), talk(4, "ben")]))
+    assert measured(talks, "--output-dir", "out") == 0
+    said = capsys.readouterr().out
+    assert "own, conversation 0000 (ann): own.add: [RuntimeError] it is bad" in said
+    (path,) = (talks.folder / "out").glob("own/plain/*/summary.json")
+    assert json.loads(path.read_text())["failures"] == [
+        {"task_id": "0000", "sample_id": "ann", "reason": "own.add: [RuntimeError] it is bad"}
+    ]
 
 
-def test_what_is_missing_is_told(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert typed(*words[:-4], "--output-dir", "x") == 2
-    assert "no memory is named; --memory takes FUMemory, " in capsys.readouterr().err
+def test_an_unknown_category_is_refused(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing would be asked, or less than was meant."""
+    assert measured(talks, "--categories", "plain,plane") == 2
+    assert "no category named 'plane'; did you mean 'plain'?" in capsys.readouterr().err
+    assert not os.path.lexists(".sage")
+
+
+def test_compare_is_of_last_tests(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of sixteen answers in four tests, the ten of the last ones."""
+    assert measured(talks, "--output-dir", "out") == 0
+    capsys.readouterr()
+    assert typed("compare", "out", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [(row["metric"], row["n"]) for row in found["rows"]] == [("evidence_recall", 10)]
+    assert (found["base"]["reference"], found["new"]["reference"]) == (False, True)
+    assert typed("compare", "out") == 0
+    assert " · oracle (reference) · " in capsys.readouterr().out
+
+
+def test_check_knows_files_of_conversations(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """By their keys, and tells every problem with its place."""
+    assert typed("check", "talks.json") == 0
+    one = talk()
+    one["questions"][0]["question"] = ""
+    one["sessions"][0]["messages"][1] = {"speaker": "Ann"}
+    (talks.folder / "talks.json").write_text(json.dumps([one]))
+    capsys.readouterr()
+    assert typed("check", "talks.json") == 1
+    said = capsys.readouterr().out
+    assert "$[0].sessions[0].messages[1].text: is missing" in said
+    assert "$[0].questions[0].question: is empty" in said

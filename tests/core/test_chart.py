@@ -42,3 +42,7 @@ def test_any_lines_make_a_picture(lines: dict[str, list[Point]]) -> None:
     assert len(list(root.iter(f"{SVG}circle"))) == sum(map(len, lines.values()))
     for circle in root.iter(f"{SVG}circle"):
         assert 0 <= float(circle.get("cy", "")) <= 360
+
+
+def test_what_leaves_the_range_has_the_lowest_or_highest_bar() -> None:
+    assert sparkline([-0.5, 0.5, 2.0]) == "▁▅█"

@@ -103,7 +103,8 @@ def _show_side(name: str, side: Side) -> None:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(side.started))
     model = f" · {side.model}" if side.model not in ("", side.subject) else ""
     count = f"{side.cases:,} case{'s' * (side.cases != 1)}"
-    block(f"{name:<4}  {side.run} · {side.subject}{model} · {started} · {count}", indent="")
+    subject = f"{side.subject} (reference)" if side.reference else side.subject
+    block(f"{name:<4}  {side.run} · {subject}{model} · {started} · {count}", indent="")
 
 
 def _show_rows(rows: list[Row]) -> None:
@@ -135,6 +136,11 @@ def table_row(row: Row) -> list[str]:
     ]
 
 
+def _shown(run: api.Run, subject: str) -> str:
+    """As the run's own outputs name it: a yardstick is told from a memory."""
+    return str(run.summary.results.get(subject, {}).get("alias", subject))
+
+
 def show_pairs(run: api.Run) -> None:
     """Every subject of a run with every later one, on the cases that both have a verdict for."""
     subjects = list(run.summary.results)
@@ -143,7 +149,8 @@ def show_pairs(run: api.Run) -> None:
     rows = []
     for at in range(len(subjects) - 1):
         for pair in api.compare([f"{run.folder}@{name}" for name in subjects[at:]], 0).comparisons:
-            rows += [[pair.base.subject, pair.new.subject, *table_row(row)] for row in pair.rows[:1]]
+            names = [_shown(run, side.subject) for side in (pair.base, pair.new)]
+            rows += [[*names, *table_row(row)] for row in pair.rows[:1]]
     header = ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
     table(header, rows, names=2)
     click.echo(f"which cases: assay compare {run.folder}")

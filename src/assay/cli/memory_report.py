@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import fmean
 from typing import Any
 
 import click
@@ -11,9 +12,11 @@ from assay import api
 from assay.api import Run
 from assay.cli.compare import table_row
 from assay.cli.report import closing
-from assay.cli.screen import table
+from assay.cli.screen import block, table
 from assay.core.chart import sparkline
+from assay.store.cases import CaseView
 
+_MOST_FAILURES, _MOST_CHARACTERS, _MOST_FOUND, _MOST_ANSWER = 10, 300, 4, 60
 _NAMES = {"f1": "token F1", "exact_match": "exact", "evidence_recall": "evidence", "abstention": "abstained"}
 
 
@@ -26,18 +29,25 @@ def report_memory_test(run: Run) -> None:
         _curves(results, names)
         _categories(results, names)
         _use(results)
+        _failures(results)
         _pairs(run)
     closing(run)
 
 
 def _pairs(run: Run) -> None:
-    """Every other memory against the first, by every score, on the same questions of all tests."""
-    names = list(run.summary.results)
-    if len(names) < 2 or run.exit_code == 130:
+    """Every other memory against the first, by every score, on the same questions."""
+    results = run.summary.results
+    if len(results) < 2 or run.exit_code == 130:
         return
-    compared = api.compare([f"{run.folder}@{name}" for name in names], 0).comparisons
+    compared = api.compare([f"{run.folder}@{name}" for name in results], 0).comparisons
+    alias = {name: found["alias"] for name, found in results.items()}
     rows = [
-        [pair.base.subject, pair.new.subject, _NAMES.get(row.metric, row.metric), *table_row(row)]
+        [
+            alias[pair.base.subject],
+            alias[pair.new.subject],
+            _NAMES.get(row.metric, row.metric),
+            *table_row(row),
+        ]
         for pair in compared
         for row in pair.rows
     ]
@@ -45,7 +55,7 @@ def _pairs(run: Run) -> None:
         ["base", "new", "score", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""],
         rows,
     )
-    click.echo(f"all tests together; one by one: assay compare {run.folder}")
+    click.echo(f"one by one: assay compare {run.folder}")
     click.echo()
 
 
@@ -55,7 +65,7 @@ def _has(found: dict[str, Any], name: str) -> bool:
 
 def _scores(results: dict[str, Any], names: list[str]) -> None:
     rows = [[found["alias"], *_row(_by_name(found), names), *_counts(found)] for found in results.values()]
-    table(["memory", *map(_NAMES.__getitem__, names), "conversations", "answers", "errors"], rows)
+    table(["memory", *map(_NAMES.__getitem__, names), "conversations", "asked", "errors"], rows)
     click.echo()
 
 
@@ -68,12 +78,12 @@ def _row(values: dict[str, Any], names: list[str]) -> list[str]:
 
 
 def _value(found: dict[str, Any] | None) -> str:
-    """`0.512 ±0.031 1,540`: the value, half of its interval, and how many questions it is of."""
+    """`0.512 (0.48–0.54) 1,540`: the value, its interval, and how many questions it is of."""
     if not found or found["value"] is None:
         return "–"
     interval = found["interval"]
-    half = f" ±{(interval[1] - interval[0]) / 2:.3f}" if interval else ""
-    return f"{found['value']:.3f}{half} {found['n']:,}"
+    between = f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else ""
+    return f"{found['value']:.3f}{between} {found['n']:,}"
 
 
 def _counts(found: dict[str, Any]) -> list[str]:
@@ -87,7 +97,7 @@ def _curves(results: dict[str, Any], names: list[str]) -> None:
     name = names[0] if names else ""
     rows = []
     for found in results.values():
-        values = [(test.get(name) or {}).get("value") for test in found["tests"]]
+        values = [(point.get(name) or {}).get("value") for point in found["curve"]]
         if any(value is not None for value in values):
             ends = [f"{value:.3f}" for value in (values[0], values[-1]) if value is not None]
             rows.append([found["alias"], sparkline(values), " → ".join(ends)])
@@ -107,7 +117,68 @@ def _categories(results: dict[str, Any], names: list[str]) -> None:
 
 def _category_rows(found: dict[str, Any], names: list[str]) -> Iterator[list[str]]:
     for category, values in found["categories"].items():
-        yield [found["alias"], category, *_row(values, names)]
+        label = found["category_labels"].get(category)
+        yield [found["alias"], f"{label} ({category})" if label else category, *_row(values, names)]
+
+
+def _failures(results: dict[str, Any]) -> None:
+    """Which conversations have no file, and why."""
+    told = [(found["alias"], failure) for found in results.values() for failure in found["failures"]]
+    for name, failure in told[:_MOST_FAILURES]:
+        block(
+            f"{name}, conversation {failure['task_id']} ({failure['sample_id']}): {failure['reason']}",
+            indent="",
+            most=_MOST_CHARACTERS,
+        )
+    if told:
+        click.echo(f"and {len(told) - _MOST_FAILURES:,} more\n" if len(told) > _MOST_FAILURES else "")
+
+
+def show_tests(view: CaseView) -> None:
+    """Each test of a conversation with its means, then the last one question by question."""
+    answers = [record.data for record in view.records if record.kind == "answer"]
+    last = max((said["test"] for said in answers), default=0)
+    values: dict[tuple[str, str], float | None] = {(s.part, s.metric): s.value for s in view.scores}
+    names = [name for name in _NAMES if any(metric == name for _, metric in values)]
+    shown = list(map(_NAMES.__getitem__, names))
+    tests = [[str(test), *_means(values, names, test)] for test in range(1, last + 1)]
+    if tests:
+        table(["test", *shown], tests)
+        click.echo()
+    rows = []
+    for said in sorted(answers, key=lambda said: int(said["question"])):
+        if said["test"] == last:
+            part = f"{last}/{said['question']}"
+            scores = [_plain(values.get((part, name))) for name in names]
+            found = [one[0] for one in said["found"]]
+            more = f" and {len(found) - _MOST_FOUND:,} more" if len(found) > _MOST_FOUND else ""
+            rows.append(
+                [str(said["question"]), *scores, ", ".join(found[:_MOST_FOUND]) + more, _answer(said)]
+            )
+    if rows:
+        table(["question", *shown, "found", "answer"], rows)
+
+
+def _means(values: dict[tuple[str, str], float | None], names: list[str], test: int) -> list[str]:
+    means = []
+    for name in names:
+        found = [
+            value
+            for (part, metric), value in values.items()
+            if value is not None and metric == name and part.partition("/")[0] == str(test)
+        ]
+        means.append(f"{fmean(found):.3f} of {len(found):,}" if found else "–")
+    return means
+
+
+def _plain(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _answer(said: dict[str, Any]) -> str:
+    text = f"error: {said['error']}" if "error" in said else said["answer"]
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _MOST_ANSWER else f"{flat[: _MOST_ANSWER - 1]}…"
 
 
 def _use(results: dict[str, Any]) -> None:

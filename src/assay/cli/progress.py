@@ -13,6 +13,8 @@ from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Ret
 
 _EVERY_SECONDS = 5.0
 _BAR_SECONDS = 0.1
+_MANY = 10
+"""Calls of a case, from which on they are told too."""
 
 
 class Progress:
@@ -21,7 +23,7 @@ class Progress:
     def __init__(self) -> None:
         self.total = self.done = self.fresh = 0
         self.errors = self.retries = 0
-        self.input = self.output = 0
+        self.calls = self.input = self.output = 0
         self._begun = time.monotonic()
         self._shown = self._begun
         self._every = _EVERY_SECONDS
@@ -29,6 +31,7 @@ class Progress:
     def __call__(self, event: Event) -> None:
         kind = type(event)
         if kind is Called:
+            self.calls += 1
             usage = event.usage  # type: ignore[union-attr]
             if usage:
                 self.input += usage.input
@@ -67,6 +70,8 @@ class Progress:
     def line(self) -> str:
         """Everything in one line."""
         parts = [f"{self.done:,}/{self.total:,}", f"{self.rate:,.1f}/s"]
+        if self.calls > _MANY * max(1, self.fresh):  # long cases: something moves before one ends
+            parts.append(counted(self.calls, "call"))
         if self.errors:
             parts.append(counted(self.errors, "error"))
         if self.retries:

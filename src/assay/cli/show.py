@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import islice
+from statistics import fmean
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from assay import api
 from assay.api import Run
 from assay.cli.hop_report import report_hop, show_row
+from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
@@ -18,8 +20,11 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
-_REPORTS = {"pipeline": report_pipeline, "hop": report_hop}
+_MOST_SCORES = 8
+_REPORTS = {"pipeline": report_pipeline, "hop": report_hop, "memory-test": report_memory_test}
 _RECORDS = {"hop": show_row}
+_WORDS = {"memory-test": "conversation"}
+"""What the id of a case names, where it is no row."""
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -33,7 +38,8 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order, the beginning of a case's key, or a test of a pipeline or a row: its id or SET/ID.
+    data order, the beginning of a case's key, or a test of a pipeline, a row or a conversation: its id or
+    SET/ID.
 
     \b
     Examples:
@@ -48,7 +54,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
         return 0
     report_run(found)
     chosen = (view for view in cases if view.failed or not failed)
-    rows = [_row(view) for view in islice(chosen, limit)]
+    rows = [_row(view, found.info.suite) for view in islice(chosen, limit)]
     click.echo()
     if rows:
         table(["case", "set", "key", "status", "scores", "reply"], rows)
@@ -62,25 +68,37 @@ def report_run(run: Run) -> None:
     _REPORTS.get(run.info.suite, report)(run)
 
 
-def _row(view: CaseView) -> list[str]:
-    scores = ", ".join(
-        f"{','.join(filter(None, (s.metric, s.part)))} {'–' if s.value is None else format(s.value, 'g')}"
-        for s in view.scores
-    )
+def _row(view: CaseView, suite: str) -> list[str]:
     end = view.end
-    return [str(end.index), end.set, " ".join([end.case, *_row_of(view)]), end.status, scores, _preview(view)]
+    key = " ".join([end.case, *_row_of(view, suite)])
+    return [str(end.index), end.set, key, end.status, _scores(view), _preview(view)]
 
 
-def _row_of(view: CaseView) -> list[str]:
+def _scores(view: CaseView) -> str:
+    """Each of a few; of many, the mean by metric and how many they are."""
+    final = [score for score in view.scores if not score.interim]
+    if len(final) == len(view.scores) <= _MOST_SCORES:
+        return ", ".join(
+            f"{','.join(filter(None, (s.metric, s.part)))} {'–' if s.value is None else format(s.value, 'g')}"
+            for s in final
+        )
+    values: dict[str, list[float]] = {}
+    for score in final:
+        if score.value is not None:
+            values.setdefault(score.metric, []).append(score.value)
+    return ", ".join(f"{name} {fmean(found):.3f} of {len(found):,}" for name, found in values.items())
+
+
+def _row_of(view: CaseView, suite: str) -> list[str]:
     """What people call a case whose scores tell its id, as rows of a batch are."""
-    return [] if view.id is None else [f"row {view.id} with {view.end.subject}"]
+    return [] if view.id is None else [f"{_WORDS.get(suite, 'row')} {view.id} with {view.end.subject}"]
 
 
 def _preview(view: CaseView) -> str:
     if view.end.failure:
         text = f"{view.end.failure.kind}: {view.end.failure.message}"
     else:
-        replies = _texts(view.records[-1].data) if view.records else []
+        replies = _texts(view.records[-1].data) if view.records and view.records[-1].kind != "fed" else []
         text = replies[0] if replies else ""
     flat = " ".join(text.split())
     return flat if len(flat) <= 50 else flat[:49] + "…"
@@ -97,7 +115,7 @@ def _texts(data: Any) -> list[str]:
 def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     """Everything about one case, readable; what it gave in the way of its suite."""
     end = view.end
-    heading(" · ".join([f"case {end.index}", end.set, end.case, *_row_of(view), end.status]))
+    heading(" · ".join([f"case {end.index}", end.set, end.case, *_row_of(view, suite), end.status]))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
     asked: list[Request] = []
@@ -108,6 +126,9 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
             _show_request(asked)
         _show_reply(call)
     rule()
+    if suite == "memory-test":
+        show_tests(view)
+        return
     _RECORDS.get(suite, show_steps)(view.records)
     _show_scores(view)
 

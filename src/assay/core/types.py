@@ -19,6 +19,9 @@ ASK = "ask"
 COMMON, NO_CASE = "common", -1
 """Stage and index of calls at the address that a whole run shares: nobody can say which case made them."""
 
+INTERIM = "interim"
+"""Key in the data of scores that were given on the way to a later score of the same question."""
+
 SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_step"})
 """Failures that count against what is evaluated. All others are the infrastructure's."""
 
@@ -146,6 +149,11 @@ class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="typ
     reason: str = ""
     data: Any = None
     end: Commit | None = None
+
+    @property
+    def interim(self) -> bool:
+        """Whether a later score of the same question counts in place of this one."""
+        return isinstance(self.data, dict) and bool(self.data.get(INTERIM))
 
 
 class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):

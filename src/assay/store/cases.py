@@ -39,7 +39,7 @@ class CaseView(NamedTuple):
     def failed(self) -> bool:
         """Whether it has no answer, or a score of 0, or none."""
         return self.end.status != "ok" or any(
-            score.status == "invalid" or score.value == 0 for score in self.scores
+            score.status == "invalid" or score.value == 0 for score in self.scores if not score.interim
         )
 
 

@@ -141,3 +141,38 @@ def test_no_memory_and_no_data_are_told(tmp_path: Path) -> None:
         values.pop(missing)
         with pytest.raises(UsageError, match=f"no {missing} is named"):
             assay.run(assay.spec("memory-test", **values))
+
+
+def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:
+    """The journal keeps what is behind it, of which recall is counted."""
+    run = Talks(tmp_path).run(memory=["FUMemory"], segments=2)
+    found = [question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]]
+    assert found == [["memgallery:string_bundle"]] * 6
+    (result,) = run.summary.results.values()
+    assert {one["metric"]: one["value"] for one in result["metrics"]}["evidence_recall"] == 1.0
+
+
+def test_the_summary_says_what_categories_mean(tmp_path: Path) -> None:
+    """Beside their scores, under another name; the files keep the numbers of the data."""
+    talks = Talks(tmp_path)
+    examples = Path(__file__).parents[3] / "examples" / "memory"
+    run = talks.run(
+        dataset="locomo", data=f"{examples}/talks.json", memory=["bm25"], no_answer=True, task_id=["0000"]
+    )
+    (path,) = [path for path in run.files if path.name == "summary.json"]
+    found = json.loads(path.read_text())
+    assert found["category_labels"]["5"] == "adversarial"
+    assert found["categories"]["5"]["evidence_recall"]["n"] > 0
+    assert type(file_of(run)["test_results"][0]["questions"][0]["category"]) is int
+
+
+def test_evidence_that_is_not_there_leaves_the_denominator(tmp_path: Path) -> None:
+    """It is counted instead; asked and answered it is all the same."""
+    one = talk()
+    one["questions"][0]["evidence"] = ["D9:9"]
+    one["questions"][1]["evidence"] = ["D1:2", "D9:9"]
+    run = Talks(tmp_path, one).run(segments=2)
+    (found,) = run.summary.results.values()
+    counts = {one["metric"]: one["n"] for one in found["metrics"]}
+    assert (counts["evidence_recall"], counts["f1"]) == (3, 4)
+    assert (found["counts"]["without_evidence"], found["counts"]["unknown_places"]) == (1, 2)

@@ -162,6 +162,8 @@ class Reading:
             columns = self.subjects[end.subject] = Columns()
         columns.add(end, names.set(end.set))
         for score in self.scores(end.index):
+            if score.interim:
+                continue
             part = score.part if score.part in self._filters else ""
             columns.add_score(score, names.slot(Slot(scorer_name(score.scorer), score.metric, part)))
 

@@ -19,6 +19,8 @@ class Side(Struct, kw_only=True):
     state: str
     cases: int
     scorers: list[str]
+    reference: bool = False
+    """A yardstick, as its run says."""
 
 
 class Row(Struct, kw_only=True):

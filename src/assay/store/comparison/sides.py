@@ -48,6 +48,7 @@ class Choice(NamedTuple):
             state=self.state,
             cases=len(self.columns),
             scorers=self.reading.summary.scorers,
+            reference=bool(self.reading.summary.results.get(self.subject, {}).get("reference")),
         )
 
 

@@ -24,12 +24,12 @@ from assay.solvers.memory.embedding import ROLE, Embed, Embedding, at_endpoint
 from assay.solvers.memory.holding import Maker
 from assay.solvers.memory.solver import Asked, Feeding, MemorySolver, Round
 from assay.suites.memory_test.caller import Asking, PipelineCaller
-from assay.suites.memory_test.conversation import Question
+from assay.suites.memory_test.conversation import Conversation, Question
 from assay.suites.memory_test.loaders import loader
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.places import SUMMARY, folders, write_json, write_text
 from assay.suites.memory_test.scorer import F1, RECALL, Gold, MemoryScorer, answers_of
-from assay.suites.memory_test.sink import Answer, Info, Sink
+from assay.suites.memory_test.sink import BUNDLE, Answer, Info, Sink
 from assay.suites.memory_test.tally import Tally
 
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
@@ -62,7 +62,7 @@ class MemoryTestPlan:
             "wordings": [kind.about.prompts for kind in self.memories.values()],
         }
         gold = [[str(question.reference) for question in caller.questions] for caller in self._callers]
-        self.score: dict[str, Any] = {"gold": fingerprint(gold), "version": 1}
+        self.score: dict[str, Any] = {"gold": fingerprint(gold), "version": 2}
         self.scorers = [MemoryScorer(f"memory@{fingerprint(self.score)}", answers=self._answers)]
 
     def _chosen(self) -> list[PipelineCaller]:
@@ -78,6 +78,7 @@ class MemoryTestPlan:
         names = {name for one in found for name in (one.task_id, one.sample_id)}
         if missing := [name for name in options.task_id if name not in names]:
             raise UsageError(registry.unknown("conversation", missing[0], sorted(names)))
+        _known_categories(options.categories, found)
         chosen = [one for one in found if not wanted or {one.task_id, one.sample_id} & wanted]
         return [self._loader.caller(one, asking) for one in chosen[: _most(self._spec.limit, len(chosen))]]
 
@@ -117,6 +118,11 @@ class MemoryTestPlan:
         """The data by content."""
         return file_sha256(self._data)
 
+    @property
+    def _labels(self) -> dict[str, str]:
+        """What the categories mean, by their names in the summary."""
+        return {str(key): label for key, label in self._loader.categories.items()}
+
     def _key(self, caller: PipelineCaller) -> str:
         """What is fed and asked, in sixteen digits; no answer is part of it."""
         feeding = _feeding(caller, "")
@@ -143,7 +149,9 @@ class MemoryTestPlan:
 
     def _gold(self, caller: PipelineCaller) -> Gold:
         known = frozenset(message.id for message in caller.conversation.messages)
-        return Gold(caller.questions, known, self._loader.rules)
+        return Gold(
+            caller.questions, known, self._loader.rules, caller.conversation.sample_id, len(caller.tests)
+        )
 
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """A file for each conversation and memory, then the numbers and the curve beside them."""
@@ -163,7 +171,7 @@ class MemoryTestPlan:
                 files += self._file(
                     caller, name, at * len(self.memories) + place, reader, tally, places[name]
                 )
-            results[name] = tally.summary()
+            results[name] = {**tally.summary(), "category_labels": self._labels}
             files += self._beside(places[name], name, results[name], facts)
         return Outcome(results, files)
 
@@ -173,15 +181,19 @@ class MemoryTestPlan:
         """Nothing is written of a conversation that was not fed to its end."""
         end, records, scores = reader.case(index, self.scorers[0].id) or (None, [], [])
         if end is None or not any(record.kind == "fed" for record in records):
-            tally.counts["failed"] += 1
+            failure = end.failure if end else None
+            tally.fail(caller.conversation, failure.message if failure else "it was not fed to its end")
             return []
         check_key(self._key(caller), end, caller.conversation.task_id)
         answers = answers_of(records)
         tally.add(caller.conversation.index, [test.after for test in caller.tests], records, scores)
+        gold, last = self._gold(caller), caller.tests[-1].visible if caller.tests else 0
+        for question in caller.questions[:last]:
+            tally.evidence(question.places, gold.known)
         sink = self._sink(caller, memory)
         for number, test in enumerate(caller.tests, 1):
             told = [record.data for record in answers if record.data["test"] == number]
-            sink.add(test.after, [self._answer(caller.questions, said) for said in told])
+            sink.add(test.after, [self._answer(caller.questions, memory, said) for said in told])
         path = folder / f"{caller.conversation.task_id}.json"
         sink.write(path)
         return [path]
@@ -196,7 +208,9 @@ class MemoryTestPlan:
         )
         return Sink(info, caller.dataset_statistics, self._options.segments)
 
-    def _answer(self, questions: Sequence[Question], said: dict[str, Any]) -> Answer:
+    def _answer(self, questions: Sequence[Question], memory: str, said: dict[str, Any]) -> Answer:
+        found = [one[0] for one in said["found"]]
+        bundle = self.memories[memory].about.bundle
         timings = {"search_seconds": said["search_seconds"]}
         if said["answer_seconds"]:
             timings["answer_seconds"] = said["answer_seconds"]
@@ -205,7 +219,7 @@ class MemoryTestPlan:
             question=questions[said["question"] - 1],
             predicted_answer=said["answer"],
             error=said.get("error"),
-            retrieved=[one[0] for one in said["found"]],
+            retrieved=[BUNDLE] if bundle and found else found,
             timings=timings,
         )
 
@@ -217,12 +231,11 @@ class MemoryTestPlan:
             "memory": name,
             "model": self._spec.model if self._answers else None,
             "top_k": self._options.top_k,
-            "categories": {str(key): label for key, label in self._loader.categories.items()},
             **result,
         }
         paths = [write_json(folder / SUMMARY, told)]
         metric = F1 if self._answers else RECALL
-        line = [point for test in result["tests"] if (point := _point(test, metric))]
+        line = [point for test in result["curve"] if (point := _point(test, metric))]
         if line:
             score = metric.replace("_", " ")
             title = f"{result['alias']} on {self._loader.name} as conversations grow"
@@ -236,6 +249,13 @@ def _most(limit: float | None, count: int) -> int:
     if limit is None:
         return count
     return ceil(count * limit) if limit < 1 else int(limit)
+
+
+def _known_categories(wanted: Sequence[str], found: Sequence[Conversation]) -> None:
+    """One that no question has is a slip: nothing would be asked."""
+    known = {str(question.category) for one in found for question in one.questions}
+    if missing := [name for name in wanted if name not in known]:
+        raise UsageError(registry.unknown("category", missing[0], sorted(known)))
 
 
 def _point(test: dict[str, Any], metric: str) -> Point | None:

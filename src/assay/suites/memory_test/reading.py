@@ -114,6 +114,12 @@ def read(path: Path, build: Build) -> Iterator[Conversation]:
     return _built(path, records, build, problems)
 
 
+def first_keys(path: Path) -> frozenset[str]:
+    """The keys of the first conversation; none where it is no object."""
+    found = msgspec.json.decode(_records(path)[0])
+    return frozenset(found) if isinstance(found, dict) else frozenset()
+
+
 def _built(
     path: Path, records: list[msgspec.Raw], build: Build, problems: list[Problem]
 ) -> Iterator[Conversation]:

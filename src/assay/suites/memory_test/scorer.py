@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.protocols import Context, View
-from assay.core.types import Record, Score
+from assay.core.types import INTERIM, Record, Score
 from assay.scoring.answers import abstains, exact_match, list_f1, recall, token_f1
 from assay.solvers.memory.solver import PACKET
 from assay.suites.memory_test.conversation import Question
@@ -25,6 +25,9 @@ class Gold(Struct, frozen=True):
     questions: Sequence[Question]
     known: frozenset[str]
     rules: Mapping[Any, str] = {}
+    sample_id: str = ""
+    tests: int = 0
+    """How many there are: scores of all but the last are marked, so that comparisons leave them out."""
 
 
 class MemoryScorer:
@@ -41,6 +44,9 @@ class MemoryScorer:
     def _scores(self, view: View, record: Record) -> list[Score]:
         case, said = view.case, record.data
         question = case.gold.questions[said["question"] - 1]
+        about = {"category": question.category, "id": case.gold.sample_id}
+        if said["test"] < case.gold.tests:
+            about[INTERIM] = True
         return [
             Score(
                 *case.head,
@@ -48,7 +54,7 @@ class MemoryScorer:
                 metric,
                 part=record.part,
                 value=value,
-                data={"category": question.category},
+                data=about,
             )
             for metric, value in self._values(question, said, case.gold)
         ]

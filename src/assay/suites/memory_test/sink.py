@@ -13,6 +13,8 @@ from msgspec import Struct
 from assay.suites.memory_test.conversation import RESERVED, Question
 
 _FIRST = ("evidence", "category")
+BUNDLE = "memgallery:string_bundle"
+"""What stands for the items of a memory that gives one text; the run's journal keeps the items."""
 
 
 class Info(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.core.types import Record, Score
 from assay.scoring.paired import paired
 from assay.scoring.statistics import percentile
+from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorer import METRICS
+
+COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
+"""The last two are of the last tests: questions that name no message that is there, and such places."""
 
 
 class Values:
@@ -38,7 +42,7 @@ class Values:
             "n": found.n,
             "clusters": found.clusters,
             "stderr": found.stderr,
-            "interval": found.interval,
+            "interval": _within(found.interval),
         }
 
 
@@ -52,15 +56,20 @@ class Tally:
         self._tests: dict[int, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
         self._categories: dict[str, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
         self._inserted: dict[int, list[int]] = defaultdict(list)
+        self._grown: dict[int, Sequence[int]] = {}
+        self._scores: dict[tuple[int, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._failures: list[dict[str, str]] = []
         self._seconds: dict[str, list[float]] = {"insertion": [], "retrieval": [], "answer": []}
         self._tokens: dict[str, list[int]] = {}
-        self.counts = {"conversations": 0, "failed": 0, "answers": 0, "errors": 0, "without_evidence": 0}
+        self.counts = dict.fromkeys(COUNTS, 0)
 
     def add(
         self, conversation: int, inserted: Sequence[int], records: Iterable[Record], scores: Iterable[Score]
     ) -> None:
         """One conversation that was fed to the end."""
         self.counts["conversations"] += 1
+        if inserted:
+            self._grown[conversation] = inserted
         for test, count in enumerate(inserted, 1):
             self._inserted[test].append(count)
         for score in scores:
@@ -68,11 +77,25 @@ class Tally:
         for record in records:
             self._use(record)
 
+    def fail(self, conversation: Conversation, why: str) -> None:
+        """One that was not fed to the end, and the reason."""
+        self.counts["failed"] += 1
+        self._failures.append(
+            {"task_id": conversation.task_id, "sample_id": conversation.sample_id, "reason": why}
+        )
+
+    def evidence(self, named: Sequence[str], known: Collection[str]) -> None:
+        """What a question of the last test names. Without any message that is there it has no recall."""
+        missing = sum(place not in known for place in named)
+        self.counts["unknown_places"] += missing
+        self.counts["without_evidence"] += missing == len(named)
+
     def _score(self, score: Score, conversation: int, last: int) -> None:
         if score.value is None:
             return
         test = int(score.part.partition("/")[0])
         self._tests[test][score.metric].add(score.value, conversation)
+        self._scores[conversation, test][score.metric].append(score.value)
         if test == last:
             self._last[score.metric].add(score.value, conversation)
             category = (score.data or {}).get("category")
@@ -105,8 +128,10 @@ class Tally:
             "reference": self._reference,
             "metrics": [_metric(name, self._last[name]) for name in METRICS if name in self._last],
             "counts": self.counts,
+            "failures": self._failures,
             "categories": {name: _all(values) for name, values in sorted(self._categories.items())},
             "tests": [self._test(test) for test in sorted(self._inserted)],
+            "curve": [self._at(test) for test in sorted(self._inserted)],
             "seconds": {stage: _percentiles(seconds) for stage, seconds in self._seconds.items()},
             "tokens": {
                 stage: dict(zip(("input", "output"), spent, strict=True))
@@ -124,9 +149,29 @@ class Tally:
             **_all(self._tests[test]),
         }
 
+    def _at(self, test: int) -> dict[str, Any]:
+        """A point of the curve. A conversation without so many tests stays at its last one.
+
+        So every point is of all conversations, the line never goes back, and its end is the headline.
+        """
+        values: dict[str, Values] = defaultdict(Values)
+        inserted = []
+        for conversation, grown in self._grown.items():
+            own = min(test, len(grown))
+            inserted.append(grown[own - 1])
+            for metric, found in self._scores[conversation, own].items():
+                for value in found:
+                    values[metric].add(value, conversation)
+        return {"dialogs_inserted": sum(inserted) / len(inserted), **_all(values)}
+
 
 def _all(values: Mapping[str, Values]) -> dict[str, Any]:
     return {name: values[name].summary() for name in METRICS if name in values}
+
+
+def _within(interval: tuple[float, float] | None) -> tuple[float, float] | None:
+    """Every measure is a share: of two conversations an interval can be wider than all that is possible."""
+    return (max(0.0, interval[0]), min(1.0, interval[1])) if interval else None
 
 
 def _metric(name: str, values: Values) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""Which measure an answer is scored by, and what counts as found."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from assay.core.protocols import Context, View
+from assay.core.types import Case, End, Record
+from assay.suites.memory_test.conversation import Question
+from assay.suites.memory_test.scorer import FIRST, LISTS, Gold, MemoryScorer
+
+KNOWN = frozenset({"D1:1", "D1:2", "D1:3"})
+
+
+def scored(
+    question: Question, said: str = "", found: Any = (), *, answers: bool = True
+) -> dict[str, float | None]:
+    """What a scorer says of one answer."""
+    gold = Gold([question], KNOWN, {1: LISTS, 3: FIRST}, "conv", 1)
+    data = {"test": 1, "question": 1, "answer": said, "found": list(found)}
+    end = End(0, "k", "s", "m", "ask", 1, "ok", [])
+    view = View(
+        Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)]
+    )
+    scores = asyncio.run(MemoryScorer("x@1", answers=answers).score(view, cast("Context", None)))
+    return {score.metric: score.value for score in scores}
+
+
+def asked(category: Any = 4, **more: Any) -> Question:
+    """A question about two messages."""
+    return Question.of("?", ["D1:1", "D1:2"], {"category": category}, **more)
+
+
+@pytest.mark.parametrize(
+    ("found", "share"),
+    [
+        ([["a", "D1:1"], ["b", "D1:2"]], 1.0),
+        ([["a", "D1:1", "D1:2"]], 1.0),
+        ([["a", "D1:1", "D1:2", "D1:3"], ["b", "D1:2"]], 0.5),
+        ([["D1:1"]], 0.0),
+        ([], 0.0),
+    ],
+)
+def test_a_summary_of_more_than_a_packet_has_found_nothing(found: Any, share: float) -> None:
+    """It would have all evidence by holding everything; ids of items are no messages."""
+    assert scored(asked(), found=found, answers=False) == {"evidence_recall": share}
+
+
+def test_categories_are_compared_as_locomo_does() -> None:
+    """Part by part in 1, up to the semicolon in 3, whole in the others."""
+    said = "a red kite, blue boat"
+    assert scored(asked(1, reference="blue boat, red kite"), said)["f1"] == 1.0
+    assert scored(asked(1, reference="blue boat"), "red kite, blue boat")["f1"] == 1.0
+    assert scored(asked(4, reference="blue boat"), "red kite, blue boat")["f1"] == pytest.approx(2 / 3)
+    assert scored(asked(3, reference="yes; since she said so"), "Yes")["exact_match"] == 1.0
+    assert scored(asked(4, reference="yes; since she said so"), "Yes")["exact_match"] == 0.0
+
+
+def test_abstention_is_scored_apart() -> None:
+    """Also where the data has an answer too; a question without an answer has no f1."""
+    wanted = {"evidence_recall": 0.0, "abstention": 1.0}
+    assert scored(asked(5, reference="No", abstention=True), "It is not mentioned.") == wanted
+    assert scored(asked(5, abstention=True), "a boat") == wanted | {"abstention": 0.0}
+    assert scored(asked(4), "a boat") == {"evidence_recall": 0.0}
+
+
+def test_a_reference_of_zero_is_one() -> None:
+    assert scored(asked(4, reference=0), "0")["f1"] == 1.0

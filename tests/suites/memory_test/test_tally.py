@@ -1,0 +1,106 @@
+"""What came of a memory: the curve, the denominators, seconds and tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.core.types import Record, Score
+from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.tally import Tally
+
+
+def score(test: int, question: int, value: float | None, metric: str = "f1", category: Any = 1) -> Score:
+    """One score as the scorer writes it."""
+    about = {"category": category}
+    return Score(0, "k", "s", "m", "x@1", metric, part=f"{test}/{question}", value=value, data=about)
+
+
+def answer(**more: Any) -> Record:
+    """One answer as the solver writes it."""
+    data = {"test": 1, "question": 1, "answer": "", "found": [], "search_seconds": 0.5, "answer_seconds": 0.0}
+    return Record(0, "k", "s", "m", 1, "answer", data=data | more)
+
+
+def test_a_curve_has_every_conversation_at_each_point() -> None:
+    """One without a third test stays at its second: the line never goes back, and ends at the headline."""
+    tally = Tally("m", reference=False)
+    tally.add(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
+    tally.add(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0)])
+    found = tally.summary()
+    assert [(one["dialogs_inserted"], one["f1"]["value"]) for one in found["curve"]] == [
+        (30.0, 0.5),
+        (55.0, 1.0),
+        (60.0, 0.5),
+    ]
+    assert found["metrics"][0]["value"] == 0.5
+    assert [
+        (one["conversations"], one["dialogs_inserted"], one["f1"]["value"]) for one in found["tests"]
+    ] == [
+        (2, 30.0, 0.5),
+        (2, 55.0, 1.0),
+        (1, 30.0, 0.0),
+    ]
+
+
+def test_headlines_and_categories_are_of_last_tests() -> None:
+    """What has no number counts nowhere."""
+    tally = Tally("m", reference=True)
+    tally.add(
+        0, [2, 4], [], [score(1, 1, 1.0), score(2, 1, 0.0), score(2, 2, 0.5, category="x"), score(2, 3, None)]
+    )
+    found = tally.summary()
+    assert (found["alias"], found["reference"]) == ("m", True)
+    assert [(one["metric"], one["value"], one["n"]) for one in found["metrics"]] == [("f1", 0.25, 2)]
+    assert {name: one["f1"]["value"] for name, one in found["categories"].items()} == {"1": 0.0, "x": 0.5}
+
+
+def test_evidence_that_names_no_message_is_counted() -> None:
+    """By place; a question without any other has no recall, and is counted too."""
+    tally = Tally("m", reference=False)
+    for named in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
+        tally.evidence(named, {"D1:1"})
+    assert (tally.counts["without_evidence"], tally.counts["unknown_places"]) == (1, 3)
+
+
+def test_seconds_and_tokens_are_by_stage() -> None:
+    """Answers that took no time were none."""
+    tally = Tally("m", reference=False)
+    fed = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
+    more = {"insert_seconds": [2.0], "tokens": {"storage": [1, 1], "retrieval": [7, 0]}}
+    records = [
+        answer(),
+        answer(answer_seconds=2.0, tokens=[10, 1], search_seconds=1.5),
+        answer(error="no"),
+        Record(0, "k", "s", "m", 1, "fed", data=fed),
+        Record(1, "l", "s", "m", 1, "fed", data=more),
+    ]
+    tally.add(0, [2], records, [])
+    found = tally.summary()
+    assert {stage: (one["n"], one["p50"]) for stage, one in found["seconds"].items()} == {
+        "insertion": (3, 2.0),
+        "retrieval": (3, 0.5),
+        "answer": (1, 2.0),
+    }
+    assert found["tokens"] == {
+        "answer": {"input": 10, "output": 1},
+        "storage": {"input": 6, "output": 3},
+        "retrieval": {"input": 7, "output": 0},
+    }
+    assert (found["counts"]["answers"], found["counts"]["errors"]) == (3, 1)
+
+
+def test_failed_conversations_are_named() -> None:
+    tally = Tally("m", reference=False)
+    tally.fail(Conversation(3, "conv-x", (), ()), "it fell")
+    found = tally.summary()
+    assert found["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
+    assert (found["counts"]["failed"], found["counts"]["conversations"], found["curve"]) == (1, 0, [])
+
+
+def test_an_interval_stays_within_what_is_possible() -> None:
+    """Of two conversations it would be far wider than a share can be."""
+    tally = Tally("m", reference=False)
+    tally.add(0, [2], [], [score(1, 1, 1.0)])
+    tally.add(1, [2], [], [score(1, 1, 0.0)])
+    (found,) = tally.summary()["metrics"]
+    assert (found["value"], found["interval"]) == (0.5, (0.0, 1.0))
