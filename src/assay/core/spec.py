@@ -7,6 +7,7 @@ Flags, YAML and Python all build it. Every field is marked with what changing it
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -66,6 +67,13 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     retry_failed: Annotated[bool, how("Ask cases again that ended in subject_error.")] = False
     reuse: Annotated[str | None, how("Take replies from another RUN where the question is the same.")] = None
     quiet: Annotated[bool, how("Print nothing but errors.")] = False
+
+
+def limited(limit: float | None, count: int) -> int:
+    """How many of so many `--limit` leaves: below 1 it is a share, rounded up."""
+    if limit is None:
+        return count
+    return min(count, ceil(count * limit) if limit < 1 else int(limit))
 
 
 class Field(NamedTuple):

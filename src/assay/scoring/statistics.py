@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from assay.scoring import translation
@@ -39,6 +39,7 @@ __all__ = [
     "median",
     "normal_interval",
     "percentile",
+    "percentiles",
     "sample_stddev",
     "stderr",
     "wilson",
@@ -123,6 +124,12 @@ def wilson(successes: float, total: int) -> Interval | None:
 def percentile(ordered: Sequence[float], share: float) -> float | None:
     """The value below which this share of them lies: one that occurred. None of nothing."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
+
+
+def percentiles(seconds: Iterable[float]) -> dict[str, Any]:
+    """p50 and p95 with their denominator, as summaries have them."""
+    ordered = sorted(seconds)
+    return {"n": len(ordered), "p50": percentile(ordered, 0.5), "p95": percentile(ordered, 0.95)}
 
 
 def normal_interval(value: float, error: float) -> Interval:

@@ -133,6 +133,11 @@ def test_another_answer_in_the_data_only_grades_anew(tmp_path: Path) -> None:
     (found,) = run.summary.results.values()
     assert len(talks.asked()) == asked
     assert {m["metric"]: m["value"] for m in found["metrics"]}["exact_match"] == 0.75
+    one["questions"][0]["abstention"] = True
+    (tmp_path / "talks.json").write_text(json.dumps([one]))
+    (found,) = talks.run().summary.results.values()
+    assert len(talks.asked()) == asked
+    assert {m["metric"]: (m["value"], m["n"]) for m in found["metrics"]}["abstention"] == (0.0, 1)
 
 
 def test_no_memory_and_no_data_are_told(tmp_path: Path) -> None:

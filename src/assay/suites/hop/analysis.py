@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.scoring.statistics import percentile, wilson
+from assay.scoring.statistics import percentiles, wilson
 from assay.suites.hop.comparing import OUTSIDE, Verdict
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.row import DIFFICULTIES, UNTAGGED
@@ -174,7 +174,7 @@ class ProfileAnalysis:
             "difficulties": {name: self._difficulties[name].summary() for name in self._by_difficulty()},
             "bands": {name: bands.summary() for name, bands in self._bands.items()},
             "within_one": {name: _rate(*near) for name, near in self._near.items()},
-            "seconds": _percentiles(self._seconds),
+            "seconds": percentiles(self._seconds),
             "operators": {name: dict(counts) for name, counts in self._operators.items()},
             "error_kinds": dict(self._errors.most_common(20)),
             "differing": {"count": self._differs, "shown": self._differing},
@@ -191,11 +191,6 @@ def _why(seen: Seen, verdict: Verdict) -> list[str]:
 def _metric(name: str, rate: dict[str, Any]) -> dict[str, Any]:
     about = {"filter": "", "metric": name, "aggregation": "mean", "stderr": None, "higher_is_better": True}
     return {**about, **rate}
-
-
-def _percentiles(seconds: array[float]) -> dict[str, Any]:
-    ordered = sorted(seconds)
-    return {"n": len(ordered), "p50": percentile(ordered, 0.5), "p95": percentile(ordered, 0.95)}
 
 
 class Analysis:

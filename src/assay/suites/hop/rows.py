@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterator
-from math import ceil
 from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.hashing import first_ones, repeated
+from assay.core.spec import limited
 from assay.core.wrappers import is_pair
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.row import Fault, HopRow, RowReader, gold_digest
@@ -69,9 +69,7 @@ class Rows:
             seen = _Pass(self.path, self._reader)
             seen.refuse()
             self._kinds, self._keys, self._held = seen.kinds, seen.kept, seen.held
-            count = len(self._keys)
-            if self._limit is not None:
-                count = min(count, ceil(count * self._limit) if self._limit < 1 else int(self._limit))
+            count = limited(self._limit, len(self._keys))
             self._look = Look(count, seen.asked, seen.gold, seen.skipped, seen.warnings())
         return self._look
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from itertools import count
 from pathlib import Path
@@ -48,7 +49,10 @@ def _is_ours(folder: Path, run: str) -> bool:
 def write_text(path: Path, text: bytes) -> Path:
     """The file appears whole."""
     temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_bytes(text)
+    with temporary.open("wb") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
     return path
 

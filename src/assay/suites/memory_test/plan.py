@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256, fingerprint, row_key
 from assay.core.memory import Kind, find_memory, options_of
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
-from assay.core.spec import RunSpec
+from assay.core.spec import RunSpec, limited
 from assay.core.types import Case
 from assay.solvers.memory.answering import fingerprint as prompt_fingerprint
 from assay.solvers.memory.embedding import ROLE, Embed, Embedding, at_endpoint
@@ -50,18 +49,19 @@ class MemoryTestPlan:
         self._loader = loader(options.dataset)
         self._data = Path(options.data)
         self._callers = self._chosen()
+        self._keys = list(map(_key, self._callers))
         self.total = len(self._callers) * len(self.memories)
         self.notices: tuple[str, ...] = ()
         self.open_cases = options.conversations
         self._models()
         answers = prompt_fingerprint() if self._answers else None
         self.ask: dict[str, Any] = {
-            "data": [self._key(caller) for caller in self._callers],
+            "data": self._keys,
             "prompt": answers,
             "memories": [registry.identity(name) for name in options.memory],
             "wordings": [kind.about.prompts for kind in self.memories.values()],
         }
-        gold = [[str(question.reference) for question in caller.questions] for caller in self._callers]
+        gold = [_judged_by(question) for caller in self._callers for question in caller.questions]
         self.score: dict[str, Any] = {"gold": fingerprint(gold), "version": 2}
         self.scorers = [MemoryScorer(f"memory@{fingerprint(self.score)}", answers=self._answers)]
 
@@ -80,7 +80,7 @@ class MemoryTestPlan:
             raise UsageError(registry.unknown("conversation", missing[0], sorted(names)))
         _known_categories(options.categories, found)
         chosen = [one for one in found if not wanted or {one.task_id, one.sample_id} & wanted]
-        return [self._loader.caller(one, asking) for one in chosen[: _most(self._spec.limit, len(chosen))]]
+        return [self._loader.caller(one, asking) for one in chosen[: limited(self._spec.limit, len(chosen))]]
 
     def _models(self) -> None:
         """A model answers, and may be asked by memories; without either none is needed."""
@@ -123,11 +123,6 @@ class MemoryTestPlan:
         """What the categories mean, by their names in the summary."""
         return {str(key): label for key, label in self._loader.categories.items()}
 
-    def _key(self, caller: PipelineCaller) -> str:
-        """What is fed and asked, in sixteen digits; no answer is part of it."""
-        feeding = _feeding(caller, "")
-        return row_key(_encode([caller.conversation.sample_id, feeding]))
-
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
         """The data was read to know which run this is."""
         return {
@@ -140,7 +135,7 @@ class MemoryTestPlan:
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Conversation after conversation, each with every memory."""
         for at, caller in enumerate(self._callers):
-            key, gold = self._key(caller), self._gold(caller)
+            key, gold = self._keys[at], self._gold(caller)
             for place, memory in enumerate(self.memories):
                 index = at * len(self.memories) + place
                 if not skip(index):
@@ -184,7 +179,7 @@ class MemoryTestPlan:
             failure = end.failure if end else None
             tally.fail(caller.conversation, failure.message if failure else "it was not fed to its end")
             return []
-        check_key(self._key(caller), end, caller.conversation.task_id)
+        check_key(self._keys[index // len(self.memories)], end, caller.conversation.task_id)
         answers = answers_of(records)
         tally.add(caller.conversation.index, [test.after for test in caller.tests], records, scores)
         gold, last = self._gold(caller), caller.tests[-1].visible if caller.tests else 0
@@ -244,18 +239,16 @@ class MemoryTestPlan:
         return paths
 
 
-def _most(limit: float | None, count: int) -> int:
-    """How many of so many; below 1 a limit is a share, rounded up."""
-    if limit is None:
-        return count
-    return ceil(count * limit) if limit < 1 else int(limit)
-
-
 def _known_categories(wanted: Sequence[str], found: Sequence[Conversation]) -> None:
     """One that no question has is a slip: nothing would be asked."""
     known = {str(question.category) for one in found for question in one.questions}
     if missing := [name for name in wanted if name not in known]:
         raise UsageError(registry.unknown("category", missing[0], sorted(known)))
+
+
+def _judged_by(question: Question) -> list[Any]:
+    """What a scorer knows of a question and no memory does."""
+    return [question.reference, question.category, question.abstention]
 
 
 def _point(test: dict[str, Any], metric: str) -> Point | None:
@@ -275,6 +268,11 @@ def _feeding(caller: PipelineCaller, memory: str) -> Feeding:
         ),
         tuple(Round(test.after, test.visible) for test in caller.tests),
     )
+
+
+def _key(caller: PipelineCaller) -> str:
+    """What is fed and asked, in sixteen digits; no answer is part of it."""
+    return row_key(_encode([caller.conversation.sample_id, _feeding(caller, "")]))
 
 
 def _memories(options: MemoryTestOptions) -> dict[str, Kind]:

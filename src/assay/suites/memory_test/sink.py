@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.suites.memory_test.conversation import RESERVED, Question
+from assay.suites.memory_test.places import write_json
 
 _FIRST = ("evidence", "category")
 BUNDLE = "memgallery:string_bundle"
@@ -74,12 +74,7 @@ class Sink:
     def write(self, path: Path) -> None:
         """The file appears whole or not at all; its folder is made."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.tmp")
-        with temporary.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(self.document()), indent=2) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        write_json(path, self.document())
 
 
 def answered(answer: Answer) -> dict[str, Any]:

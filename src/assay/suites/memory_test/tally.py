@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.core.types import Record, Score
 from assay.scoring.paired import paired
-from assay.scoring.statistics import percentile
+from assay.scoring.statistics import percentiles
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorer import METRICS
 
@@ -132,7 +132,7 @@ class Tally:
             "categories": {name: _all(values) for name, values in sorted(self._categories.items())},
             "tests": [self._test(test) for test in sorted(self._inserted)],
             "curve": [self._at(test) for test in sorted(self._inserted)],
-            "seconds": {stage: _percentiles(seconds) for stage, seconds in self._seconds.items()},
+            "seconds": {stage: percentiles(seconds) for stage, seconds in self._seconds.items()},
             "tokens": {
                 stage: dict(zip(("input", "output"), spent, strict=True))
                 for stage, spent in self._tokens.items()
@@ -177,8 +177,3 @@ def _within(interval: tuple[float, float] | None) -> tuple[float, float] | None:
 def _metric(name: str, values: Values) -> dict[str, Any]:
     about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
     return {**about, **values.summary()}
-
-
-def _percentiles(seconds: list[float]) -> dict[str, Any]:
-    ordered = sorted(seconds)
-    return {"n": len(ordered), "p50": percentile(ordered, 0.5), "p95": percentile(ordered, 0.95)}

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from assay.core.memory import Message
+from assay.solvers.memory.solver import PACKET
 from assay.suites.memory_test.conversation import Conversation, Place, Question
 
 INCREMENT, SEGMENTS = "increment", "segments"
 TRIGGERS = (INCREMENT, SEGMENTS)
-_PACKET = 2
 
 
 class Test(Struct, frozen=True):
@@ -42,8 +42,8 @@ def asked(conversation: Conversation, categories: Sequence[str] = ()) -> tuple[Q
 def packets(conversation: Conversation) -> Iterator[tuple[Message, ...]]:
     """Two messages each, in order; the last one of a session of odd length stands alone."""
     for session in conversation.sessions:
-        for at in range(0, len(session.messages), _PACKET):
-            yield session.messages[at : at + _PACKET]
+        for at in range(0, len(session.messages), PACKET):
+            yield session.messages[at : at + PACKET]
 
 
 def growth(conversation: Conversation, questions: Sequence[Question]) -> list[Test]:
@@ -56,8 +56,8 @@ def growth(conversation: Conversation, questions: Sequence[Question]) -> list[Te
     before = visible = 0
     for session in conversation.sessions:
         count = len(session.messages)
-        for first in range(0, count, _PACKET):
-            last = min(first + _PACKET, count)
+        for first in range(0, count, PACKET):
+            last = min(first + PACKET, count)
             while visible < len(coordinates) and coordinates[visible] <= (session.number, last):
                 visible += 1
             grown.append(Test(before + last, visible))

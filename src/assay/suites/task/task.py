@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
-from assay.core.spec import RunSpec
+from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, Failure
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task import functions
@@ -121,10 +120,7 @@ class Task:
         """How many of them this run asks."""
         if self._picked is not None:
             return len(self._picked)
-        limit = self._spec.limit
-        if limit is None:
-            return self.original
-        return min(self.original, math.ceil(self.original * limit) if limit < 1 else int(limit))
+        return limited(self._spec.limit, self.original)
 
     def ask_part(self) -> dict[str, Any]:
         """What of this task affects replies."""

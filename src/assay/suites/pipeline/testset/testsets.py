@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from math import ceil
 from pathlib import Path
 from typing import NamedTuple, Union
 
@@ -17,6 +16,7 @@ import msgspec
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import row_key
 from assay.core.registry import unknown
+from assay.core.spec import limited
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.expansion import expanded, expanded_keys
 from assay.suites.pipeline.testset.findings import Findings
@@ -110,10 +110,7 @@ class Testsets:
             index += kept
 
     def _kept(self, look: FileLook) -> int:
-        if self._limit is None:
-            return look.groups
-        count = ceil(look.groups * self._limit) if self._limit < 1 else int(self._limit)
-        return min(count, look.groups)
+        return limited(self._limit, look.groups)
 
     def _tests(self, look: FileLook) -> int:
         """How many cases the kept groups have; ties make it worth counting where a limit cuts."""
