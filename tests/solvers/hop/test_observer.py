@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -84,6 +85,23 @@ def test_writers_never_tear_a_line(tmp_path: Path) -> None:
     ]
     assert {r["run_id"] for r in starts} == {r["run_id"] for r in found if r["type"] == "run_end"}
     assert [observer.lost for observer in observers] == [0, 0]
+
+
+def test_a_line_that_another_is_writing_is_not_taken_for_a_torn_one(tmp_path: Path) -> None:
+    """One that opens the file waits until the line is whole; a blank line is nobody's record."""
+    path = tmp_path / "o.jsonl"
+    with path.open("a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        other.write('{"type": "run_')
+        other.flush()
+        second = threading.Thread(target=lambda: HopletObserver(path, "h").run({}))
+        second.start()
+        second.join(0.2)
+        other.write('end"}\n')
+        other.flush()
+        fcntl.flock(other, fcntl.LOCK_UN)
+        second.join()
+    assert [record["type"] for record in records(path)] == ["run_end", "run_start"]
 
 
 def test_a_line_that_was_cut_off_costs_itself_only(tmp_path: Path) -> None:

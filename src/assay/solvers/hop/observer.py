@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,16 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.solvers.hop.tracing import Step
 
 _encode = msgspec.json.Encoder().encode
+
+
+@contextmanager
+def _alone(fd: int) -> Iterator[None]:
+    """Nobody else writes meanwhile: a line half written by another looks like one that was cut off."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
 
 
 class HopletObserver:
@@ -80,9 +92,10 @@ class HopletObserver:
         try:
             if self._fd < 0:
                 self._fd = self._opened()
-            if self._torn:
-                os.write(self._fd, b"\n")
-            done = os.write(self._fd, block)
+            with _alone(self._fd):
+                if self._torn:
+                    os.write(self._fd, b"\n")
+                done = os.write(self._fd, block)
         except OSError as error:
             self.why = error.strerror or str(error)
             return 0
@@ -95,9 +108,10 @@ class HopletObserver:
         """A line that a kill cut off is ended first, so that it costs itself only."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        size = os.fstat(fd).st_size
-        if size and os.pread(fd, 1, size - 1) != b"\n":
-            os.write(fd, b"\n")
+        with _alone(fd):
+            size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                os.write(fd, b"\n")
         return fd
 
     def close(self) -> None:
