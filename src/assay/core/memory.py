@@ -119,6 +119,8 @@ class AboutMemory(Struct, frozen=True, kw_only=True):
     needs_evidence: bool = False
     bundle: bool = False
     """It gives one text in place of single items; `search` returns the items behind it."""
+    quick: bool = False
+    """Its plain methods take microseconds: they are called in place, without a thread."""
     options: dict[str, Any] = field(default_factory=dict)
     prompts: str = ""
     """Which wording it asks with, as version and hash: another wording makes another run."""

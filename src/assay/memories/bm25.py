@@ -12,6 +12,7 @@ from assay.memories.listing.items import Listed, indexed
 
 ABOUT = AboutMemory(
     summary="finds messages by their words (BM25), dates and speakers included",
+    quick=True,
     options={"k1": 1.2, "b": 0.4, "date": True},
 )
 """Messages are short, and their length says little: b is below the 0.75 that long documents ask for."""

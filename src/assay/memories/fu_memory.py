@@ -11,6 +11,7 @@ from assay.memories.listing.full import TAIL, Full
 ABOUT = AboutMemory(
     summary="everything that was said, the newest within a budget of words; the question does not matter",
     bundle=True,
+    quick=True,
     options={"words": 50_000, "keep": TAIL},
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query
 
-ABOUT = AboutMemory(summary="holds nothing: the answer without a memory", reference=True)
+ABOUT = AboutMemory(summary="holds nothing: the answer without a memory", reference=True, quick=True)
 
 
 class Nothing:

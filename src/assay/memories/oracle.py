@@ -6,7 +6,10 @@ from assay.core.memory import AboutMemory, Around, Found, Query
 from assay.memories.listing.items import Listed
 
 ABOUT = AboutMemory(
-    summary="gives exactly the evidence of each question, whatever k is", reference=True, needs_evidence=True
+    summary="gives exactly the evidence of each question, whatever k is",
+    reference=True,
+    needs_evidence=True,
+    quick=True,
 )
 
 

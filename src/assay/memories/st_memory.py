@@ -7,7 +7,7 @@ from assay.memories.listing.items import Listed
 from assay.memories.listing.limits import most
 
 ABOUT = AboutMemory(
-    summary="the last k messages, newest first; the question does not matter", options={"k": 0}
+    summary="the last k messages, newest first; the question does not matter", quick=True, options={"k": 0}
 )
 
 

@@ -16,7 +16,7 @@ from assay.core.types import Failure, Request, Usage
 
 PROMPT = Path(__file__).with_name("prompts") / "answer.v1.txt"
 _PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
-_NOTHING = "(none)"
+NOTHING = "(none)"
 
 
 class Answer(Struct, frozen=True):
@@ -46,15 +46,15 @@ async def answer(asker: Asker, question: str, found: Sequence[Found], prompt: Pa
 
 def messages(question: str, found: Sequence[Found], prompt: Path = PROMPT) -> list[dict[str, Any]]:
     """The prompt with the memories in the order in which they were found."""
-    lines = "\n".join(shown(one.item) for one in found) or _NOTHING
+    lines = "\n".join(f"- {dated(one.item)}" for one in found) or NOTHING
     known = {"memories": lines, "question": question}
     parts = prompts.parts_of(prompt, *known)
     return [{"role": role, "content": prompts.filled(text, known)} for role, text in parts.items()]
 
 
-def shown(item: Item) -> str:
+def dated(item: Item) -> str:
     """A memory with its date: without it "yesterday" says nothing."""
-    return f"- ({item.date}) {item.text}" if item.date else f"- {item.text}"
+    return f"({item.date}) {item.text}" if item.date else item.text
 
 
 def fingerprint(prompt: Path = PROMPT) -> str:

@@ -13,21 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import AssayError, CaseFailed
-from assay.core.memory import Around, Found, Item, Memory, Message, Query
+from assay.core.memory import Around, Found, Item, Kind, Memory, Message, Query
 from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
 from assay.solvers.memory.embedding import Embedding
 
-Make = Callable[[Around], Memory]
 STORAGE, RETRIEVAL = "storage", "retrieval"
 
 
 class Held:
     """A memory with its clock. A method that raises or hangs ends the case, and says which it was."""
 
-    def __init__(self, name: str, pool: DaemonPool, timeout: float) -> None:
-        self._name = name
+    def __init__(self, kind: Kind, pool: DaemonPool, timeout: float) -> None:
+        self._name = kind.name
+        self._quick = kind.about.quick
         self._pool = pool
         self._timeout = timeout
         self._stage = STORAGE
@@ -70,7 +70,9 @@ class Held:
         return result, time.perf_counter() - began
 
     async def _called(self, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
-        """Plain code has a thread: while it works, answers of other tests come in."""
+        """Plain code has a thread, unless it is quick: while it works, answers of other tests come in."""
+        if self._quick:
+            return function(*values)
         if inspect.iscoroutinefunction(function):
             return await function(*values)
         result = await self._pool.run(partial(function, *values))
@@ -89,11 +91,9 @@ class Held:
 class Maker:
     """Makes one memory for each case, with a folder of its own."""
 
-    def __init__(
-        self, name: str, make: Make, options: dict[str, Any], embedding: Embedding, timeout: float
-    ) -> None:
-        self._name = name
-        self._make = make
+    def __init__(self, kind: Kind, options: dict[str, Any], embedding: Embedding, timeout: float) -> None:
+        self._kind = kind
+        self._name = kind.name
         self._options = options
         self._embedding = embedding
         self._timeout = timeout
@@ -102,7 +102,7 @@ class Maker:
     @asynccontextmanager
     async def opened(self, ctx: Context) -> AsyncIterator[Held]:
         """An empty memory. What it wrote is gone afterwards: it can be made again of logged replies."""
-        held = Held(self._name, self._pool, self._timeout)
+        held = Held(self._kind, self._pool, self._timeout)
         with tempfile.TemporaryDirectory(prefix="assay-memory-", ignore_cleanup_errors=True) as folder:
             around = Around(
                 ask=_asking(ctx, held),
@@ -113,7 +113,7 @@ class Maker:
                 options=self._options,
             )
             try:
-                held.memory = self._make(around)
+                held.memory = self._kind.make(around)
             except AssayError:
                 raise
             except Exception as error:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from assay.core.errors import ModelError
 from assay.core.memory import Message, Query
 from assay.core.protocols import Context
-from assay.core.types import Failure
 from assay.solvers.memory.answering import PROMPT, Answer, answer
+from assay.solvers.memory.flying import Flying
 from assay.solvers.memory.holding import Held, Maker
 
 PACKET = 2
@@ -69,10 +67,9 @@ class MemorySolver:
             try:
                 seconds = await asking.feed()
             finally:
-                await asking.wait()
+                await asking.answers.landed()
         ctx.emit("fed", {"insert_seconds": seconds, "tokens": held.tokens})
-        if asking.failure is not None:
-            raise ModelError(asking.failure)
+        asking.answers.check()
 
     def query(self, asked: Asked, memory: str) -> Query:
         """Evidence reaches only those who declare to need it."""
@@ -98,9 +95,7 @@ class _Asking:
         self._inputs = inputs
         self._held = held
         self._ctx = ctx
-        self._tasks: list[asyncio.Task[None]] = []
-        self.failure: Failure | None = None
-        """The first answer that failed by no fault of the model: the conversation is asked again."""
+        self.answers = Flying()
 
     async def feed(self) -> list[float]:
         """Seconds of each packet, the session's end with its last one."""
@@ -121,8 +116,7 @@ class _Asking:
         for asked in self._inputs.questions[: due.visible]:
             query = self._solver.query(asked, self._inputs.memory)
             found, seconds = await self._held.search(query, self._solver.k)
-            work = self._answer(number, asked, found, seconds)
-            self._tasks.append(asyncio.get_running_loop().create_task(work))
+            self.answers.start(self._answer(number, asked, found, seconds))
 
     async def _answer(self, test: int, asked: Asked, found: list[Any], seconds: float) -> None:
         said = await self._solver.answered(asked, found, self._ctx)
@@ -138,15 +132,8 @@ class _Asking:
             record["tokens"] = [said.usage.input, said.usage.output]
         if said.failure is not None:
             record["error"] = said.failure.message
-            if said.failure.status == "infra_error":
-                self.failure = self.failure or said.failure
+            self.answers.note(said.failure)
         self._ctx.emit("answer", record, f"{test}/{asked.index}")
-
-    async def wait(self) -> None:
-        """For all answers, since they are paid; what stops the run stops here."""
-        for result in await asyncio.gather(*self._tasks, return_exceptions=True):
-            if isinstance(result, BaseException):
-                raise result
 
 
 def _packets(sessions: tuple[tuple[Message, ...], ...]) -> Iterator[tuple[tuple[Message, ...], bool]]:

@@ -14,13 +14,12 @@ from assay.core.chart import Point, svg
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256, fingerprint, row_key
-from assay.core.memory import Kind, find_memory, options_of
+from assay.core.memory import Kind
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case
 from assay.solvers.memory.answering import fingerprint as prompt_fingerprint
-from assay.solvers.memory.embedding import ROLE, Embed, Embedding, at_endpoint
-from assay.solvers.memory.holding import Maker
+from assay.solvers.memory.makers import Makers, memories_named
 from assay.solvers.memory.solver import Asked, Feeding, MemorySolver, Round
 from assay.suites.memory_test.caller import Asking, PipelineCaller
 from assay.suites.memory_test.conversation import Conversation, Question
@@ -84,34 +83,15 @@ class MemoryTestPlan:
 
     def _models(self) -> None:
         """A model answers, and may be asked by memories; without either none is needed."""
-        asks = self._answers or any(kind.about.asks for kind in self.memories.values())
+        options = self._options
+        makers = Makers(self.memories, options.memory_args, options.embedder, self._spec.timeout)
+        asks = self._answers or makers.asks
         if asks and not self._spec.model:
             raise UsageError("name a model to answer with --model, or only search with --no-answer")
         self.roles: dict[str, Any] = {"main": self._spec.model} if asks else {}
         self.needs = frozenset({CHAT}) if asks else frozenset[str]()
-        embedding = self._embedding()
-        makers = {
-            name: Maker(name, kind.make, self._given(kind), embedding, self._spec.timeout)
-            for name, kind in self.memories.items()
-        }
-        told = frozenset(name for name, kind in self.memories.items() if kind.about.needs_evidence)
-        self.solver = MemorySolver(makers, told, self._options.top_k, answers=self._answers)
-
-    def _embedding(self) -> Embedding:
-        """PROVIDER/NAME is asked at its endpoint; another name is an embedder of this process."""
-        name = self._options.embedder
-        if "/" in name and ".py:" not in name:
-            self.roles[ROLE] = name
-            return at_endpoint
-        return lambda _: _local(name)
-
-    def _given(self, kind: Kind) -> dict[str, Any]:
-        """Every memory takes those that it has; what none has is refused."""
-        told = self._options.memory_args
-        known = {name for each in self.memories.values() for name in each.about.options}
-        if strange := [name for name in told if name not in known]:
-            raise UsageError(registry.unknown("option of these memories", strange[0], sorted(known)))
-        return options_of(kind.about, {key: told[key] for key in told if key in kind.about.options})
+        self.roles |= makers.roles
+        self.solver = MemorySolver(makers.by_name, makers.told, self._options.top_k, answers=self._answers)
 
     @cached_property
     def sha256(self) -> str:
@@ -280,23 +260,4 @@ def _memories(options: MemoryTestOptions) -> dict[str, Kind]:
     names = [*options.memory]
     if options.references:
         names += [name for name in REFERENCES if name not in names]
-    if not names:
-        raise UsageError(
-            f"no memory is named; --memory takes {', '.join(registry.names('memory'))}, or FILE.py:Name"
-        )
-    found: dict[str, Kind] = {}
-    for name in names:
-        kind = find_memory(name)
-        if kind.name in found:
-            raise UsageError(f"two memories would be called {kind.name!r}; rename a file")
-        found[kind.name] = kind
-    return found
-
-
-def _local(name: str) -> Embed:
-    """Loaded when a memory first embeds something."""
-
-    async def embed(texts: Sequence[str]) -> Any:
-        return registry.find("embedder", name).load().embed(texts)
-
-    return embed
+    return memories_named(names, "--memory")
