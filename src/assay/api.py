@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from assay.connecting import Unasked
 from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
@@ -14,8 +15,9 @@ from assay.core.events import Notify
 from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case
 from assay.journal.folder import Summary
+from assay.rejudge import starting
 from assay.rescore import Rescore
-from assay.start import Run, Start, Unasked
+from assay.start import Run, Start
 from assay.store.comparison import Compared
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
@@ -56,7 +58,7 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
     """Start or continue the run that this spec means. Raises on bad input, before anything is written."""
-    start = Start(spec, observers)
+    start = starting(spec, observers)
     try:
         return start.shown() or await start.run()
     finally:

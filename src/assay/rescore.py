@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
+from assay.connecting import Unasked
 from assay.core import registry
+from assay.core.differing import differences
 from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
-from assay.start import Run, Start, Unasked
+from assay.start import Run, Start
 from assay.store.runs import find_run
 
 _MOST_NAMED = 5
@@ -48,7 +49,7 @@ class Rescore:
         if self._start.ask == self.info.ask:
             return
         now = msgspec.to_builtins(self._start.parts["ask"], str_keys=True)
-        places = [place.removeprefix("plan.") for place in _differences(self.info.parts["ask"], now)]
+        places = [place.removeprefix("plan.") for place in differences(self.info.parts["ask"], now)]
         named = ", ".join(places[:_MOST_NAMED]) or "the order of tasks"
         raise UsageError(
             f"this changes what is asked, not only how it is scored: {named}; "
@@ -72,31 +73,3 @@ class Rescore:
     async def run(self) -> Run:
         """Score what has no score under these settings, and write the files again."""
         return self._start.shown() or await self._start.run()
-
-
-def _differences(before: Any, now: Any, at: str = "") -> Iterator[str]:
-    """Dotted places at which two JSON values differ. Lists of [name, value] are read by name."""
-    before, now = _named(before), _named(now)
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in [*before, *(key for key in now if key not in before)]:
-            yield from _differences(before.get(key), now.get(key), f"{at}.{key}" if at else str(key))
-    elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for position, (one, other) in enumerate(zip(before, now, strict=True)):
-            yield from _differences(one, other, f"{at}[{position}]")
-    elif before != now:
-        yield at
-
-
-def _named(value: Any) -> Any:
-    if not isinstance(value, list) or not any(_is_named(item) for item in value):
-        return value
-    return {
-        item[0] if _is_named(item) else at: item[1] if _is_named(item) else item
-        for at, item in enumerate(value)
-    }
-
-
-def _is_named(item: Any) -> bool:
-    return (
-        isinstance(item, list) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], dict)
-    )

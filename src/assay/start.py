@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 import assay
+from assay.connecting import Unasked, connect
 from assay.core import registry
-from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
+from assay.core.connect import Role, role_of
+from assay.core.differing import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Outcome, Plan, RunFacts, Upstream
 from assay.core.spec import RunSpec, marked
-from assay.core.types import Request, Response
 from assay.engine.context import Common
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
@@ -63,50 +64,6 @@ class Run(NamedTuple):
         return [Path(name) for name in self.summary.files]
 
 
-def connect(spec: RunSpec, named: str | Role) -> Model:
-    """One model of a run, checked by name; nothing is sent yet."""
-    role = role_of(named)
-    provider, slash, name = role.model.partition("/")
-    if not slash or not name:
-        given = f"{role.model!r} is not a model" if role.model else "no model is named"
-        raise UsageError(
-            f"{given}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers"
-        )
-    connection = Connection(
-        name=name,
-        base_url=role.base_url or spec.base_url,
-        timeout=spec.timeout,
-        concurrency=spec.concurrency,
-        seed=spec.seed,
-        args=getattr(spec.options, "model_args", {}),
-        key=role.key,
-        env_file=role.env_file,
-    )
-    model: Model = registry.find("model", provider).connect(connection)
-    return model
-
-
-class Unasked:
-    """In place of a model where replies are only read."""
-
-    can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
-
-    def __init__(self, endpoint: str, others: dict[str, str] | None = None) -> None:
-        self.endpoint = endpoint
-        self._others = others or {}
-
-    def playing(self, role: str) -> Unasked:
-        """In place of the model of another role, at the endpoint that the run knew."""
-        return Unasked(self._others.get(role, self.endpoint))
-
-    async def send(self, request: Request, seed: int) -> Response:
-        """Never: the loop asks nothing."""
-        raise StopRun("a reply is missing, and this command asks nothing; the run's own command asks for it")
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-
 class Start:
     """One start of a run: resolve, find or make its folder, loop, write."""
 
@@ -125,7 +82,7 @@ class Start:
         self.roles = {role: role_of(named) for role, named in self._named.items()}
         for role, named in self._named.items():
             if role not in self.models or isinstance(named, Role):
-                self.models[role] = unasked.playing(role) if unasked else connect(given, named)
+                self.models[role] = (unasked and unasked.playing(role)) or connect(given, named)
         self._shared = (
             getattr(self.plan, "common_role", "main") if getattr(self.plan, "common", False) else None
         )
@@ -222,8 +179,21 @@ class Start:
             if path is not None:
                 folder = RunFolder(path, created=False)
                 return folder, folder.info()
+            self._refuse_another()
             info = self._info(facts)
             return folders.create(self.home, info), info
+
+    def _refuse_another(self) -> None:
+        """Files of fixed names are paid work: another run's are not written over by chance."""
+        if self.spec.fresh or not getattr(self.plan, "alone", False):
+            return
+        for other in folders.of_suite(self.home, self.spec.suite):
+            now = msgspec.to_builtins(self.parts["ask"], str_keys=True)
+            named = ", ".join(differences(folders.read_info(other).parts["ask"], now)) or "the data"
+            raise UsageError(
+                f"{self.spec.output_dir} holds a run with other settings ({named}): {other}\n"
+                "Repeat its command to continue it, name another --output-dir, or start anew with --fresh"
+            )
 
     def _info(self, facts: dict[str, Any]) -> RunInfo:
         return RunInfo(

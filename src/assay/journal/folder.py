@@ -186,8 +186,13 @@ def choosing(home: Path) -> Iterator[None]:
 
 def find(home: Path, suite: str, ask: str) -> Path | None:
     """The newest run of this ask below an output folder."""
-    found = sorted(path for path in home.glob(f"*-{short(suite)}-{ask}") if (path / "run.json").is_file())
+    found = of_suite(home, suite, ask)
     return found[-1] if found else None
+
+
+def of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
+    """The runs of a suite below an output folder, oldest first."""
+    return sorted(path for path in home.glob(f"*-{short(suite)}-{ask}") if (path / "run.json").is_file())
 
 
 def create(home: Path, info: RunInfo) -> RunFolder:

@@ -1,0 +1,87 @@
+"""What of a sample a memory sees: rounds of a session as messages, and the questions that are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+from assay.core.memory import Message
+from assay.solvers.memory.sessions import Due, Visit, Visits
+from assay.suites.memory_eval.sample import Question, Sample, Session, Turn
+
+_USER = "user"
+
+
+def visits(sample: Sample, memory: str) -> Visits:
+    """All sessions in order. Messages are numbered through the sample, from 0."""
+    numbers = count()
+    spoken = {session.id: tuple(_messages(session, numbers)) for session in sample.sessions}
+    places = _places(sample, spoken)
+    return Visits(
+        memory,
+        tuple(
+            Visit(
+                session.id,
+                spoken[session.id],
+                tuple(
+                    Due(one.part, one.question.text, _evidence(one.question, places))
+                    for one in asked(sample, session.id)
+                ),
+            )
+            for session in sample.sessions
+        ),
+    )
+
+
+class Asked(NamedTuple):
+    """A question with the part of the case that it is: `probe_e980c238/1` is the first of that checkpoint."""
+
+    checkpoint: str
+    part: str
+    question: Question
+
+
+def asked(sample: Sample, session: str) -> Iterator[Asked]:
+    """What is asked after a session, in order."""
+    for checkpoint in sample.due(session):
+        for number, question in enumerate(checkpoint.questions, 1):
+            yield Asked(checkpoint.id, f"{checkpoint.id}/{number}", question)
+
+
+def _messages(session: Session, numbers: Iterator[int]) -> Iterator[Message]:
+    """One message a round: what the user said and what was answered, as one text."""
+    for turns in _rounds(session.turns):
+        text = "\n".join(_line(turn) for turn in turns)
+        date = next((turn.timestamp for turn in turns if turn.timestamp), "")
+        yield Message(str(next(numbers)), text, session=session.id, date=date)
+
+
+def _rounds(turns: tuple[Turn, ...]) -> Iterator[list[Turn]]:
+    """A round begins with the user, and goes on until the user speaks again."""
+    held: list[Turn] = []
+    for turn in turns:
+        if held and turn.role == _USER:
+            yield held
+            held = []
+        held.append(turn)
+    if held:
+        yield held
+
+
+def _line(turn: Turn) -> str:
+    shown = "".join(f" (shows {caption})" for caption in turn.captions)
+    return f"{turn.role}: {turn.content}{shown}"
+
+
+def _places(sample: Sample, spoken: dict[str, tuple[Message, ...]]) -> dict[str, tuple[str, ...]]:
+    """The messages of the session in which each point came up: no data says it more closely."""
+    return {
+        point.memory_id: tuple(message.id for message in spoken[session.id])
+        for session in sample.sessions
+        for point in session.points
+    }
+
+
+def _evidence(question: Question, places: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(place for name in question.evidence for place in places.get(name, ())))

@@ -1,0 +1,137 @@
+"""The two pipeline files of a baseline, ours or another tool's: read sample by sample."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from assay.core.errors import InputError, Problem, UsageError, unreadable
+from assay.core.hashing import row_key
+from assay.core.types import Record
+from assay.suites.memory_eval.building import Rows
+from assay.suites.memory_eval.rows import QaRow, SessionRow
+
+SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
+T = TypeVar("T")
+
+
+class _Head(Struct):
+    """What tells a line's sample; the rest is read when it is judged."""
+
+    sample_id: str
+
+
+class Line(NamedTuple):
+    """A line as it stands in the file: what is judged is written again to the byte."""
+
+    where: str
+    raw: bytes
+
+
+class Read(NamedTuple):
+    """One sample's lines in both files, and what they say."""
+
+    sessions: list[Line]
+    questions: list[Line]
+
+    @property
+    def key(self) -> str:
+        """Names the sample by all that is said of it."""
+        return row_key(b"\n".join(line.raw for line in (*self.sessions, *self.questions)))
+
+    def rows(self, records: list[Record]) -> Rows:
+        """The files say everything; what a run recorded is not needed."""
+        return Rows(
+            [_decoded(line, SessionRow) for line in self.sessions],
+            [_decoded(line, QaRow) for line in self.questions],
+        )
+
+
+class PipelineFiles:
+    """Both files of one folder. Each line's place is known, and nothing else is held."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._problems: list[Problem] = []
+        self._sessions = self._places(folder / SESSIONS)
+        self._questions = self._places(folder / QUESTIONS)
+        if self._problems:
+            raise InputError(self._problems)
+
+    @property
+    def samples(self) -> list[str]:
+        """The ids in the order in which they come up."""
+        return list(dict.fromkeys([*self._sessions, *self._questions]))
+
+    def read(self, sample_id: str) -> Read:
+        """All lines of a sample."""
+        return Read(
+            list(self._lines(SESSIONS, self._sessions.get(sample_id, ()))),
+            list(self._lines(QUESTIONS, self._questions.get(sample_id, ()))),
+        )
+
+    def _places(self, path: Path) -> dict[str, array[int]]:
+        """For each sample, the number and the place of its lines, one after the other."""
+        found: dict[str, array[int]] = {}
+        head, at = msgspec.json.Decoder(_Head), 0
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            raise InputError(unreadable(path, error, "--eval-only needs both pipeline files")) from None
+        with file:
+            for number, raw in enumerate(file, 1):
+                if raw.strip():
+                    try:
+                        found.setdefault(head.decode(raw).sample_id, array("q")).extend((number, at))
+                    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                        self._problems.append(Problem(f"{path}:{number}", str(error)))
+                at += len(raw)
+        return found
+
+    def _lines(self, name: str, places: Any) -> Iterator[Line]:
+        path = self.folder / name
+        with path.open("rb") as file:
+            for number, at in zip(places[::2], places[1::2], strict=True):
+                file.seek(at)
+                yield Line(f"{path}:{number}", file.readline().strip())
+
+
+def _decoded(line: Line, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(line.raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(Problem(line.where, str(error))) from None
+
+
+def folders_of(output: Path, baselines: list[str]) -> dict[str, Path]:
+    """Where the files of each baseline are: in the folder itself, or in one below it of the baseline's name.
+
+    Without names, the one that the first question or memory tells, or every folder below that has both files.
+    """
+    if _has_both(output):
+        name = baselines[0] if baselines else _told_baseline(output)
+        return {name: output}
+    names = baselines or sorted(path.name for path in output.glob("*") if _has_both(path))
+    if not names:
+        raise UsageError(f"--eval-only needs {SESSIONS} and {QUESTIONS} in {output}; run it without first")
+    return {name: output / name for name in names}
+
+
+def _has_both(folder: Path) -> bool:
+    return (folder / SESSIONS).is_file() and (folder / QUESTIONS).is_file()
+
+
+def _told_baseline(folder: Path) -> str:
+    files = PipelineFiles(folder)
+    for sample in files.samples:
+        rows = files.read(sample).rows([])
+        told = [str(row.retrieval.raw_trace.get("baseline", "")) for row in rows.questions]
+        told += [item.source for row in rows.sessions for item in row.memory_snapshot]
+        if name := next(filter(None, told), ""):
+            return name
+    return "baseline"
