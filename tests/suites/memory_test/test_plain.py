@@ -54,14 +54,14 @@ def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
         questions=[{"question": "?", "abstention": "yes", "evidence": ["D1:1"]}],
     )
     assert problems("plain", tmp_path / "data.json", bad) == [
-        "$[0].session: there is no key named 'session'; did you mean 'sessions' or 'questions'?",
-        "$[0].sessions[0].dates: there is no key named 'dates'; did you mean 'date'?",
-        "$[0].sessions[0].messages[0].speeker: there is no key named 'speeker'; did you mean 'speaker'?",
-        "$[0].questions[0].abstention: must be true or false, not a text",
+        "$.session: there is no key named 'session'; did you mean 'sessions' or 'questions'?",
+        "$.sessions[0].dates: there is no key named 'dates'; did you mean 'date'?",
+        "$.sessions[0].messages[0].speeker: there is no key named 'speeker'; did you mean 'speaker'?",
+        "$.questions[0].abstention: must be true or false, not a text",
     ]
     bad = talk(id="mine", questions=[{"question": "?", "error": "e", "evidence": ["D1:1"]}])
     assert problems("plain", tmp_path / "data.json", bad) == [
-        "$[0] (mine, question 1): 'error' is a key of the output; rename it"
+        "$ (mine, question 1): 'error' is a key of the output; rename it"
     ]
 
 

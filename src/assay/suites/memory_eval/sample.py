@@ -6,6 +6,7 @@ A memory sees turns and questions. Points, answers and evidence are gold, and go
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
@@ -74,7 +75,7 @@ class Checkpoint(Struct, frozen=True):
     questions: tuple[Question, ...]
 
 
-class Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True, dict=True):
     """One sample of the data."""
 
     sample_id: str
@@ -84,8 +85,27 @@ class Sample(Struct, frozen=True):
 
     def due(self, session: str) -> Iterator[Checkpoint]:
         """The checkpoints whose last covered session this is, in the order of the data."""
+        yield from self._due.get(session, ())
+
+    @cached_property
+    def _due(self) -> dict[str, list[Checkpoint]]:
         places = {each.id: at for at, each in enumerate(self.sessions)}
+        found: dict[str, list[Checkpoint]] = {}
         for checkpoint in self.checkpoints:
             last = max((places[name] for name in checkpoint.covered), default=len(self.sessions) - 1)
-            if last == places[session]:
-                yield checkpoint
+            found.setdefault(self.sessions[last].id, []).append(checkpoint)
+        return found
+
+
+def cut(sample: Sample, max_sessions: int | None) -> tuple[Sample, int]:
+    """A sample of its first sessions, and how many checkpoints are left out as they reach beyond them.
+
+    One that names no session is asked at the end of the whole sample: a cut leaves it out too.
+    """
+    if max_sessions is None or max_sessions >= len(sample.sessions):
+        return sample, 0
+    sessions = sample.sessions[:max_sessions]
+    inside = {session.id for session in sessions}
+    kept = tuple(each for each in sample.checkpoints if each.covered and inside.issuperset(each.covered))
+    left = len(sample.checkpoints) - len(kept)
+    return Sample(sample.sample_id, sample.sample_uuid, sessions, kept), left

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from assay.core.nodes import Node
 from assay.suites.memory_test.conversation import Conversation, Question, Session, message_id
-from assay.suites.memory_test.reading import Node, read
+from assay.suites.memory_test.reading import read
 from assay.suites.memory_test.scorer import FIRST, LISTS
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from assay.core.nodes import Node
 from assay.suites.memory_test.conversation import Conversation, Question, Session, message_id
-from assay.suites.memory_test.reading import Node, read
+from assay.suites.memory_test.reading import read
 
 ABSTENTION = "_abs"
 """What the id of a question ends in that the chats do not answer."""

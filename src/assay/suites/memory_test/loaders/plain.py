@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from assay.core.nodes import Node
 from assay.suites.memory_test.conversation import Conversation, Question, Session
-from assay.suites.memory_test.reading import Node, read
+from assay.suites.memory_test.reading import read
 
 CONVERSATION_KEYS = ("id", "sessions", "questions")
 SESSION_KEYS = ("id", "date", "messages")
