@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -44,7 +44,7 @@ class Read(NamedTuple):
         """Names the sample by all that is said of it."""
         return row_key(b"\n".join(line.raw for line in (*self.sessions, *self.questions)))
 
-    def rows(self, records: list[Record]) -> Rows:
+    def rows(self, records: Sequence[Record]) -> Rows:
         """The files say everything; what a run recorded is not needed."""
         return Rows(
             [_decoded(line, SessionRow) for line in self.sessions],
@@ -67,6 +67,9 @@ class PipelineFiles:
     def samples(self) -> list[str]:
         """The ids in the order in which they come up."""
         return list(dict.fromkeys([*self._sessions, *self._questions]))
+
+    def __contains__(self, sample_id: str) -> bool:
+        return sample_id in self._sessions or sample_id in self._questions
 
     def read(self, sample_id: str) -> Read:
         """All lines of a sample."""

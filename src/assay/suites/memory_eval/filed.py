@@ -1,0 +1,134 @@
+"""`--eval-only`: pipeline files that are there, judged without their data, their memory or its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.connect import CHAT
+from assay.core.errors import InputError, UsageError
+from assay.core.hashing import file_sha256, fingerprint
+from assay.core.memory import find_memory
+from assay.core.protocols import Context
+from assay.core.registry import names
+from assay.core.spec import RunSpec
+from assay.core.types import Case
+from assay.store.runs import run_folders, state_of
+from assay.suites.memory_eval.options import MemoryEvalOptions
+from assay.suites.memory_eval.origin import Baseline, Entry
+from assay.suites.memory_eval.pipelines import QUESTIONS, SESSIONS, PipelineFiles, folders_of
+
+MARKS = "pipeline.json"
+"""In a run's folder: the sha256 of the pipeline files that it wrote, by baseline."""
+_SUITE = "memory-eval"
+
+
+class Own(NamedTuple):
+    """The run that wrote the files, and what it was asked."""
+
+    folder: Path
+    ask: dict[str, Any]
+
+
+def own_run(output: Path, folders: dict[str, Path]) -> Own | None:
+    """The newest run in an output folder whose files these are, to the byte."""
+    now = {name: shas(folder) for name, folder in folders.items()}
+    for folder in reversed(list(run_folders(output))):
+        try:
+            marks = msgspec.json.decode((folder / MARKS).read_bytes(), type=dict[str, dict[str, str]])
+            info = state_of(folder).info
+        except (OSError, msgspec.DecodeError, InputError, UsageError):
+            continue
+        if info.suite == _SUITE and all(marks.get(name) == found for name, found in now.items()):
+            return Own(folder, info.parts["ask"]["plan"])
+    return None
+
+
+def shas(folder: Path) -> dict[str, str]:
+    """Both files by content."""
+    return {name: file_sha256(folder / name) for name in (SESSIONS, QUESTIONS)}
+
+
+class Imported:
+    """In place of a solver: the files hold what a run would have recorded."""
+
+    async def solve(self, inputs: str, ctx: Context) -> None:
+        """Nothing is asked."""
+        ctx.emit("imported", {"sample_id": inputs})
+
+
+class Filed:
+    """The samples of the files. Of a run's own files the cases are that run's; others become a run."""
+
+    alone = False
+    writes = False
+    needs = frozenset({CHAT})
+
+    def __init__(self, spec: RunSpec) -> None:
+        options = spec.options
+        assert isinstance(options, MemoryEvalOptions)
+        output = Path(spec.output_dir)
+        self._folders = folders_of(output, options.baseline)
+        self._files = {name: PipelineFiles(folder) for name, folder in self._folders.items()}
+        self.baselines = {name: _baseline(name) for name in self._folders}
+        self.roles: dict[str, Any] = {}
+        self.solver = Imported()
+        self.notices: tuple[str, ...] = ()
+        own = own_run(output, self._folders)
+        self._places = self._own(own.ask) if own else self._imported()
+        self.ask: dict[str, Any] = own.ask if own else self._as_files()
+        self.gold = fingerprint(self._as_files())
+        self.total = len(own.ask["data"]) * len(own.ask["subjects"]) if own else len(self._places)
+
+    def _as_files(self) -> dict[str, Any]:
+        return {"set": "files", "files": {name: shas(folder) for name, folder in self._folders.items()}}
+
+    def _own(self, ask: dict[str, Any]) -> list[tuple[int, str, str, str]]:
+        """Index, key, baseline and sample of each case of the run that wrote the files."""
+        subjects = ask["subjects"]
+        return [
+            (at * len(subjects) + place, key, baseline, sample)
+            for at, (sample, key) in enumerate(ask["data"])
+            for place, baseline in enumerate(subjects)
+            if baseline in self._files and sample in self._files[baseline]
+        ]
+
+    def _imported(self) -> list[tuple[int, str, str, str]]:
+        pairs = [(name, sample) for name, files in self._files.items() for sample in files.samples]
+        return [
+            (index, self._files[name].read(sample).key, name, sample)
+            for index, (name, sample) in enumerate(pairs)
+        ]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the run's own record."""
+        return {"samples": len(self._places), "baselines": list(self.baselines), "files": self._as_files()}
+
+    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
+        """Those that are not skipped."""
+        for entry in self.entries(skip):
+            read = entry.gold
+            inputs = {"sessions": len(read.sessions), "questions": len(read.questions)}
+            yield Case(entry.index, entry.key, self.ask["set"], entry.baseline, entry.label, inputs, read)
+
+    def entries(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[Entry]:
+        """All of them, in order."""
+        for index, key, baseline, sample in self._places:
+            if not skip(index):
+                yield Entry(index, key, baseline, sample, self._files[baseline].read(sample))
+
+    def folders(self, output: Path) -> dict[str, Path]:
+        """Where they lie."""
+        return self._folders
+
+
+def _baseline(name: str) -> Baseline:
+    """Another tool's memory may have any name; one of ours that is a yardstick is told as one."""
+    if name not in names("memory"):
+        return Baseline(name)
+    kind = find_memory(name)
+    return Baseline(kind.shown, kind.about.reference)
