@@ -1,4 +1,4 @@
-"""Short answers against references: token F1, exact match, abstention; and what of the evidence was found.
+"""Short answers against references: token F1, BLEU-1, exact match, abstention, and what evidence was found.
 
 Words are compared as LoCoMo's own evaluation does: in lower case, without punctuation and articles, stemmed
 by Porter's rules. Chinese and Japanese characters are a token each.
@@ -6,6 +6,7 @@ by Porter's rules. Chinese and Japanese characters are a token each.
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -36,6 +37,20 @@ def overlap_f1(one: list[str], two: list[str]) -> float:
     if not one or not two:
         return float(one == two)
     return 2 * sum((Counter(one) & Counter(two)).values()) / (len(one) + len(two))
+
+
+def bleu1(said: str, reference: str) -> float:
+    """The share of said words that are in the reference, times a penalty for saying less than it does.
+
+    A word counts at most as often as it stands in the reference. With c words said and r in the reference
+    the penalty is 1 where c > r, else exp(1 - r / c). Nothing is smoothed. 0 where one text alone has no
+    words, 1 where neither has any.
+    """
+    one, two = tokens(said), tokens(reference)
+    if not one or not two:
+        return float(one == two)
+    shared = sum((Counter(one) & Counter(two)).values())
+    return shared / len(one) * min(1.0, math.exp(1 - len(two) / len(one)))
 
 
 def list_f1(said: str, reference: str) -> float:

@@ -1,4 +1,7 @@
-"""The lines of the format's files, key by key in the document's order."""
+"""The lines of the format's files, key by key in the document's order.
+
+What is written has every key. What is read may lack those that have a default here: files of other tools do.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class Held(Struct, frozen=True):
     session_id: str
     status: str = "active"
     source: str = ""
-    raw_backend_id: str | None = None
+    raw_backend_id: str | int | None = None
     raw_backend_type: str = "linear"
     metadata: dict[str, Any] = field(default_factory=dict)
 
@@ -28,7 +31,7 @@ class Delta(Struct, frozen=True):
     op: str
     text: str
     linked_previous: list[str] = field(default_factory=list)
-    raw_backend_id: str | None = None
+    raw_backend_id: str | int | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
@@ -92,7 +95,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     """A line of `pipeline_sessions.jsonl`; with `eval`, of `session_records.jsonl`."""
 
     sample_id: str
-    sample_uuid: str
+    sample_uuid: str = ""
     session_id: str
     memory_snapshot: list[Held]
     memory_delta: list[Delta]
@@ -106,8 +109,8 @@ class Retrieved(Struct, frozen=True):
     rank: int
     memory_id: str
     text: str
-    score: float
-    raw_backend_id: str | None = None
+    score: float | None = None
+    raw_backend_id: str | int | None = None
 
 
 class Retrieval(Struct, frozen=True):
@@ -136,18 +139,18 @@ class QaRow(Struct, frozen=True, kw_only=True):
     """A line of `pipeline_qa.jsonl`; with `eval`, of `qa_records.jsonl`."""
 
     sample_id: str
-    sample_uuid: str
+    sample_uuid: str = ""
     checkpoint_id: str
     question: str
     gold_answer: str
-    gold_evidence_memory_ids: list[str]
-    gold_evidence_contents: list[str]
-    question_type: str
-    question_type_abbrev: str
-    difficulty: str
+    gold_evidence_memory_ids: list[str] = field(default_factory=list)
+    gold_evidence_contents: list[str] = field(default_factory=list)
+    question_type: str = ""
+    question_type_abbrev: str = ""
+    difficulty: str = ""
     retrieval: Retrieval
     generated_answer: str
-    cited_memories: list[str]
+    cited_memories: list[str] = field(default_factory=list)
     eval: QaEval | UnsetType = UNSET
 
 

@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.core.types import Record, Score
-from assay.scoring.paired import paired
+from assay.scoring.clustered import Values
 from assay.scoring.statistics import percentiles
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorer import METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
 """The last two are of the last tests: questions that name no message that is there, and such places."""
-
-
-class Values:
-    """Numbers of some questions, and the conversation of each."""
-
-    def __init__(self) -> None:
-        self._values = array("d")
-        self._clusters = array("q")
-
-    def add(self, value: float, conversation: int) -> None:
-        """One question."""
-        self._values.append(value)
-        self._clusters.append(conversation)
-
-    def summary(self) -> dict[str, Any]:
-        """The mean with its denominator; questions of one conversation are not independent."""
-        import numpy as np
-
-        values = np.array(self._values)
-        if not len(values):
-            return {"value": None, "n": 0, "clusters": 0, "stderr": None, "interval": None}
-        found = paired(np.zeros(len(values)), values, np.array(self._clusters))
-        return {
-            "value": found.difference,
-            "n": found.n,
-            "clusters": found.clusters,
-            "stderr": found.stderr,
-            "interval": _within(found.interval),
-        }
 
 
 class Tally:
@@ -167,11 +137,6 @@ class Tally:
 
 def _all(values: Mapping[str, Values]) -> dict[str, Any]:
     return {name: values[name].summary() for name in METRICS if name in values}
-
-
-def _within(interval: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Every measure is a share: of two conversations an interval can be wider than all that is possible."""
-    return (max(0.0, interval[0]), min(1.0, interval[1])) if interval else None
 
 
 def _metric(name: str, values: Values) -> dict[str, Any]:

@@ -1,0 +1,236 @@
+"""Puts what a memory wrote and answered before the judge, and compares answers by their words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from assay.core.errors import ModelError
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Context, View
+from assay.core.types import SUBJECT_KINDS, Score
+from assay.scoring.answers import bleu1, token_f1
+from assay.scoring.judging.matters import (
+    BOTH,
+    CORRECT,
+    COVERED,
+    FABRICATED,
+    MISSED,
+    OMISSION,
+    OUTDATED,
+    REJECTED,
+    TRUE,
+    UPDATED,
+    Answered,
+    Changed,
+    Cited,
+    Interfering,
+    Kept,
+    Matter,
+    Verdict,
+    Written,
+    invalid,
+)
+from assay.suites.memory_eval.points import (
+    held,
+    known,
+    own,
+    points,
+    question_parts,
+    session_parts,
+    written,
+)
+from assay.suites.memory_eval.rows import QaRow, SessionRow
+
+RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION = "recall", "update_recall", "correctness", "hallucination"
+UPDATE, INTERFERENCE, ANSWER = "update", "interference", "answer"
+EVIDENCE, RETRIEVED = "evidence", "retrieved_evidence"
+F1, BLEU1 = "f1", "bleu1"
+WORTH: dict[str, dict[str, float]] = {
+    RECALL: {COVERED: 1.0},
+    UPDATE_RECALL: {COVERED: 1.0},
+    CORRECTNESS: {TRUE: 1.0},
+    HALLUCINATION: {FABRICATED: 1.0},
+    UPDATE: {UPDATED: 1.0, BOTH: 0.5},
+    INTERFERENCE: {REJECTED: 1.0},
+    ANSWER: {CORRECT: 1.0},
+    EVIDENCE: {COVERED: 1.0},
+    RETRIEVED: {COVERED: 1.0},
+}
+"""What a label adds to its metric; any other adds nothing. In all but `hallucination` more is better."""
+_VERSION = 1
+
+RowsOf = Callable[[View], tuple[list[SessionRow], list[QaRow]]]
+
+
+class Judge(Protocol):
+    """A panel, as far as it is needed here."""
+
+    @property
+    def id(self) -> str:
+        """Tells it from any other judge."""
+        ...
+
+    async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
+        """Of one matter; raises ModelError where it could not be asked."""
+        ...
+
+
+class Judged(Struct, frozen=True):
+    """One thing to be judged, and the metrics that follow from the verdict: the first has all its labels."""
+
+    part: str
+    metrics: tuple[str, ...]
+    matter: Matter
+    about: dict[str, Any]
+
+
+class EvalScorer:
+    """Scores of a session have its id as part, of a point SESSION/ID, of a question CHECKPOINT/NUMBER."""
+
+    def __init__(self, panel: Judge, rows_of: RowsOf, gold: str = "") -> None:
+        """`gold` names what is held to be right, where that can change under the same panel."""
+        self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
+        self._panel = panel
+        self._rows_of = rows_of
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """Every session and question by all that applies; equal matters are judged once, all side by side."""
+        things = judged(*self._rows_of(view))
+        said = {thing.matter: settled(thing.matter) for thing in things}
+        asked = [matter for matter, verdict in said.items() if verdict is None]
+        replies = await ctx.map(lambda matter: self._verdict(matter, ctx), asked)
+        said.update(zip(asked, replies, strict=True))
+        return [score for thing in things for score in self._scores(view, thing, said[thing.matter])]
+
+    async def _verdict(self, matter: Matter, ctx: Context) -> Verdict:
+        """What the judge refuses, or what is too long for it, is invalid; other failures are asked again."""
+        try:
+            verdict = await self._panel.verdict(matter, ctx)
+        except ModelError as error:
+            if error.failure.kind not in SUBJECT_KINDS:
+                raise
+            return invalid(f"no verdict: {error}")
+        if verdict.valid and len(verdict.labels) != matter.count:
+            return invalid(f"no verdict: {len(verdict.labels)} labels for {matter.count} things")
+        if strange := [label for label in verdict.labels if label not in matter.labels]:
+            return invalid(f"no verdict: {strange[0]!r} is none of {', '.join(matter.labels)}")
+        return verdict
+
+    def _scores(self, view: View, thing: Judged, verdict: Verdict | None) -> Iterator[Score]:
+        assert verdict is not None
+        for at, metric in enumerate(thing.metrics):
+            data = dict(thing.about)
+            if at == 0:
+                data |= _said(verdict)
+            yield Score(
+                *view.case.head, self.id, metric, part=thing.part, **_value(metric, thing, verdict, data)
+            )
+
+
+def judged(sessions: Sequence[SessionRow], questions: Sequence[QaRow]) -> list[Judged]:
+    """All that can be judged of a sample, in order of its parts."""
+    found: list[Judged] = []
+    for part, session in zip(session_parts(sessions), sessions, strict=True):
+        found += _of_session(part, session)
+    for part, question in zip(question_parts(questions), questions, strict=True):
+        found += _of_question(part, question)
+    return found
+
+
+def settled(matter: Matter) -> Verdict | None:
+    """What needs no judge: nothing to be judged, an empty answer, and what texts that are not there hold."""
+    if not matter.count:
+        return Verdict()
+    if isinstance(matter, Answered):
+        return None if matter.response.strip() else Verdict((OMISSION,), "nothing was answered")
+    if matter.texts:
+        return None
+    label = {Kept: MISSED, Cited: MISSED, Changed: OUTDATED, Interfering: REJECTED}[type(matter)]
+    return Verdict((label,) * matter.count, "there is no text that could hold it")
+
+
+def _of_session(part: str, row: SessionRow) -> Iterator[Judged]:
+    new, updates = own(row.gold_state)
+    mine, texts, everything = tuple(point.content for point in (*new, *updates)), written(row), held(row)
+    flags = (False,) * len(new) + (True,) * len(updates)
+    about = {"id": row.sample_id}
+    yield Judged(part, (RECALL, UPDATE_RECALL), Kept(mine, flags, texts), about)
+    yield Judged(part, (CORRECTNESS, HALLUCINATION), Written(mine, known(row.gold_state), texts), about)
+    for point in updates:
+        named = about | {"point": point.name}
+        yield Judged(
+            f"{part}/{point.name}", (UPDATE,), Changed(point.content, point.original, everything), named
+        )
+    for point in points(row.gold_state.session_interference_memories):
+        named = about | {"point": point.name}
+        yield Judged(f"{part}/{point.name}", (INTERFERENCE,), Interfering(point.content, everything), named)
+
+
+def _of_question(part: str, row: QaRow) -> Iterator[Judged]:
+    about, evidence = _about(row), tuple(row.gold_evidence_contents)
+    matter = Answered(row.question, row.gold_answer, row.generated_answer, evidence)
+    yield Judged(part, (ANSWER,), matter, about | {"answer": row.generated_answer, "target": row.gold_answer})
+    yield Judged(part, (EVIDENCE,), Cited(evidence, tuple(row.cited_memories)), about)
+    found = tuple(item.text for item in row.retrieval.items)
+    yield Judged(part, (RETRIEVED,), Cited(evidence, found), about)
+
+
+def _about(row: QaRow) -> dict[str, Any]:
+    return {"id": row.sample_id, "type": row.question_type_abbrev, "difficulty": row.difficulty}
+
+
+def _said(verdict: Verdict) -> dict[str, Any]:
+    """What a first metric keeps of the verdict, so that evals can be made of scores."""
+    said: dict[str, Any] = {"labels": list(verdict.labels)}
+    if verdict.votes:
+        said |= {"votes": [list(vote) for vote in verdict.votes], "stable": verdict.stable}
+    return said
+
+
+def _value(metric: str, thing: Judged, verdict: Verdict, data: dict[str, Any]) -> dict[str, Any]:
+    """Value, status and reason, and in the data the numbers behind them."""
+    count = thing.matter.count
+    flags = thing.matter.updates if metric == UPDATE_RECALL and isinstance(thing.matter, Kept) else None
+    total = count if flags is None else sum(flags)
+    data = data | {"denominator": total}
+    if not total:
+        return {"status": "not_applicable", "reason": "there is nothing to be judged", "data": data}
+    if not verdict.valid:
+        return {"status": "invalid", "reason": verdict.reason, "data": data}
+    worth = [WORTH[metric].get(label, 0.0) for label in verdict.labels]
+    got = sum(value for at, value in enumerate(worth) if flags is None or flags[at])
+    return {"value": got / total, "reason": verdict.reason, "data": data | {"numerator": got}}
+
+
+class LexicalScorer:
+    """Token F1 and BLEU-1 of every answer that has a reference, without a judge."""
+
+    def __init__(self, rows_of: RowsOf, gold: str = "") -> None:
+        """`gold` names what is held to be right, as in `EvalScorer`."""
+        self.id = f"words@{fingerprint([_VERSION, gold])}"
+        self._rows_of = rows_of
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """Two scores a question; the parts are those of the judged answers."""
+        _, questions = self._rows_of(view)
+        parts = question_parts(questions)
+        return [
+            score
+            for part, row in zip(parts, questions, strict=True)
+            for score in self._scores(view, part, row)
+        ]
+
+    def _scores(self, view: View, part: str, row: QaRow) -> Iterator[Score]:
+        said, reference = row.generated_answer, row.gold_answer
+        head = (*view.case.head, self.id)
+        if not reference.strip():
+            for metric in (F1, BLEU1):
+                why = "the question has no reference"
+                yield Score(*head, metric, part=part, status="not_applicable", reason=why, data=_about(row))
+            return
+        shown = _about(row) | {"answer": said, "target": reference}
+        yield Score(*head, F1, part=part, value=token_f1(said, reference), data=shown)
+        yield Score(*head, BLEU1, part=part, value=bleu1(said, reference), data=_about(row))
