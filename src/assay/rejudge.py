@@ -19,16 +19,26 @@ _JUDGE = "judge"
 def starting(spec: RunSpec, observers: Sequence[Notify]) -> Start:
     """A start of the run that a spec means.
 
-    A suite whose `own_run(spec)` names a folder has that run's records judged; no other model is asked.
+    With `eval_only`, the run that a suite's `own_run(spec)` names is judged, and no other model is asked.
     """
-    suite = registry.find("suite", spec.suite)
-    folder = suite.own_run(spec) if hasattr(suite, "own_run") else None
+    if not getattr(spec.options, "eval_only", False):
+        return Start(spec, observers)
+    spec = _for_the_judge(spec)
+    folder = registry.find("suite", spec.suite).own_run(spec)
     if folder is None:
         return Start(spec, observers)
     info = read_info(folder)
     others = {role: told[1] for role, told in info.parts["ask"].get("models", {}).items()}
     stand_in = Unasked(info.spec["base_url"] or "", others, asked=frozenset({_JUDGE}))
     return Start(_as_asked(spec, info), observers, unasked=stand_in)
+
+
+def _for_the_judge(spec: RunSpec) -> RunSpec:
+    """Only the judge is asked: the endpoint is meant for it, and a model would be one too many."""
+    options = spec.options
+    url = getattr(options, "judge_base_url", None) or spec.base_url
+    told = msgspec.structs.replace(options, judge_base_url=url)
+    return msgspec.structs.replace(spec, model="", base_url=None, options=told)
 
 
 def _as_asked(spec: RunSpec, info: RunInfo) -> RunSpec:

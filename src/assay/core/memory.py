@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 LINEAR = "linear"
 """The kind of an item that is one text among others."""
+BUNDLE = "memgallery:string_bundle"
+"""What files show for the items of a memory that gives one text; the run's journal keeps the items."""
 
 
 class Message(Struct, frozen=True):

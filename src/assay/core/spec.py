@@ -76,6 +76,11 @@ def limited(limit: float | None, count: int) -> int:
     return min(count, ceil(count * limit) if limit < 1 else int(limit))
 
 
+def listed(given: list[str]) -> list[str]:
+    """A list of names as people write it: `a,b` stands for two, and each counts once."""
+    return list(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
+
+
 class Field(NamedTuple):
     """One option as the command line, the YAML reader and the fingerprint see it."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from assay.core import files
 from assay.core.errors import InputError, Problem, RunBusy, UsageError, cannot_write
 from assay.core.registry import short
 
@@ -57,22 +58,10 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write to a temporary name, sync, rename: readers see the old file or the new one."""
-    data = msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-    replace_file(path, data)
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """The file appears whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    """Whole or not at all; a full disk stops the run, and nothing is lost."""
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+        files.write_json(path, value)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise cannot_write(path, error) from error
 
 

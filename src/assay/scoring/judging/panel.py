@@ -23,7 +23,12 @@ _URL, _KEY = "OPENAI_BASE_URL_JUDGE", "OPENAI_API_KEY_JUDGE"
 def judge_named(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
     """What --judge says, else the environment, else `offline`. A bare name is one of OpenAI's kind."""
     found = given or next((environ[name] for name in _MODELS if environ.get(name)), OFFLINE)
-    return found if "/" in found or found == OFFLINE else f"openai/{found}"
+    return found if found == OFFLINE else provided(found)
+
+
+def provided(name: str) -> str:
+    """A bare name means an endpoint of OpenAI's kind."""
+    return name if "/" in name else f"openai/{name}"
 
 
 class Panel:
@@ -45,12 +50,11 @@ class Panel:
         """Name and fingerprint over all kinds."""
         return f"{self.name}@{fingerprint([self.fingerprint(kind) for kind in KINDS])}"
 
-    @property
-    def role(self) -> dict[str, Any]:
+    def role(self, base_url: str | None = None) -> dict[str, Any]:
         """The model to connect, if any; the environment may give it an endpoint and a key of its own."""
         if self.name == OFFLINE:
             return {}
-        url, key = os.environ.get(_URL), _KEY if os.environ.get(_KEY) else ""
+        url, key = base_url or os.environ.get(_URL), _KEY if os.environ.get(_KEY) else ""
         return {ROLE: Role(self.name, url, key) if url or key else self.name}
 
     async def verdict(self, matter: Matter, ctx: Context) -> Verdict:

@@ -2,6 +2,56 @@
 
 from __future__ import annotations
 
-from assay.suites.memory_eval.options import MemoryEvalOptions as Options
+import os
+from pathlib import Path
 
-__all__ = ["Options"]
+import msgspec
+
+from assay.core.errors import Problem
+from assay.core.spec import RunSpec, listed
+from assay.scoring.judging.panel import judge_named, provided
+from assay.suites.memory_eval.options import MemoryEvalOptions as Options
+from assay.suites.memory_eval.plan import MemoryEvalPlan
+
+__all__ = ["Options", "check", "has_samples", "normalise", "own_run", "plan"]
+
+
+def normalise(spec: RunSpec) -> RunSpec:
+    """Lists may be written `a,b`; model and judge come from the environment where no flag names them."""
+    options = spec.options
+    assert isinstance(options, Options)
+    lists = {name: listed(getattr(options, name)) for name in ("baseline", "sample")}
+    named = os.environ.get("OPENAI_MODEL", "")
+    model = spec.model or ("" if options.eval_only or not named else provided(named))
+    judge = None if options.no_judge else judge_named(spec.judge)
+    return msgspec.structs.replace(
+        spec, model=model, judge=judge, options=msgspec.structs.replace(options, **lists)
+    )
+
+
+def plan(spec: RunSpec) -> MemoryEvalPlan:
+    """Resolve memories and samples, or the files that are judged; raises before anything is written."""
+    return MemoryEvalPlan(spec)
+
+
+def own_run(spec: RunSpec) -> Path | None:
+    """With `--eval-only`, the run whose files are judged; None where no run wrote them as they are."""
+    from assay.suites.memory_eval import filed, pipelines
+
+    options = spec.options
+    assert isinstance(options, Options)
+    if not options.eval_only:
+        return None
+    output = Path(spec.output_dir)
+    own = filed.own_run(output, pipelines.folders_of(output, listed(options.baseline)))
+    return own.folder if own else None
+
+
+def check(path: Path) -> list[Problem]:
+    """Every problem of a file or folder of samples."""
+    return []
+
+
+def has_samples(path: Path) -> bool:
+    """Whether a file or folder looks like one of samples."""
+    return False

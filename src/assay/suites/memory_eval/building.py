@@ -8,16 +8,13 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core.memory import Kind
+from assay.core.memory import BUNDLE, Kind
 from assay.core.types import Record
 from assay.solvers.memory.delta import ADD, ARCHIVE, Change, Fold, Made, Shown
 from assay.solvers.memory.sessions import ANSWER, SESSION
 from assay.suites.memory_eval.feeding import asked
 from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
 from assay.suites.memory_eval.sample import Point, Question, Sample, Session
-
-BUNDLE = "memgallery:string_bundle"
-"""The id of the one text of a memory that gives one."""
 
 
 class Rows(NamedTuple):

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from assay.core.connect import CHAT
-from assay.core.errors import InputError, UsageError
+from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
 from assay.core.protocols import Context
@@ -22,34 +23,58 @@ from assay.suites.memory_eval.origin import Baseline, Entry
 from assay.suites.memory_eval.pipelines import QUESTIONS, SESSIONS, PipelineFiles, folders_of
 
 MARKS = "pipeline.json"
-"""In a run's folder: the sha256 of the pipeline files that it wrote, by baseline."""
-_SUITE = "memory-eval"
+"""In a run's folder: what it notes of its pipeline files."""
+
+
+class Marks(Struct):
+    """What a run notes of the files that it writes: which gold they carry, and their content by baseline."""
+
+    gold: str
+    files: dict[str, dict[str, str]]
 
 
 class Own(NamedTuple):
     """The run that wrote the files, and what it was asked."""
 
-    folder: Path
     ask: dict[str, Any]
+    gold: str
+    folder: Path
 
 
 def own_run(output: Path, folders: dict[str, Path]) -> Own | None:
-    """The newest run in an output folder whose files these are, to the byte."""
+    """The newest run in an output folder that wrote these files, to the byte."""
     now = {name: shas(folder) for name, folder in folders.items()}
     for folder in reversed(list(run_folders(output))):
-        try:
-            marks = msgspec.json.decode((folder / MARKS).read_bytes(), type=dict[str, dict[str, str]])
-            info = state_of(folder).info
-        except (OSError, msgspec.DecodeError, InputError, UsageError):
-            continue
-        if info.suite == _SUITE and all(marks.get(name) == found for name, found in now.items()):
-            return Own(folder, info.parts["ask"]["plan"])
+        for marks in reversed(marks_of(folder)):
+            if all(marks.files.get(name) == found for name, found in now.items()):
+                return Own(state_of(folder).info.parts["ask"]["plan"], marks.gold, folder)
     return None
 
 
+def marks_of(folder: Path) -> list[Marks]:
+    """What a run notes of its files, oldest first; nothing where the folder is of another kind of run."""
+    try:
+        return msgspec.json.decode((folder / MARKS).read_bytes(), type=list[Marks])
+    except (OSError, msgspec.DecodeError):
+        return []
+
+
 def shas(folder: Path) -> dict[str, str]:
-    """Both files by content."""
-    return {name: file_sha256(folder / name) for name in (SESSIONS, QUESTIONS)}
+    """Both files by content, as far as they are there."""
+    paths = [folder / name for name in (SESSIONS, QUESTIONS)]
+    return {path.name: file_sha256(path) for path in paths if path.is_file()}
+
+
+def refuse_strange(output: Path, folders: dict[str, Path]) -> None:
+    """Pipeline files are paid work: those that no run here wrote are not written over."""
+    noted = [marks for folder in run_folders(output) for marks in marks_of(folder)]
+    for name, folder in folders.items():
+        found = shas(folder)
+        if found and not any(found == marks.files.get(name) for marks in noted):
+            raise UsageError(
+                f"{folder} has pipeline files that no run there wrote as they are now; judge them with "
+                "--eval-only, or name another --output-dir"
+            )
 
 
 class Imported:
@@ -80,7 +105,7 @@ class Filed:
         own = own_run(output, self._folders)
         self._places = self._own(own.ask) if own else self._imported()
         self.ask: dict[str, Any] = own.ask if own else self._as_files()
-        self.gold = fingerprint(self._as_files())
+        self.gold = own.gold if own else fingerprint(self._as_files())
         self.total = len(own.ask["data"]) * len(own.ask["subjects"]) if own else len(self._places)
 
     def _as_files(self) -> dict[str, Any]:
@@ -110,10 +135,8 @@ class Filed:
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Those that are not skipped."""
-        for entry in self.entries(skip):
-            read = entry.gold
-            inputs = {"sessions": len(read.sessions), "questions": len(read.questions)}
-            yield Case(entry.index, entry.key, self.ask["set"], entry.baseline, entry.label, inputs, read)
+        for one in self.entries(skip):
+            yield Case(one.index, one.key, self.ask["set"], one.baseline, one.label, one.label, one.gold)
 
     def entries(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[Entry]:
         """All of them, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -46,13 +46,17 @@ class Origin(Protocol):
 
     alone: bool
     writes: bool
-    baselines: Mapping[str, Baseline]
+    baselines: dict[str, Baseline]
     ask: dict[str, Any]
     gold: str
     roles: dict[str, Any]
     needs: frozenset[str]
-    solver: Solver
     total: int
+
+    @property
+    def solver(self) -> Solver:
+        """How one sample runs."""
+        ...
 
     @property
     def notices(self) -> tuple[str, ...]:

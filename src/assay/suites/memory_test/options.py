@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from assay.core.spec import Options, RunSpec, ask, how
+from assay.core.spec import Options, RunSpec, ask, how, listed
 
 
 class MemoryTestOptions(Options, frozen=True, kw_only=True):
@@ -48,9 +48,5 @@ def normalise(spec: RunSpec) -> RunSpec:
     """Lists may be written `a,b`."""
     options = spec.options
     assert isinstance(options, MemoryTestOptions)
-    changes = {name: _split(getattr(options, name)) for name in ("memory", "task_id", "categories")}
+    changes = {name: listed(getattr(options, name)) for name in ("memory", "task_id", "categories")}
     return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, **changes))
-
-
-def _split(given: list[str]) -> list[str]:
-    return list(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from itertools import count
 from pathlib import Path
@@ -44,19 +43,3 @@ def _is_ours(folder: Path, run: str) -> bool:
     except (OSError, msgspec.DecodeError):
         return False
     return isinstance(summary, dict) and summary.get("run") == run
-
-
-def write_text(path: Path, text: bytes) -> Path:
-    """The file appears whole."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    return path
-
-
-def write_json(path: Path, value: Any) -> Path:
-    """Readable, with keys in their order."""
-    return write_text(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

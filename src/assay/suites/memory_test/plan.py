@@ -13,8 +13,9 @@ from assay.core import registry
 from assay.core.chart import Point, svg
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
+from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint, row_key
-from assay.core.memory import Kind
+from assay.core.memory import BUNDLE, Kind
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case
@@ -25,9 +26,9 @@ from assay.suites.memory_test.caller import Asking, PipelineCaller
 from assay.suites.memory_test.conversation import Conversation, Question
 from assay.suites.memory_test.loaders import loader
 from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.places import SUMMARY, folders, write_json, write_text
+from assay.suites.memory_test.places import SUMMARY, folders
 from assay.suites.memory_test.scorer import F1, RECALL, Gold, MemoryScorer, answers_of
-from assay.suites.memory_test.sink import BUNDLE, Answer, Info, Sink
+from assay.suites.memory_test.sink import Answer, Info, Sink
 from assay.suites.memory_test.tally import Tally
 
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
@@ -215,7 +216,7 @@ class MemoryTestPlan:
             score = metric.replace("_", " ")
             title = f"{result['alias']} on {self._loader.name} as conversations grow"
             picture = svg({result["alias"]: line}, title, "messages inserted", score)
-            paths.append(write_text(folder / "curve.svg", picture.encode()))
+            paths.append(write_whole(folder / "curve.svg", picture.encode()))
         return paths
 
 

@@ -9,12 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.core.files import write_json
 from assay.suites.memory_test.conversation import RESERVED, Question
-from assay.suites.memory_test.places import write_json
 
 _FIRST = ("evidence", "category")
-BUNDLE = "memgallery:string_bundle"
-"""What stands for the items of a memory that gives one text; the run's journal keeps the items."""
 
 
 class Info(Struct, frozen=True, kw_only=True, omit_defaults=True):

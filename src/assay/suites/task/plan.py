@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import msgspec
 
 from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import UsageError
+from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Outcome, Reader, RunFacts, check_same
 from assay.core.spec import RunSpec
@@ -118,7 +118,7 @@ class TaskPlan:
                 files.append(path)
         text, groups = results.results_json(self._spec, self.nodes, self.tasks, found, facts, hashes)
         target = folder / results_name
-        _write(target, text)
+        write_whole(target, text.encode())
         return Outcome(found | groups, [target, *files])
 
     @property
@@ -162,12 +162,3 @@ class TaskPlan:
 def _notices(task: Task) -> Iterator[str]:
     if task.values["should_decontaminate"]:
         yield f"{task.config.where('should_decontaminate')}: it has no effect, here as in the harness"
-
-
-def _write(target: Path, text: str) -> None:
-    temporary = target.with_name(f".{target.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())  # the name must not outlive the content in a power cut
-    temporary.replace(target)
