@@ -149,6 +149,8 @@ def _suite_of(path: Path) -> str:
         return "hop"
     if pipeline.is_testset(path):
         return "pipeline"
+    if registry.find("suite", "memory-eval").has_samples(path):
+        return "memory-eval"
     if registry.find("suite", "memory-test").has_conversations(path):
         return "memory-test"
     return "hop" if hop.has_rows(path) else "task"

@@ -125,9 +125,8 @@ def _points(found: list[tuple[str, list[dict[str, Any]]]]) -> dict[str, tuple[Po
 
 
 def _contents(points: dict[str, tuple[Point, ...]]) -> dict[str, str]:
-    """What each memory id stands for; the first of two with one id."""
-    backwards = reversed([point for each in points.values() for point in each])
-    return {point.memory_id: point.content for point in backwards}
+    """What each memory id stands for."""
+    return {point.memory_id: point.content for each in points.values() for point in each}
 
 
 def _point(raw: dict[str, Any]) -> Point:
