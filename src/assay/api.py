@@ -85,6 +85,12 @@ def first_cases(spec: RunSpec) -> list[Case]:
     return cast("list[Case]", plan.firsts())
 
 
+def planned(spec: RunSpec) -> dict[str, Any]:
+    """What a run would do, in its suite's words; nothing is asked or written."""
+    plan = cast("Any", Start(spec, (), unasked=Unasked(spec.base_url or "")).plan)
+    return cast("dict[str, Any]", plan.overview())
+
+
 def listed_tasks(include: list[str]) -> list[tuple[str, str, str]]:
     """(kind, name, file) of every task, group and tag in these folders."""
     return list(registry.find("suite", "task").listed(include))
@@ -151,6 +157,8 @@ def _suite_of(path: Path) -> str:
         return "hop"
     if pipeline.is_testset(path):
         return "pipeline"
+    if registry.find("suite", "memory-eval").has_samples(path):
+        return "memory-eval"
     if registry.find("suite", "memory-test").has_conversations(path):
         return "memory-test"
     return "hop" if hop.has_rows(path) else "task"

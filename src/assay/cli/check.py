@@ -19,7 +19,7 @@ def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
     """Say what is wrong in files and folders of any suite, every problem with its line.
 
     These are task YAML files, folders of them, and their data; pipelines and testsets; task folders of HOP,
-    their settings, contracts and rows; conversations with their questions.
+    their settings, contracts and rows; conversations with their questions; samples of memory evaluations.
 
     Equal documents are named too, as warnings; testsets also get advice. Exit code 1 if there is an error.
 
@@ -28,7 +28,7 @@ def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
       assay check examples/task/quickstart.yaml data.jsonl
       assay check testsets/sentiment_basic.jsonl --pipeline pipeline.yaml
       assay check Tasks/Verify
-      assay check examples/memory/talks.json
+      assay check examples/memory/talks.json examples/memory-eval
     """
     failed = False
     for path in files:

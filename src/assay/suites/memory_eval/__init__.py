@@ -48,10 +48,14 @@ def own_run(spec: RunSpec) -> Path | None:
 
 
 def check(path: Path) -> list[Problem]:
-    """Every problem of a file or folder of samples."""
-    return []
+    """Every problem of samples, also those that a run would bear."""
+    from assay.suites.memory_eval.checking import check_samples
+
+    return check_samples(path)
 
 
 def has_samples(path: Path) -> bool:
-    """Whether a file or folder looks like one of samples."""
-    return False
+    """Whether a file or a folder holds samples, by the keys of the first ones."""
+    from assay.suites.memory_eval import sources
+
+    return sources.has_samples(path)

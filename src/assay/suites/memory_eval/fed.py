@@ -85,7 +85,10 @@ class Fed:
         """Once over the data: what is fed has a key, what is judged by a fingerprint."""
         self._keys: list[tuple[str, str]] = []
         golds = []
+        self._sessions = self._questions = 0
         for sample in self._read(count=True):
+            self._sessions += len(sample.sessions)
+            self._questions += sum(len(each.questions) for each in sample.checkpoints)
             self._keys.append((sample.sample_id, row_key(_encode([sample.sample_id, visits(sample, "")]))))
             golds.append(fingerprint(msgspec.to_builtins(sample)))
         self.gold = fingerprint(golds)
@@ -116,7 +119,12 @@ class Fed:
     @property
     def facts(self) -> dict[str, Any]:
         """For the run's own record."""
-        return {"samples": len(self._keys), "baselines": list(self._kinds)}
+        return {
+            "samples": len(self._keys),
+            "sessions": self._sessions,
+            "questions": self._questions,
+            "baselines": list(self._kinds),
+        }
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Sample after sample, each with every memory."""

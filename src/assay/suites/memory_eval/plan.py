@@ -52,6 +52,12 @@ class MemoryEvalPlan:
         """The data was read to know which run this is."""
         return self.origin.facts
 
+    def overview(self) -> dict[str, Any]:
+        """What would be done, for people."""
+        found = {**self.origin.facts, "model": self._spec.model or "none", "top k": self._options.top_k}
+        judge = f"{self._panel.name}, {self._panel.votes} votes" if self._panel else "none"
+        return {**found, "judge": judge, "files": ", ".join(map(str, self._folders.values()))}
+
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Sample after sample."""
         return self.origin.load(skip)

@@ -1,0 +1,180 @@
+"""What a memory evaluation shows: six dimensions, who judged them, answers by kind, time and tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from assay import api
+from assay.api import Run
+from assay.cli.compare import table_row
+from assay.cli.report import closing
+from assay.cli.screen import block, duration, table
+
+_DIMENSIONS = {
+    "recall": "memory recall",
+    "correctness": "memory correctness",
+    "update": "update handling",
+    "interference": "interference rejection",
+    "answer": "question answering",
+    "evidence": "evidence coverage",
+}
+_BESIDE = {
+    "update_recall": "update recall",
+    "hallucination": "made-up memories ↓",
+    "answer_hallucination": "made-up answers ↓",
+    "answer_omission": "omitted answers ↓",
+    "retrieved_evidence": "evidence in all retrieved",
+    "f1": "token F1",
+    "bleu1": "BLEU-1",
+}
+_MOST_FAILURES, _MOST_CHARACTERS = 10, 300
+Results = dict[str, Any]
+
+
+def report_memory_eval(run: Run) -> None:
+    """Everything a person wants to know when an evaluation ends or is looked at."""
+    results = run.summary.results
+    if results:
+        _judge(results)
+        _dimensions(results, _DIMENSIONS, "dimension")
+        _dimensions(results, _BESIDE, "beside them")
+        for group, title in (("types", "question type"), ("difficulties", "difficulty")):
+            _groups(results, group, title)
+        _use(results)
+        _failures(results)
+        _pairs(run)
+    closing(run)
+
+
+def _judge(results: Results) -> None:
+    """Who judged, before any number of theirs."""
+    judge = next(iter(results.values())).get("judge")
+    if judge is None:
+        click.echo("not judged: answers are compared by their words alone\n")
+        return
+    votes = f", {judge['votes']} votes" if judge["votes"] > 1 else ""
+    click.echo(f"judge: {judge['name']}{votes} ({judge['id']})\n")
+
+
+def _dimensions(results: Results, names: dict[str, str], title: str) -> None:
+    rows = [
+        [shown, *cells]
+        for name, shown in names.items()
+        if any(cells := [_cell(_metrics(found).get(name)) for found in results.values()])
+    ]
+    if rows:
+        table([title, *(found["alias"] for found in results.values())], rows)
+        click.echo()
+
+
+def _metrics(found: dict[str, Any]) -> dict[str, Any]:
+    return {metric["metric"]: metric for metric in found["metrics"]}
+
+
+def _cell(metric: dict[str, Any] | None) -> str:
+    """`0.812 (0.74–0.88) 29.2/36, 1 invalid`: value, interval, counts; a dash where nothing was judged."""
+    if metric is None:
+        return ""
+    if metric["value"] is None:
+        return f"– ({metric['invalid']:,} invalid)" if metric["invalid"] else "–"
+    interval = metric["interval"]
+    between = f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else ""
+    invalid = f", {metric['invalid']:,} invalid" if metric["invalid"] else ""
+    return f"{metric['value']:.3f}{between} {_count(metric['numerator'])}/{metric['denominator']:,}{invalid}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.1f}" if value % 1 else f"{int(value):,}"
+
+
+def _groups(results: Results, group: str, title: str) -> None:
+    """Answers and evidence by kind of question; without a judge, words."""
+    rows = [
+        [found["alias"], name or "(none)", *(_cell(values.get(metric)) or "–" for metric in _of(found))]
+        for found in results.values()
+        for name, values in found[group].items()
+    ]
+    if rows:
+        names = {**_DIMENSIONS, **_BESIDE}
+        table(
+            ["memory", title, *(names[metric] for metric in _of(next(iter(results.values()))))], rows, names=2
+        )
+        click.echo()
+
+
+def _of(found: dict[str, Any]) -> tuple[str, ...]:
+    return ("answer", "evidence", "f1") if found.get("judge") else ("f1", "bleu1")
+
+
+def _use(results: Results) -> None:
+    rows = []
+    for found in results.values():
+        for stage, seconds in found["seconds"].items():
+            tokens = found["tokens"].get(stage)
+            if seconds or tokens:
+                rows.append([found["alias"], stage, *_seconds(seconds), *_tokens(tokens)])
+    if rows:
+        table(["memory", "stage", "p50", "p95", "tokens in", "tokens out"], rows, names=2)
+        click.echo()
+
+
+def _seconds(found: dict[str, float] | None) -> list[str]:
+    return [duration(found["p50"]), duration(found["p95"])] if found else ["–", "–"]
+
+
+def _tokens(found: dict[str, int] | None) -> list[str]:
+    return [f"{found['input']:,}", f"{found['output']:,}"] if found else ["–", "–"]
+
+
+def _failures(results: Results) -> None:
+    """Which samples have no lines, and why."""
+    told = [(found["alias"], failure) for found in results.values() for failure in found["failures"]]
+    for name, failure in told[:_MOST_FAILURES]:
+        said = f"{name}, sample {failure['sample_id']}: {failure['reason']}"
+        block(said, indent="", most=_MOST_CHARACTERS)
+    if told:
+        click.echo(f"and {len(told) - _MOST_FAILURES:,} more\n" if len(told) > _MOST_FAILURES else "")
+
+
+def _pairs(run: Run) -> None:
+    """Every other baseline against the first, dimension by dimension, on the same things."""
+    results = run.summary.results
+    if len(results) < 2 or run.exit_code == 130:
+        return
+    names = {**_DIMENSIONS, **_BESIDE}
+    compared = api.compare([f"{run.folder}@{name}" for name in results], 0).comparisons
+    rows = [
+        [pair.base.subject, pair.new.subject, names[row.metric], *table_row(row)]
+        for pair in compared
+        for row in pair.rows
+        if row.metric in _DIMENSIONS
+        or (row.metric == "f1" and not any(r.metric == "answer" for r in pair.rows))
+    ]
+    header = [
+        "base",
+        "new",
+        "score",
+        "base's",
+        "new's",
+        "difference",
+        "95% interval",
+        "n",
+        "won/lost",
+        "p",
+        "",
+    ]
+    table(header, rows)
+    click.echo(f"one by one: assay compare {run.folder}")
+    click.echo()
+
+
+def show_plan(found: dict[str, Any]) -> None:
+    """What would be done, a line each."""
+    table(["what", ""], [[name, _plain(value)] for name, value in found.items()])
+    click.echo("nothing was asked or written")
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)

@@ -1,0 +1,1 @@
+"""The name under which other tools' scripts call `assay memory eval`."""

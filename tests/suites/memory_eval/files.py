@@ -1,0 +1,136 @@
+"""A small sound sample for tests, and ways to change it and to write it."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import InputError
+from assay.suites.memory_eval.loading import load
+from assay.suites.memory_eval.sample import Sample
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "memory-eval"
+
+GOOD: dict[str, Any] = {
+    "sample_id": "ada",
+    "sessions": [
+        {
+            "_v2_session_id": "S00",
+            "dialogue": [{"role": "user", "content": "I am Ada.", "timestamp": "2024-03-01 10:00"}],
+            "memory_points": [{"memory_id": "mp_S00_1", "memory_content": "The user is called Ada."}],
+        },
+        {
+            "session_id": "S01",
+            "dialogue": [
+                {
+                    "role": "user",
+                    "content": "I live in Bern.",
+                    "timestamp": "2024-03-02 10:00",
+                    "attachments": [{"caption": "a tram", "image_id": "S01_img_1"}],
+                },
+                {"role": "assistant", "content": "A fine town."},
+            ],
+        },
+        {"session_id": "S02", "dialogue": [{"role": "user", "content": "I moved to Basel."}]},
+    ],
+    "memory_points": [
+        {
+            "session_id": "S01",
+            "memory_points": [
+                {"memory_id": "mp_S01_1", "memory_content": "Ada lives in Bern.", "is_update": False},
+                {
+                    "memory_id": "mp_S01_2",
+                    "memory_content": "The tram is for sale.",
+                    "memory_source": "interference",
+                },
+            ],
+        },
+        {
+            "session_id": "S02",
+            "memory_points": [
+                {
+                    "memory_id": "mp_S02_1",
+                    "memory_content": "Ada lives in Basel.",
+                    "memory_source": "primary",
+                    "is_update": "True",
+                    "original_memories": ["Ada lives in Bern."],
+                }
+            ],
+        },
+    ],
+    "qa_checkpoints": [
+        {
+            "checkpoint_id": "early",
+            "covered_sessions": ["S00", "S01"],
+            "questions": [
+                {
+                    "question": "Where does Ada live?",
+                    "answer": "Bern",
+                    "evidence": [{"memory_id": "mp_S01_1"}, {"image_id": "S01_img_1"}],
+                    "question_type": "factual_recall",
+                    "question_type_abbrev": "FR",
+                    "difficulty": "easy",
+                }
+            ],
+        },
+        {
+            "checkpoint_id": "late",
+            "covered_sessions": ["S00", "S01", "S02"],
+            "questions": [
+                {
+                    "question": "Where does Ada live?",
+                    "answer": "Basel",
+                    "evidence": [{"memory_id": "mp_S02_1"}],
+                },
+                {"question": "How many moves?", "answer": 1},
+            ],
+        },
+    ],
+}
+
+Path_ = tuple[str | int, ...]
+
+
+def changed(at: Path_, value: Any) -> dict[str, Any]:
+    """The good sample with another value at one place."""
+    sample = deepcopy(GOOD)
+    *above, last = at
+    inside: Any = sample
+    for step in above:
+        inside = inside[step]
+    inside[last] = value
+    return sample
+
+
+def without(at: Path_) -> dict[str, Any]:
+    """The good sample without the key at one place."""
+    sample = deepcopy(GOOD)
+    *above, last = at
+    inside: Any = sample
+    for step in above:
+        inside = inside[step]
+    del inside[last]
+    return sample
+
+
+def written(path: Path, value: Any) -> Path:
+    """A value as a file of JSON."""
+    path.write_bytes(msgspec.json.encode(value))
+    return path
+
+
+def loaded(path: Path, value: Any = GOOD) -> list[Sample]:
+    """What is read of a value as a file."""
+    return list(load(written(path, value)))
+
+
+def problems(path: Path) -> list[str]:
+    """What keeps a file or folder from being run, without the folder's name."""
+    with pytest.raises(InputError) as caught:
+        load(path)
+    folder = path if path.is_dir() else path.parent
+    return [str(problem).replace(f"{folder}/", "") for problem in caught.value.problems]

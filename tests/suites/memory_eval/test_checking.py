@@ -1,0 +1,110 @@
+"""`assay check` finds what a run would bear, and knows samples by their keys."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.core.errors import Problem
+from assay.suites.memory_eval import has_samples
+from assay.suites.memory_eval.loading import load
+from assay.suites.memory_eval.sources import CHECKPOINTS, MAIN, POINTS
+
+from suites.memory_eval.files import GOOD, Path_, changed, without, written
+
+POINT = ("memory_points", 0, "memory_points", 0)
+UPDATE = ("memory_points", 1, "memory_points", 0)
+QUESTION = ("qa_checkpoints", 0, "questions", 0)
+
+
+def found(path: Path) -> list[Problem]:
+    """What the checker says, without the file's name."""
+    return [each._replace(where=each.where.removeprefix(f"{path} ")) for each in api.check(path)]
+
+
+def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
+    assert found(written(tmp_path / "a.json", GOOD)) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "problem"),
+    [
+        ((*QUESTION, "evidence"), [{"memory_id": "mp_x"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "there is no memory point or image 'mp_x' in the sample")),
+        ((*QUESTION, "evidence"), [{"image_id": "img"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].image_id", "there is no memory point or image 'img' in the sample")),
+        ((*QUESTION, "evidence"), [{"memory_id": "mp_S02_1"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "'mp_S02_1' comes up in session S02, after the checkpoint, which ends with S01")),
+        (("qa_checkpoints", 0, "covered_sessions"), ["S00"], Problem("$.qa_checkpoints[0].questions[0].evidence[1].image_id", "'S01_img_1' comes up in session S01, after the checkpoint, which ends with S00")),
+        ((*QUESTION, "evidence"), [{"memory_id": "mp_S01_2"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "'mp_S01_2' is interference, which no memory should keep", "warning")),
+        ((*QUESTION, "answer"), " ", Problem("$.qa_checkpoints[0].questions[0].answer", "is empty: nothing can be compared with it")),
+        ((*POINT, "memory_id"), "mp_S00_1", Problem("$.memory_points[0].memory_points[0].memory_id", "'mp_S00_1' stands at $.sessions[0].memory_points[0].memory_id already; each needs its own")),
+        ((*UPDATE, "original_memories"), [], Problem("$.memory_points[1].memory_points[0].original_memories", "an update must say what it replaces", "warning")),
+        ((*UPDATE, "original_memories"), ["Ada lives."], Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has this text: 'Ada lives.'", "warning")),
+        ((*UPDATE, "original_memories"), ["Ada lives in Basel."], Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has this text: 'Ada lives in Basel.'", "warning")),
+        (("sessions", 2, "dialogue"), [], Problem("$.sessions[2].dialogue", "is empty: there is nothing to remember", "warning")),
+        (("qa_checkpoints", 0, "questions"), [], Problem("$.qa_checkpoints[0].questions", "is empty: nothing is asked", "warning")),
+    ],
+)  # fmt: skip
+def test_what_a_run_would_bear_is_found(tmp_path: Path, at: Path_, value: Any, problem: Problem) -> None:
+    """The run takes such data as it is; only the checker speaks of it."""
+    path = written(tmp_path / "a.json", changed(at, value))
+    assert problem in found(path)
+    assert len(load(path)) == 1
+
+
+def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
+    """Once each, beside the rest."""
+    value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S09"])
+    value["memory_points"][0]["session_id"] = "S08"
+    path = written(tmp_path / "a.json", value)
+    assert found(path) == [
+        Problem("$.memory_points[0].session_id", "there is no session 'S08' in the sample"),
+        Problem("$.qa_checkpoints[0].covered_sessions[1]", "there is no session 'S09' in the sample"),
+        Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has this text: 'Ada lives in Bern.'", "warning"),
+        Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "there is no memory point or image 'mp_S01_1' in the sample"),
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_without_sessions_may_ask_about_all_of_them(tmp_path: Path) -> None:
+    value = changed(("qa_checkpoints", 1, "covered_sessions"), [])
+    assert [each.level for each in found(written(tmp_path / "a.json", value))] == ["warning"]
+
+
+def test_a_session_stands_where_the_data_has_it(tmp_path: Path) -> None:
+    """Points that are told in another order than the sessions are seen in the order of sessions."""
+    value = changed(("memory_points",), GOOD["memory_points"][::-1])
+    assert found(written(tmp_path / "a.json", value)) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        (GOOD, True),
+        ([GOOD], True),
+        (without(("memory_points",)), True),
+        (without(("qa_checkpoints",)) | {"id": 1, "questions": []}, True),
+        ({"sample_id": "x", "sessions": []}, False),
+        ({"memory_points": [], "qa_checkpoints": []}, False),
+        ([1], False),
+        ("x", False),
+    ],
+)
+def test_samples_are_known_by_their_keys(tmp_path: Path, value: Any, is_one: bool) -> None:
+    path = written(tmp_path / "a.json", value)
+    assert has_samples(path) is has_samples(tmp_path) is is_one
+
+
+def test_lines_folders_and_the_older_layout_are_known(tmp_path: Path) -> None:
+    """One sample among other files is enough, a broken file or none at all is not."""
+    (tmp_path / "a.json").write_text("{")
+    assert not has_samples(tmp_path)
+    assert not has_samples(tmp_path / "absent.json")
+    assert not has_samples(tmp_path / POINTS)
+    (tmp_path / "b.jsonl").write_text(json.dumps(GOOD))
+    assert has_samples(tmp_path / "b.jsonl")
+    assert has_samples(tmp_path)
+    (tmp_path / "b.jsonl").unlink()
+    written(tmp_path / MAIN, [])
+    assert all(has_samples(tmp_path / name) for name in ("", MAIN, POINTS, CHECKPOINTS))

@@ -1,0 +1,266 @@
+"""Samples are read as the data means them, in every layout; what is wrong is told with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import InputError, Problem
+from assay.suites.memory_eval.explaining import explain
+from assay.suites.memory_eval.loading import is_sound, load
+from assay.suites.memory_eval.sample import Turn, cut
+from assay.suites.memory_eval.shape import sample_of
+from assay.suites.memory_eval.sources import CHECKPOINTS, MAIN, POINTS, parts
+
+from suites.memory_eval.files import GOOD, Path_, changed, loaded, problems, without, written
+
+
+def test_a_sample_has_all_that_the_data_says(tmp_path: Path) -> None:
+    (sample,) = loaded(tmp_path / "a.json")
+    assert (sample.sample_id, sample.sample_uuid) == ("ada", "ada")
+    assert [session.id for session in sample.sessions] == ["S00", "S01", "S02"]
+    assert sample.sessions[1].turns == (
+        Turn("user", "I live in Bern.", "2024-03-02 10:00", ("a tram",)),
+        Turn("assistant", "A fine town."),
+    )
+    question = sample.checkpoints[0].questions[0]
+    assert (question.text, question.answer, question.type) == (
+        "Where does Ada live?",
+        "Bern",
+        "factual_recall",
+    )
+    assert (question.abbrev, question.difficulty) == ("FR", "easy")
+    assert sample.checkpoints[1].covered == ("S00", "S01", "S02")
+
+
+def test_points_are_new_updates_or_interference(tmp_path: Path) -> None:
+    """Those inside a session object count as those beside it; `raw` keeps all that the data says."""
+    (sample,) = loaded(tmp_path / "a.json")
+    bootstrap, first, second = sample.sessions
+    assert [point.content for point in bootstrap.new] == ["The user is called Ada."]
+    assert [point.memory_id for point in first.new] == ["mp_S01_1"]
+    assert [point.memory_id for point in first.interference] == ["mp_S01_2"]
+    (update,) = second.updates
+    assert update.original == ("Ada lives in Bern.",)
+    assert update.raw == GOOD["memory_points"][1]["memory_points"][0]
+
+
+@pytest.mark.parametrize(("value", "update"), [("True", True), ("false", False), (True, True), (None, False)])
+def test_an_update_is_marked_by_a_truth_or_a_text(tmp_path: Path, value: Any, update: bool) -> None:
+    at = ("memory_points", 0, "memory_points", 0, "is_update")
+    (sample,) = loaded(tmp_path / "a.json", changed(at, value))
+    assert sample.sessions[1].points[0].update is update
+
+
+def test_evidence_that_is_not_known_has_no_content(tmp_path: Path) -> None:
+    """Its id is kept, so that one sees that it was asked for."""
+    question = loaded(tmp_path / "a.json")[0].checkpoints[0].questions[0]
+    assert question.evidence == ("mp_S01_1", "S01_img_1")
+    assert question.contents == ("Ada lives in Bern.",)
+
+
+@pytest.mark.parametrize(("answer", "text"), [(1, "1"), (2.5, "2.5"), (True, "true"), ("", "")])
+def test_an_answer_is_a_text(tmp_path: Path, answer: Any, text: str) -> None:
+    (sample,) = loaded(tmp_path / "a.json", changed(("qa_checkpoints", 1, "questions", 1, "answer"), answer))
+    assert sample.checkpoints[1].questions[1].answer == text
+
+
+def test_a_turn_may_show_an_image_alone(tmp_path: Path) -> None:
+    at = ("sessions", 1, "dialogue", 0, "content")
+    assert loaded(tmp_path / "a.json", without(at))[0].sessions[1].turns[0].captions == ("a tram",)
+    written(tmp_path / "a.json", without(("sessions", 1, "dialogue", 1, "content")))
+    assert problems(tmp_path / "a.json") == ["a.json $.sessions[1].dialogue[1].content: is missing"]
+
+
+def test_ids_may_be_numbers(tmp_path: Path) -> None:
+    (sample,) = loaded(tmp_path / "a.json", changed(("sample_id",), 7))
+    assert sample.sample_id == "7"
+
+
+def test_a_folder_is_read_by_path_and_hidden_files_are_not(tmp_path: Path) -> None:
+    """Files below it count too; a file may hold a list, or a sample a line."""
+    (tmp_path / "b").mkdir()
+    (tmp_path / ".old").mkdir()
+    written(tmp_path / "b" / "x.json", changed(("sample_id",), "third"))
+    written(tmp_path / "a.json", [changed(("sample_id",), "first"), changed(("sample_id",), "second")])
+    lines = [msgspec.json.encode(changed(("sample_id",), name)) for name in ("fourth", "fifth")]
+    (tmp_path / "c.jsonl").write_bytes(b"\n".join(lines))
+    (tmp_path / "README.md").write_text("not data")
+    written(tmp_path / ".old" / "x.json", {"broken": 1})
+    found = load(tmp_path)
+    assert found.ids == ["first", "second", "third", "fourth", "fifth"]
+    assert len(found) == 5
+    assert [sample.sample_id for sample in found] == found.ids == [sample.sample_id for sample in found]
+
+
+def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
+    written(tmp_path / "a.json", changed(("sessions", 0, "dialogue", 0, "role"), 1))
+    written(tmp_path / "b.json", [changed(("sample_id",), "b"), without(("sessions", 0, "dialogue"))])
+    (tmp_path / "c.json").write_text('{"sample_id":\n oh')
+    bad = msgspec.json.encode(without(("sample_id",)))
+    (tmp_path / "d.jsonl").write_bytes(b"\n" + bad + b"\n[]\n{}\n")
+    assert problems(tmp_path) == [
+        "a.json $.sessions[0].dialogue[0].role: must be a text, not a number",
+        "b.json $[1].sessions[0].dialogue: is missing",
+        "c.json:2: not JSON: JSON is malformed: invalid character (byte 15)",
+        "d.jsonl:2 $.sample_id: is missing",
+        "d.jsonl:3 $: must be an object, not a list",
+        "d.jsonl:4 $: is empty",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "told"),
+    [
+        (("sessions",), [], "$.sessions: is empty: a sample needs a session"),
+        (("sessions", 2, "session_id"), "S01", "$.sessions[2].session_id: 'S01' stands at $.sessions[1].session_id already; each needs its own"),
+        (("qa_checkpoints", 1, "checkpoint_id"), "early", "$.qa_checkpoints[1].checkpoint_id: 'early' stands at $.qa_checkpoints[0].checkpoint_id already; each needs its own"),
+        (("qa_checkpoints", 0, "covered_sessions"), ["S09"], "$.qa_checkpoints[0].covered_sessions[0]: there is no session 'S09' in the sample"),
+        (("memory_points", 0, "session_id"), "S09", "$.memory_points[0].session_id: there is no session 'S09' in the sample"),
+        (("qa_checkpoints", 0, "questions", 0, "question"), " ", "$.qa_checkpoints[0].questions[0].question: is empty"),
+        (("qa_checkpoints", 0, "questions", 0, "evidence"), [{}], "$.qa_checkpoints[0].questions[0].evidence[0].memory_id: is missing"),
+    ],
+)  # fmt: skip
+def test_what_makes_a_run_impossible_is_refused(tmp_path: Path, at: Path_, value: Any, told: str) -> None:
+    written(tmp_path / "a.json", changed(at, value))
+    assert f"a.json {told}" in problems(tmp_path / "a.json")
+
+
+def test_a_sample_id_stands_once_in_all_files(tmp_path: Path) -> None:
+    written(tmp_path / "a.json", GOOD)
+    written(tmp_path / "b.json", GOOD)
+    assert problems(tmp_path) == ["b.json $: the id 'ada' stands at a.json $ already; each needs its own"]
+
+
+def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+    assert problems(tmp_path) == [f"{tmp_path}: there is no .json or .jsonl file in this folder"]
+    assert "there is no such file; --dataset names" in problems(tmp_path / "x.json")[0]
+    assert problems(written(tmp_path / "y.json", [])) == ["y.json: there is no sample in it"]
+
+
+def leaves(value: Any, at: Path_ = ()) -> Iterator[Path_]:
+    """Every place below a value."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inside:
+        yield (*at, key)
+        yield from leaves(below, (*at, key))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, 2.5, True, "", "x", [], ["x"], [{}], {}, {"a": 1}], ids=repr)
+def test_what_is_not_read_is_explained_and_what_is_explained_is_not_read(tmp_path: Path, wrong: Any) -> None:
+    """Whatever stands wherever: the two that know the types agree on whether it is right."""
+    for at in leaves(GOOD):
+        noted: list[Problem] = []
+        (found,) = parts(written(tmp_path / "a.json", changed(at, wrong)), noted)
+        sample = sample_of(found)
+        explain(found)
+        assert (sample is not None and is_sound(sample, found)) is (not noted), (at, wrong, noted)
+
+
+def test_keys_that_may_be_absent_may_be(tmp_path: Path) -> None:
+    """The agreement above, of keys that are not there."""
+    for at in leaves(GOOD):
+        if not isinstance(at[-1], str):
+            continue
+        noted: list[Problem] = []
+        (found,) = parts(written(tmp_path / "a.json", without(at)), noted)
+        sample = sample_of(found)
+        explain(found)
+        assert (sample is not None and is_sound(sample, found)) is (not noted), (at, noted)
+
+
+def test_a_checkpoint_is_due_once_after_its_last_session(tmp_path: Path) -> None:
+    """Whatever the order in which it names them."""
+    value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S00"])
+    (sample,) = loaded(tmp_path / "a.json", value)
+    due = {session.id: [each.id for each in sample.due(session.id)] for session in sample.sessions}
+    assert due == {"S00": [], "S01": ["early"], "S02": ["late"]}
+
+
+@pytest.mark.parametrize("covered", [[], None])
+def test_a_checkpoint_without_sessions_is_due_at_the_end_with_a_warning(tmp_path: Path, covered: Any) -> None:
+    path = written(tmp_path / "a.json", changed(("qa_checkpoints", 0, "covered_sessions"), covered))
+    found = load(path)
+    assert found.warnings == [
+        f"{path} $.qa_checkpoints[0].covered_sessions: names no session: it is asked after the last one"
+    ]
+    (sample,) = found
+    assert [each.id for each in sample.due("S02")] == ["early", "late"]
+
+
+def test_a_cut_leaves_out_checkpoints_that_reach_beyond_it(tmp_path: Path) -> None:
+    value = changed(("qa_checkpoints", 1, "covered_sessions"), [])
+    value["qa_checkpoints"].append(deepcopy(GOOD["qa_checkpoints"][1]) | {"checkpoint_id": "third"})
+    (sample,) = loaded(tmp_path / "a.json", value)
+    first, left = cut(sample, 2)
+    assert [session.id for session in first.sessions] == ["S00", "S01"]
+    assert ([each.id for each in first.checkpoints], left) == (["early"], 2)
+    assert [each.id for each in first.due("S01")] == ["early"]
+    assert cut(sample, 3) == cut(sample, None) == (sample, 0)
+
+
+def older(folder: Path, **row: Any) -> Path:
+    """The good sample in three files; rows are found by the sample's id, or by what `row` says."""
+    row = row or {"sample_id": "ada"}
+    written(folder / MAIN, [{"uuid": "u-1", "sample_id": "ada", "sessions": GOOD["sessions"]}])
+    written(folder / POINTS, {**row, "memory_sessions": GOOD["memory_points"]})
+    written(folder / CHECKPOINTS, {**row, "checkpoints": GOOD["qa_checkpoints"]})
+    return folder
+
+
+@pytest.mark.parametrize("row", [{"sample_id": "ada"}, {"uuid": "u-1"}, {"uuid": "u-1", "sample_id": "ada"}])
+def test_the_older_layout_is_joined_from_three_files(tmp_path: Path, row: dict[str, str]) -> None:
+    (newer,) = loaded(tmp_path / "a.json")
+    (tmp_path / "older").mkdir()
+    folder = older(tmp_path / "older", **row)
+    (sample,) = load(folder)
+    assert (sample.sample_id, sample.sample_uuid) == ("ada", "u-1")
+    assert (sample.sessions, sample.checkpoints) == (newer.sessions, newer.checkpoints)
+    assert list(load(folder / MAIN)) == list(load(folder / POINTS)) == [sample]
+
+
+def test_the_older_layout_takes_the_newer_names_of_its_lists(tmp_path: Path) -> None:
+    older(tmp_path)
+    written(tmp_path / POINTS, {"sample_id": "ada", "memory_points": GOOD["memory_points"]})
+    written(tmp_path / CHECKPOINTS, {"sample_id": "ada", "qa_checkpoints": GOOD["qa_checkpoints"]})
+    (sample,) = load(tmp_path)
+    assert sample.sessions[2].updates
+    assert len(sample.checkpoints) == 2
+
+
+def test_a_sample_without_a_row_is_refused(tmp_path: Path) -> None:
+    older(tmp_path, sample_id="eve")
+    assert problems(tmp_path) == [
+        f"{MAIN} $[0]: {POINTS} has no row for this sample (ada or u-1)",
+        f"{MAIN} $[0]: {CHECKPOINTS} has no row for this sample (ada or u-1)",
+    ]
+    (tmp_path / CHECKPOINTS).unlink()
+    assert problems(tmp_path) == [f"{CHECKPOINTS}: there is no such file; {MAIN} needs it beside it"]
+
+
+def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
+    """One of a sample that is not there is a warning; two of one sample are not."""
+    older(tmp_path)
+    row = msgspec.json.encode({"sample_id": "eve", "memory_sessions": []})
+    (tmp_path / POINTS).write_bytes((tmp_path / POINTS).read_bytes() + b"\n" + row)
+    assert load(tmp_path).warnings == [f"{tmp_path / POINTS}:2: {MAIN} has no sample 'eve'"]
+    (tmp_path / POINTS).write_bytes((tmp_path / POINTS).read_bytes() + b"\n" + row)
+    written(tmp_path / CHECKPOINTS, {"sample_id": "ada", "checkpoints": [{"checkpoint_id": "x"}]})
+    assert problems(tmp_path) == [
+        f"{POINTS}:3 $: line 2 is of the sample 'eve' already",
+        f"{CHECKPOINTS}:1 $.checkpoints[0].questions: is missing",
+    ]
+
+
+def test_many_problems_are_counted(tmp_path: Path) -> None:
+    """A wrong kind of file does not fill the screen."""
+    written(tmp_path / "a.json", [{"x": 1}] * 300)
+    with pytest.raises(InputError) as caught:
+        load(tmp_path)
+    assert len(caught.value.problems) == 201
+    assert str(caught.value.problems[-1]) == f"{tmp_path}: and 400 more problems"
