@@ -9,8 +9,9 @@ import click
 from assay import api
 from assay.api import Run
 from assay.cli.compare import table_row
+from assay.cli.memory_report import show_use
 from assay.cli.report import closing
-from assay.cli.screen import block, duration, table
+from assay.cli.screen import block, table
 
 _DIMENSIONS = {
     "recall": "memory recall",
@@ -42,7 +43,7 @@ def report_memory_eval(run: Run) -> None:
         _dimensions(results, _BESIDE, "beside them")
         for group, title in (("types", "question type"), ("difficulties", "difficulty")):
             _groups(results, group, title)
-        _use(results)
+        show_use(results)
         _failures(results)
         _pairs(run)
     closing(run)
@@ -106,26 +107,6 @@ def _groups(results: Results, group: str, title: str) -> None:
 
 def _of(found: dict[str, Any]) -> tuple[str, ...]:
     return ("answer", "evidence", "f1") if found.get("judge") else ("f1", "bleu1")
-
-
-def _use(results: Results) -> None:
-    rows = []
-    for found in results.values():
-        for stage, seconds in found["seconds"].items():
-            tokens = found["tokens"].get(stage)
-            if seconds or tokens:
-                rows.append([found["alias"], stage, *_seconds(seconds), *_tokens(tokens)])
-    if rows:
-        table(["memory", "stage", "p50", "p95", "tokens in", "tokens out"], rows, names=2)
-        click.echo()
-
-
-def _seconds(found: dict[str, float] | None) -> list[str]:
-    return [duration(found["p50"]), duration(found["p95"])] if found else ["–", "–"]
-
-
-def _tokens(found: dict[str, int] | None) -> list[str]:
-    return [f"{found['input']:,}", f"{found['output']:,}"] if found else ["–", "–"]
 
 
 def _failures(results: Results) -> None:

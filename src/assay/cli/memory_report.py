@@ -28,7 +28,7 @@ def report_memory_test(run: Run) -> None:
         _scores(results, names)
         _curves(results, names)
         _categories(results, names)
-        _use(results)
+        show_use(results)
         _failures(results)
         _pairs(run)
     closing(run)
@@ -181,7 +181,8 @@ def _answer(said: dict[str, Any]) -> str:
     return flat if len(flat) <= _MOST_ANSWER else f"{flat[: _MOST_ANSWER - 1]}…"
 
 
-def _use(results: dict[str, Any]) -> None:
+def show_use(results: dict[str, Any]) -> None:
+    """Seconds and tokens by memory and stage, where anything was done."""
     rows = []
     for found in results.values():
         for stage, seconds in found["seconds"].items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-from assay.scoring.paired import paired
+from assay.scoring.paired import Paired, paired
+from assay.scoring.statistics import wilson
 
 
 class Values:
@@ -33,10 +34,17 @@ class Values:
             "n": found.n,
             "clusters": found.clusters,
             "stderr": found.stderr,
-            "interval": _within(found.interval),
+            "interval": _interval(found),
         }
 
 
-def _within(interval: tuple[float, float] | None) -> tuple[float, float] | None:
-    """Every value is a share: of two clusters an interval can be wider than all that is possible."""
-    return (max(0.0, interval[0]), min(1.0, interval[1])) if interval else None
+def _interval(found: Paired) -> tuple[float, float] | None:
+    """Of right and wrong Wilson's, where each cluster has one value, or all values are the same.
+
+    Then Student's t would have no width: the clusters count as single cases, which errs on the safe side. Every
+    value is a share: of two clusters an interval can be wider than all that is possible.
+    """
+    same = not found.stderr
+    if found.right_wrong and found.clusters > 1 and (same or found.clusters == found.n):
+        return wilson(found.difference * found.clusters, found.clusters)
+    return (max(0.0, found.interval[0]), min(1.0, found.interval[1])) if found.interval else None
