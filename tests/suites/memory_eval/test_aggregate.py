@@ -141,9 +141,9 @@ def test_sessions_are_averaged_and_points_pooled() -> None:
 
 def test_nulls_are_left_out() -> None:
     """A failed recall keeps its gold in the record, not in the total; so does a failed correctness."""
-    judged = {"recall": 0.5, "covered_count": 1, "num_gold": 2}
+    judged: dict[str, Any] = {"recall": 0.5, "covered_count": 1, "num_gold": 2}
     judged |= {"correctness_rate": 1.0, "num_memories": 2, "num_correct": 2}
-    questions = [
+    questions: list[dict[str, Any]] = [
         {"answer_label": "Correct", "answer_is_valid": True, "num_evidence": 3},
         {"answer_label": None, "answer_is_valid": False, "evidence_hit_rate": 1.0, "num_evidence": 0},
     ]

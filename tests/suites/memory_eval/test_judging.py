@@ -139,7 +139,11 @@ def test_values_are_what_the_labels_are_worth() -> None:
 def test_what_needs_no_judge_is_not_asked() -> None:
     """No gold is not applicable; gold and nothing written is 0; an empty answer leaves out; no text holds."""
     panel = Scripted(best)
-    gold = {"new": [point("a", "x")], "update": [point("b", "y")], "interference": [point("c", "z")]}
+    gold: dict[str, Any] = {
+        "new": [point("a", "x")],
+        "update": [point("b", "y")],
+        "interference": [point("c", "z")],
+    }
     asked = [question(said=" \n", evidence=["e"]), question(said="")]
     scores = judge(panel, [session("S01"), session("S02", **gold)], asked)
     assert panel.asked == []
