@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.scoring.answers import abstains, exact_match, list_f1, recall, token_f1, tokens
+from assay.scoring.answers import abstains, bleu1, exact_match, list_f1, recall, token_f1, tokens
 
 
 def test_words_that_count() -> None:
@@ -51,6 +53,26 @@ def test_abstention() -> None:
 def test_recall_counts_places_once() -> None:
     assert recall(["D1:1", "D1:2"], ["D1:1", "D1:1", "D2:5"]) == 0.5
     assert recall(["D1:1"], []) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "reference", "value"),
+    [
+        ("the red kite", "red kites", 1.0),
+        ("red kite", "kite red", 1.0),
+        ("red", "red kite", math.exp(-1)),
+        ("red red red", "red kite", 1 / 3),
+        ("a red kite flew over", "red kite", 2 / 4),
+        ("blue boat", "red kite", 0.0),
+        ("", "red kite", 0.0),
+        ("red kite", "", 0.0),
+        ("", "the", 1.0),
+        ("红风", "红风筝", math.exp(1 - 3 / 2)),
+    ],
+)
+def test_bleu1(said: str, reference: str, value: float) -> None:
+    """Words count as often as in the reference, and saying less than it does costs."""
+    assert bleu1(said, reference) == pytest.approx(value)
 
 
 @given(st.text(), st.text())

@@ -101,7 +101,7 @@ class Measure:
             got, total = self._behind
             found["pooled"] = {
                 "value": got / total if total else None,
-                "numerator": got,
+                "numerator": _whole(got),
                 "denominator": total,
             }
         if left_out := {why: count for why, count in self._left_out.items() if count}:

@@ -1,0 +1,111 @@
+"""Rows of a small sample, a panel that says what it is told, and a place to judge them in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from assay.core.protocols import Context, Scorer, View
+from assay.core.types import Case, End, Score
+from assay.scoring.judging.matters import Matter, Verdict
+from assay.suites.memory_eval.judging import EvalScorer
+from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "memory_eval"
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def point(memory_id: str, text: str, *original: str) -> dict[str, Any]:
+    """A point as the data has it."""
+    return {"memory_id": memory_id, "memory_content": text, "original_memories": list(original)}
+
+
+def session(
+    name: str = "S01",
+    *,
+    wrote: Iterable[str | Delta] = (),
+    holds: Iterable[str | Held] | None = None,
+    **gold: list[Any],
+) -> SessionRow:
+    """A session that wrote some texts; it holds them too, unless it says what it holds."""
+    delta = [one if isinstance(one, Delta) else Delta(name, "add", one) for one in wrote]
+    items = [each.text for each in delta] if holds is None else holds
+    snapshot = [one if isinstance(one, Held) else Held(str(at), one, name) for at, one in enumerate(items)]
+    listed = {kind: gold.get(kind, []) for kind in ("new", "update", "interference")}
+    state = GoldState(
+        name,
+        cumulative_gold_memories=gold.get("before", []) + listed["new"] + listed["update"],
+        session_new_memories=listed["new"],
+        session_update_memories=listed["update"],
+        session_interference_memories=listed["interference"],
+    )
+    return SessionRow(
+        sample_id="s", session_id=name, memory_snapshot=snapshot, memory_delta=delta, gold_state=state
+    )
+
+
+def question(
+    answer: str = "a red kite",
+    said: str = "a red kite",
+    *,
+    evidence: Iterable[str] = (),
+    cited: Iterable[str] = (),
+    found: Iterable[str] = (),
+    checkpoint: str = "c",
+    abbrev: str = "FR",
+    difficulty: str = "easy",
+) -> QaRow:
+    """A question that was answered."""
+    items = [Retrieved(at, str(at), text, 1.0) for at, text in enumerate(found)]
+    return QaRow(
+        sample_id="s",
+        checkpoint_id=checkpoint,
+        question="What is it?",
+        gold_answer=answer,
+        gold_evidence_contents=list(evidence),
+        question_type_abbrev=abbrev,
+        difficulty=difficulty,
+        retrieval=Retrieval("What is it?", 5, items),
+        generated_answer=said,
+        cited_memories=list(cited),
+    )
+
+
+class Scripted:
+    """Says what a function says of each matter, and remembers what it was asked."""
+
+    def __init__(self, says: Callable[[Any], Verdict], name: str = "scripted") -> None:
+        self.id = f"{name}@1"
+        self.asked: list[Matter] = []
+        self._says = says
+
+    async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
+        """What it was told to say."""
+        self.asked.append(matter)
+        return self._says(matter)
+
+
+class Inside:
+    """A context that only maps."""
+
+    async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
+        """Side by side, in order."""
+        return list(await asyncio.gather(*map(function, items)))
+
+
+VIEW = View(
+    Case(0, "k", "set", "FUMemory", "s", None), End(0, "k", "set", "FUMemory", "ask", 1, "ok", []), []
+)
+
+
+def scores_of(scorer: Scorer) -> list[Score]:
+    """What a scorer says of the sample."""
+    return asyncio.run(scorer.score(VIEW, cast("Context", Inside())))
+
+
+def judge(panel: Any, sessions: list[SessionRow], questions: list[QaRow]) -> list[Score]:
+    """All scores of some rows."""
+    return scores_of(EvalScorer(panel, lambda _: (sessions, questions)))

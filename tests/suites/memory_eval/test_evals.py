@@ -1,0 +1,232 @@
+"""Scores become evals: labels are counted, and what was not judged is null and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from msgspec import Struct
+
+from assay.scoring.judging.matters import Changed, Matter, Verdict, invalid
+from assay.suites.memory_eval.aggregate import Aggregate
+from assay.suites.memory_eval.evals import evals, qa_eval, session_eval
+from assay.suites.memory_eval.rows import Handled, Labelled, QaEval, QaRow, SessionEval, SessionRow
+
+from suites.memory_eval.doubles import Scripted, judge, point, question, session
+
+SESSION = session(
+    "S02",
+    wrote=["w1", "w2", "w3", "w4"],
+    new=[point("a", "n1"), point("b", "n2"), point("c", "n3")],
+    update=[point("d", "u1", "o1"), point("d", "u2", "o2"), point("f", "u3")],
+    interference=[point("g", "i1"), point("h", "i2")],
+)
+SAYS = {
+    "recall": ("covered", "missed", "covered", "covered", "missed", "missed"),
+    "correctness": ("correct", "hallucination", "irrelevant", "correct"),
+    "answer": ("Hallucination",),
+    "evidence": ("covered", "missed"),
+}
+OF_POINTS = {"u1": "updated", "u2": "both", "u3": "outdated", "i1": "rejected", "i2": "memorized"}
+
+
+def says(matter: Matter) -> Verdict:
+    """A mix of everything."""
+    labels = SAYS.get(matter.kind)
+    if labels is None:
+        content = matter.new if isinstance(matter, Changed) else getattr(matter, "content", "")
+        labels = (OF_POINTS[content],)
+    return Verdict(labels, f"because of {matter.kind}")
+
+
+def without(*kinds: str) -> Callable[[Matter], Verdict]:
+    """The same, and nothing readable of these kinds or of points with these contents."""
+
+    def told(matter: Matter) -> Verdict:
+        named = {matter.kind, getattr(matter, "new", ""), getattr(matter, "content", "")}
+        return invalid("no verdict: prose") if named & set(kinds) else says(matter)
+
+    return told
+
+
+def made(told: Callable[[Matter], Verdict], row: SessionRow = SESSION) -> SessionEval:
+    """The eval of one session."""
+    return session_eval(row, judge(Scripted(told), [row], []))
+
+
+def answered(told: Callable[[Matter], Verdict], row: QaRow) -> QaEval:
+    """The eval of one question."""
+    return qa_eval(row, judge(Scripted(told), [], [row]))
+
+
+def part(found: Struct, prefix: str) -> dict[str, object]:
+    """The fields that begin so."""
+    return {name: getattr(found, name) for name in found.__struct_fields__ if name.startswith(prefix)}
+
+
+def test_a_session_counts_its_labels() -> None:
+    assert made(says) == SessionEval(
+        session_id="S02",
+        recall=0.5,
+        covered_count=3,
+        num_gold=6,
+        update_recall=1 / 3,
+        update_covered_count=1,
+        update_total=3,
+        recall_reasoning="because of recall",
+        correctness_rate=0.5,
+        num_memories=4,
+        num_correct=2,
+        num_hallucination=1,
+        num_irrelevant=1,
+        correctness_reasoning="because of correctness",
+        correctness_records=[Labelled(at, label) for at, label in enumerate(SAYS["correctness"], 1)],
+        update_score=0.5,
+        update_num_updated=1,
+        update_num_both=1,
+        update_num_outdated=1,
+        update_total_items=3,
+        update_records=[
+            Handled("d", "updated", "because of update"),
+            Handled("d", "both", "because of update"),
+            Handled("f", "outdated", "because of update"),
+        ],
+        interference_score=0.5,
+        interference_num_rejected=1,
+        interference_num_memorized=1,
+        interference_total_items=2,
+        interference_records=[
+            Handled("g", "rejected", "because of interference"),
+            Handled("h", "memorized", "because of interference"),
+        ],
+    )
+
+
+def test_the_order_of_scores_does_not_matter() -> None:
+    """Points are found by their names."""
+    scores = judge(Scripted(says), [SESSION], [])
+    assert session_eval(SESSION, scores[::-1]) == session_eval(SESSION, scores)
+
+
+def test_a_failed_recall_keeps_its_gold() -> None:
+    """Nothing is covered, and nothing is missed."""
+    found = made(without("recall"))
+    assert (found.recall, found.covered_count, found.num_gold) == (None, 0, 6)
+    assert (found.update_recall, found.update_covered_count, found.update_total) == (None, 0, 3)
+    assert found.recall_reasoning == "no verdict: prose"
+    assert part(found, "correctness") == part(made(says), "correctness")
+
+
+def test_a_failed_correctness_keeps_its_memories() -> None:
+    """Every record has a null label; none counts as irrelevant."""
+    found = made(without("correctness"))
+    assert (found.correctness_rate, found.num_memories) == (None, 4)
+    assert (found.num_correct, found.num_hallucination, found.num_irrelevant) == (0, 0, 0)
+    assert found.correctness_records == [Labelled(at, None) for at in (1, 2, 3, 4)]
+    assert found.correctness_reasoning == "no verdict: prose"
+
+
+def test_a_failed_point_leaves_the_denominator() -> None:
+    """Its record stays, with the reason in the place of the reasoning."""
+    found = made(without("u3", "i2"))
+    assert (found.update_score, found.update_num_outdated, found.update_total_items) == (0.75, 0, 2)
+    assert found.update_records[2] == Handled("f", None, "no verdict: prose")
+    assert (found.interference_score, found.interference_total_items) == (1.0, 1)
+    assert found.interference_records[1] == Handled("h", None, "no verdict: prose")
+    nothing = made(without("update", "interference"))
+    assert (nothing.update_score, nothing.interference_score) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "recall", "correctness"),
+    [
+        (session("S01"), None, None),
+        (session("S01", new=[point("a", "x")]), 0.0, None),
+        (session("S01", new=[point("a", " ")]), None, None),
+    ],
+)
+def test_nothing_to_judge_is_null(row: SessionRow, recall: float | None, correctness: float | None) -> None:
+    """No gold has no recall, gold and an empty delta has 0; an empty delta has no correctness."""
+    found = made(says, row)
+    assert (found.recall, found.correctness_rate) == (recall, correctness)
+    assert (found.update_score, found.interference_score, found.update_recall) == (None, None, None)
+
+
+def test_a_question_counts_its_evidence() -> None:
+    row = question(evidence=["a", "b"], cited=["x", "y", "z"], found=["x"])
+    assert answered(says, row) == QaEval(
+        answer_label="Hallucination",
+        answer_reasoning="because of answer",
+        answer_is_valid=True,
+        evidence_hit_rate=0.5,
+        evidence_covered_count=1,
+        num_evidence=2,
+        evidence_reasoning="because of evidence",
+        num_cited_memories=3,
+    )
+
+
+def test_citations_are_what_the_hit_rate_is_of() -> None:
+    """What was only found is for the summary."""
+    found = answered(says, question(evidence=["a", "b"], found=["x"]))
+    assert (found.evidence_hit_rate, found.evidence_covered_count, found.num_evidence) == (0.0, 0, 2)
+
+
+def test_failed_judgements_of_a_question_are_null() -> None:
+    found = answered(without("answer", "evidence"), question(evidence=["a", "b"], cited=["x"]))
+    assert (found.answer_label, found.answer_is_valid, found.answer_reasoning) == (
+        None,
+        False,
+        "no verdict: prose",
+    )
+    assert (found.evidence_hit_rate, found.evidence_covered_count, found.num_evidence) == (None, 0, 2)
+
+
+def test_without_gold_evidence_there_is_no_hit_rate() -> None:
+    found = answered(says, question(cited=["x"]))
+    assert (found.evidence_hit_rate, found.num_evidence, found.num_cited_memories) == (None, 0, 1)
+
+
+def test_an_empty_answer_is_a_valid_omission() -> None:
+    """Without the judge, who would not have been readable."""
+    found = answered(without("answer"), question(said=""))
+    assert (found.answer_label, found.answer_is_valid) == ("Omission", True)
+
+
+def test_without_scores_everything_is_null() -> None:
+    """As with --no-judge: not 0, and not an omission."""
+    found, asked = session_eval(SESSION, []), qa_eval(question(evidence=["a"]), [])
+    assert (found.recall, found.correctness_rate, found.update_score, found.interference_score) == (None,) * 4
+    assert (asked.answer_label, asked.answer_is_valid, asked.evidence_hit_rate) == (None, False, None)
+    assert "not judged" in asked.answer_reasoning
+
+
+def test_a_sample_gives_every_row_its_own_scores() -> None:
+    """Also where a checkpoint is called like a session, and an id has a slash."""
+    rows = [
+        session("S01", wrote=["w1"], update=[point("1", "u1"), point("x/1", "u2")]),
+        session("S01", wrote=["w1"], update=[point("1", "u3")]),
+    ]
+    asked = [question(checkpoint="S01", said="x"), question(checkpoint="S01", said="")]
+    told = SAYS | {"recall": ("covered", "missed"), "correctness": ("correct",)}
+
+    def one(matter: Matter) -> Verdict:
+        labels = told.get(matter.kind) or (OF_POINTS[getattr(matter, "new", "")],)
+        return Verdict(labels[: matter.count])
+
+    found = evals(rows, asked, judge(Scripted(one), rows, asked))
+    assert [[record.label for record in each.update_records] for each in found.sessions] == [
+        ["updated", "both"],
+        ["outdated"],
+    ]
+    assert [each.recall for each in found.sessions] == [0.5, 1.0]
+    assert [each.answer_label for each in found.questions] == ["Hallucination", "Omission"]
+
+
+def test_the_aggregate_is_unmoved_by_a_failed_session() -> None:
+    """A session of which nothing could be read changes no figure and no counter of the aggregate."""
+    one, two = Aggregate(), Aggregate()
+    for total in (one, two):
+        total.add_session(made(says))
+    two.add_session(made(without("recall", "correctness", "update", "interference")))
+    assert one.metrics("m") == two.metrics("m")

@@ -1,0 +1,274 @@
+"""What is put before the judge, what needs none, and what becomes of its word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assay.core.errors import ModelError
+from assay.core.types import Failure, Score
+from assay.scoring.judging.matters import (
+    Answered,
+    Changed,
+    Cited,
+    Interfering,
+    Kept,
+    Matter,
+    Verdict,
+    Written,
+    invalid,
+)
+from assay.scoring.judging.panel import Panel
+from assay.suites.memory_eval.judging import EvalScorer, LexicalScorer
+from assay.suites.memory_eval.rows import Delta, Held
+
+from suites.memory_eval.doubles import Scripted, judge, point, question, scores_of, session
+
+BEST = {"recall": "covered", "correctness": "correct", "update": "updated", "interference": "rejected"}
+BEST |= {"answer": "Correct", "evidence": "covered"}
+
+
+def best(matter: Matter) -> Verdict:
+    """The best label for everything."""
+    return Verdict((BEST[matter.kind],) * matter.count, "as told")
+
+
+def values(scores: list[Score]) -> dict[tuple[str, str], Any]:
+    """Values by part and metric, the status where there is none."""
+    return {(one.part, one.metric): one.status if one.value is None else one.value for one in scores}
+
+
+def only(scores: list[Score], metric: str) -> Score:
+    """The one score of a metric."""
+    (found,) = [one for one in scores if one.metric == metric]
+    return found
+
+
+SESSION = session(
+    "S02",
+    wrote=[
+        "the kite is blue now",
+        Delta("S02", "archive", "the kite is red"),
+        Delta("S02", "update", "Ann lives in Rome"),
+        Delta("S02", "keep", "hello"),
+    ],
+    holds=["the kite is blue now", "Ann lives in Rome", Held("9", "gone", "S01", "archived")],
+    before=[point("a", "the kite is red"), point("b", "Bob has a dog")],
+    new=[point("c", "Ann lives in Rome")],
+    update=[point("d", "the kite is blue", "the kite is red")],
+    interference=[point("e", "kites can swim")],
+)
+
+
+def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
+    """Added and changed texts for recall and correctness, all active memories for updates and interference."""
+    panel = Scripted(best)
+    judge(panel, [SESSION], [])
+    mine = ("Ann lives in Rome", "the kite is blue")
+    wrote = ("the kite is blue now", "Ann lives in Rome")
+    assert panel.asked == [
+        Kept(mine, (False, True), wrote),
+        Written(mine, ("the kite is red", "Bob has a dog"), wrote),
+        Changed("the kite is blue", ("the kite is red",), wrote),
+        Interfering("kites can swim", wrote),
+    ]
+
+
+def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -> None:
+    panel = Scripted(best)
+    judge(panel, [], [question(evidence=["e"], cited=["c"], found=["f", "g"])])
+    assert panel.asked == [
+        Answered("What is it?", "a red kite", "a red kite", ("e",)),
+        Cited(("e",), ("c",)),
+        Cited(("e",), ("f", "g")),
+    ]
+
+
+def test_equal_matters_are_judged_once() -> None:
+    """Citations that are all that was found, and a question that was asked twice, are paid once."""
+    panel = Scripted(best)
+    row = question(evidence=["e"], cited=["c"], found=["c"])
+    scores = judge(panel, [], [row, row])
+    assert [matter.kind for matter in panel.asked] == ["answer", "evidence"]
+    assert len(scores) == 6
+    assert {score.value for score in scores} == {1.0}
+
+
+def test_parts_name_sessions_points_and_questions() -> None:
+    """Equal ids of points get ~2, those without one their place; questions are counted by checkpoint."""
+    update = [point("m", "one"), point("m", "two"), {"content": "three"}, "four"]
+    rows = [session("S01", wrote=["x"], update=update), session("S02", wrote=["x"], interference=["i"])]
+    asked = [question(checkpoint=name, said=name) for name in ("c", "d", "c")]
+    scores = judge(Scripted(best), rows, asked)
+    parts = {metric: [s.part for s in scores if s.metric == metric] for metric in ("update", "interference")}
+    assert parts["update"] == ["S01/m", "S01/m~2", "S01/3", "S01/4"]
+    assert parts["interference"] == ["S02/1"]
+    assert [score.part for score in scores if score.metric == "recall"] == ["S01", "S02"]
+    assert [score.part for score in scores if score.metric == "answer"] == ["c/1", "d/1", "c/2"]
+    named = [(score.metric, score.part) for score in scores]
+    assert len(set(named)) == len(named)
+
+
+def test_values_are_what_the_labels_are_worth() -> None:
+    """Both is a half; hallucination is a share of its own; update recall is of updates alone."""
+    says = {
+        "recall": ("covered", "missed"),
+        "correctness": ("hallucination", "correct"),
+        "update": ("both",),
+        "interference": ("memorized",),
+        "answer": ("Hallucination",),
+        "evidence": ("missed", "covered"),
+    }
+    panel = Scripted(lambda matter: Verdict(says[matter.kind], "so"))
+    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], found=["d"])])
+    assert values(scores) == {
+        ("S02", "recall"): 0.5,
+        ("S02", "update_recall"): 0.0,
+        ("S02", "correctness"): 0.5,
+        ("S02", "hallucination"): 0.5,
+        ("S02/d", "update"): 0.5,
+        ("S02/e", "interference"): 0.0,
+        ("c/1", "answer"): 0.0,
+        ("c/1", "evidence"): 0.5,
+        ("c/1", "retrieved_evidence"): 0.5,
+    }
+    assert {score.reason for score in scores} == {"so"}
+
+
+def test_what_needs_no_judge_is_not_asked() -> None:
+    """No gold is not applicable; gold and nothing written is 0; an empty answer leaves out; no text holds."""
+    panel = Scripted(best)
+    gold: dict[str, Any] = {
+        "new": [point("a", "x")],
+        "update": [point("b", "y")],
+        "interference": [point("c", "z")],
+    }
+    asked = [question(said=" \n", evidence=["e"]), question(said="")]
+    scores = judge(panel, [session("S01"), session("S02", **gold)], asked)
+    assert panel.asked == []
+    nothing = "not_applicable"
+    assert values(scores) == {
+        ("S01", "recall"): nothing,
+        ("S01", "update_recall"): nothing,
+        ("S01", "correctness"): nothing,
+        ("S01", "hallucination"): nothing,
+        ("S02", "recall"): 0.0,
+        ("S02", "update_recall"): 0.0,
+        ("S02", "correctness"): nothing,
+        ("S02", "hallucination"): nothing,
+        ("S02/b", "update"): 0.0,
+        ("S02/c", "interference"): 1.0,
+        ("c/1", "answer"): 0.0,
+        ("c/1", "evidence"): 0.0,
+        ("c/1", "retrieved_evidence"): 0.0,
+        ("c/2", "answer"): 0.0,
+        ("c/2", "evidence"): nothing,
+        ("c/2", "retrieved_evidence"): nothing,
+    }
+    assert {score.data["labels"][0] for score in scores if score.metric == "answer"} == {"Omission"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        invalid("no verdict: half of it"),
+        Verdict(("covered",), "too few"),
+        Verdict(("covered", "perhaps"), "a label that there is not"),
+    ],
+)
+def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
+    """With its reason and how many things it was about; the other scores are as they were."""
+    plain = judge(Scripted(best), [SESSION], [question()])
+    scores = judge(
+        Scripted(lambda matter: wrong if matter.kind == "recall" else best(matter)), [SESSION], [question()]
+    )
+    failed = [score for score in scores if score.status == "invalid"]
+    assert [(one.metric, one.value, one.data["denominator"]) for one in failed] == [
+        ("recall", None, 2),
+        ("update_recall", None, 1),
+    ]
+    assert all(score.reason.startswith("no verdict") for score in failed)
+    assert [one for one in scores if one not in failed] == [
+        one for one in plain if one.metric not in ("recall", "update_recall")
+    ]
+
+
+def test_what_the_judge_refuses_is_invalid_and_what_fails_is_asked_again() -> None:
+    """A matter that is too long for it will always be; an endpoint that is down will not."""
+
+    def fails(kind: str) -> Scripted:
+        def says(_: Matter) -> Verdict:
+            raise ModelError(Failure(kind, "told so"))
+
+        return Scripted(says)
+
+    (answer, *_) = judge(fails("context_overflow"), [], [question()])
+    assert (answer.status, answer.reason) == ("invalid", "no verdict: told so")
+    with pytest.raises(ModelError):
+        judge(fails("rate_limit"), [], [question()])
+
+
+def test_votes_are_kept() -> None:
+    """On the first metric of a verdict, so that one verdict counts once."""
+    votes = (("covered", "missed"), ("covered", "covered"))
+    panel = Scripted(
+        lambda matter: (
+            Verdict(("covered", "covered"), votes=votes, stable=False)
+            if matter.kind == "recall"
+            else best(matter)
+        )
+    )
+    scores = judge(panel, [SESSION], [])
+    found = only(scores, "recall").data
+    assert (found["labels"], found["stable"]) == (["covered", "covered"], False)
+    assert found["votes"] == [["covered", "missed"], ["covered", "covered"]]
+    assert not {"votes", "stable", "labels"} & set(only(scores, "update_recall").data)
+
+
+def test_answers_say_what_they_are_about() -> None:
+    """For comparisons: sample, type, difficulty, what was said and what was wanted."""
+    (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", said="kite")])
+    assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
+    assert (answer.data["answer"], answer.data["target"]) == ("kite", "a red kite")
+    assert all(one.data["type"] == "MH" for one in others)
+
+
+def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:
+    """Another judge's scores stand beside; the name is the same, so that runs can be compared."""
+    one, two, three = (
+        EvalScorer(Scripted(best, name), lambda _: ([], []), gold).id
+        for name, gold in (("a", ""), ("b", ""), ("a", "x"))
+    )
+    assert len({one, two, three}) == 3
+    assert {name.partition("@")[0] for name in (one, two, three)} == {"judged"}
+    assert one == EvalScorer(Scripted(best, "a"), lambda _: ([], [])).id
+
+
+def test_the_offline_panel_judges_a_sample() -> None:
+    """Without a model: what was kept word by word is kept, what was not is not."""
+    rows = [
+        session(
+            "S01",
+            wrote=["Ann lives in Rome with three cats"],
+            new=[point("a", "Ann lives in Rome"), point("b", "Bob plays the violin in Oslo")],
+            interference=[point("c", "Volcanoes erupted near Naples yesterday")],
+        )
+    ]
+    asked = [question("Rome", "Rome", evidence=["Ann lives in Rome"], cited=["Ann lives in Rome"])]
+    found = values(judge(Panel("offline"), rows, asked))
+    assert (found["S01", "recall"], found["S01/c", "interference"]) == (0.5, 1.0)
+    assert (found["c/1", "answer"], found["c/1", "evidence"]) == (1.0, 1.0)
+    assert found["c/1", "retrieved_evidence"] == 0.0
+
+
+def test_words_are_compared_without_a_judge() -> None:
+    """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
+    rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
+    scores = scores_of(LexicalScorer(lambda _: ([], rows)))
+    found = values(scores)
+    assert (found["c/1", "f1"], found["c/1", "bleu1"]) == (1.0, 1.0)
+    assert found["c/2", "f1"] == pytest.approx(2 / 3)
+    assert found["c/2", "bleu1"] == pytest.approx(0.36787944)
+    assert (found["c/3", "f1"], found["c/3", "bleu1"]) == ("not_applicable", "not_applicable")
+    assert {score.data["type"] for score in scores} == {"FR"}
