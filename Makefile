@@ -7,7 +7,7 @@ ORACLE_EXAMPLES ?= 60
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo test-mem0 clean
+.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo test-mem0 calibrate-offline clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -44,6 +44,12 @@ demo-memory: $(VENV)/.local
 # Known sequences on the real LoCoMo, which is not ours to ship: make locomo ASSAY_LOCOMO=path/to/locomo10.json
 locomo: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/locomo
+
+# What is known of the judge offline and comes with the package; numbers only, the labels are not ours to ship:
+# make calibrate-offline ASSAY_VOTES=path/to/labels.json
+calibrate-offline: $(VENV)/.dev
+	$(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' --output-dir results/calibration \
+	  --save src/assay/scoring/judging/calibrated/offline.json
 
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready

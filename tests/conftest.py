@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -47,6 +48,17 @@ async def answer(prompt, params):
 """
 
 Assay = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def data_folder(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """What assay remembers about judges: a folder for each test, never that of whoever runs it."""
+    name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
+    path = tmp_path_factory.getbasetemp() / "assay-data" / name
+    monkeypatch.setenv("ASSAY_DATA", str(path))
+    return path
 
 
 @pytest.fixture(scope="session")

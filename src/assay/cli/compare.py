@@ -10,8 +10,11 @@ import click
 import msgspec
 
 from assay import api
+from assay.cli.judge_report import judge_line
 from assay.cli.screen import block, heading, number, rule, table, tell
+from assay.core.errors import UsageError
 from assay.store.comparison import Comparison, Flip, Flips, OneSided, Row, Side
+from assay.store.judges import too_weak
 
 _MOST_CHARACTERS = 400
 _GATE = "--fail-on-regression"
@@ -36,6 +39,12 @@ class _Command(click.Command):
     "with =significant, only if a number is surely worse.",
 )
 @click.option(
+    "--min-kappa",
+    type=click.FloatRange(-1, 1),
+    help="With --fail-on-regression: exit 2 if a judge decides a number, and its calibration has a lower "
+    "kappa, or it has none.",
+)
+@click.option(
     "--flips",
     type=click.IntRange(min=0),
     default=10,
@@ -43,7 +52,9 @@ class _Command(click.Command):
     help="Show at most this many flipped cases each way.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
-def command(runs: tuple[str, ...], gate: str | None, flips: int, as_json: bool) -> int:
+def command(
+    runs: tuple[str, ...], gate: str | None, min_kappa: float | None, flips: int, as_json: bool
+) -> int:
     """Compare each NEW with BASE on the cases that both have.
 
     BASE and NEW are runs, or RUN@SUBJECT for one subject of a run. RUN is a run folder, an output folder with
@@ -55,6 +66,8 @@ def command(runs: tuple[str, ...], gate: str | None, flips: int, as_json: bool) 
       assay compare results-before results-now --fail-on-regression
       assay compare results@baseline results@concise --json
     """
+    if min_kappa is not None and gate is None:
+        raise UsageError(f"--min-kappa says who may decide an exit code; it needs {_GATE}")
     found = api.compare(runs, flips)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(found), indent=2))
@@ -66,7 +79,23 @@ def command(runs: tuple[str, ...], gate: str | None, flips: int, as_json: bool) 
             _show(comparison)
         for note in found.notes:
             block(f"note: {note}", indent="")
+    if min_kappa is not None and (refusals := weak_judges(found.comparisons, min_kappa)):
+        for refusal in refusals:
+            tell(refusal)
+        return 2
     return _gate(found.comparisons, gate)
+
+
+def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
+    """Why numbers of these comparisons cannot decide: each judge of one once, that is not good enough."""
+    found: dict[str, None] = {}
+    for one in comparisons:
+        shown = {row.metric for row in one.rows}
+        for judge in (*one.base.judges, *one.new.judges):
+            decides = [name for name in judge.metrics if name in shown]
+            if decides and (why := too_weak(judge.name, judge.calibration, floor)):
+                found[f"{', '.join(decides)} cannot decide here: {why}"] = None
+    return list(found)
 
 
 def _gate(comparisons: list[Comparison], gate: str | None) -> int:
@@ -105,6 +134,8 @@ def _show_side(name: str, side: Side) -> None:
     count = f"{side.cases:,} case{'s' * (side.cases != 1)}"
     subject = f"{side.subject} (reference)" if side.reference else side.subject
     block(f"{name:<4}  {side.run} · {subject}{model} · {started} · {count}", indent="")
+    for judge in side.judges:
+        block(judge_line(judge), indent="      ")
 
 
 def _show_rows(rows: list[Row]) -> None:

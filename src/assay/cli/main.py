@@ -21,6 +21,7 @@ COMMANDS = {
     "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
     "hop": "Run an LLM function over the rows of a file, with every profile.",
     "memory": "Test memories of conversations: what they find, and what is answered from it.",
+    "judge": "Calibrate judges: how well they agree with labels that people gave.",
     "rescore": "Grade a finished run anew with other filters or metrics; nothing is asked.",
     "runs": "List runs with their state, progress and score.",
     "show": "Show a run's summary, or one of its cases with prompt, replies and scores.",

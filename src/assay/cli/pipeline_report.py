@@ -10,6 +10,7 @@ import click
 
 from assay.api import Run
 from assay.cli.compare import show_pairs
+from assay.cli.judge_report import say_judge
 from assay.cli.report import closing
 from assay.cli.screen import block, heading, safe, table
 from assay.core.types import Record
@@ -26,6 +27,7 @@ def report_pipeline(run: Run) -> None:
         _steps(found["steps"])
         _worst(found["worst"])
     show_pairs(run)
+    say_judge(run.results)
     closing(run)
 
 

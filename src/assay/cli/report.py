@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from assay.api import Run
+from assay.cli.judge_report import say_judge
 from assay.cli.screen import counted, duration, number, table, tell
 
 _MOST_FILES = 8
@@ -22,6 +23,7 @@ def report(run: Run) -> None:
     if run.summary.results:
         score_table(run.summary.results)
         _below_the_table(run)
+        say_judge(run.results)
         click.echo()
     closing(run)
 

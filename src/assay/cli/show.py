@@ -11,6 +11,7 @@ import click
 
 from assay import api
 from assay.api import Run
+from assay.cli.calibration_report import report_calibration
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
@@ -21,7 +22,12 @@ from assay.store.cases import CaseView, RunCases
 
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
-_REPORTS = {"pipeline": report_pipeline, "hop": report_hop, "memory-test": report_memory_test}
+_REPORTS = {
+    "pipeline": report_pipeline,
+    "hop": report_hop,
+    "memory-test": report_memory_test,
+    "calibration": report_calibration,
+}
 _RECORDS = {"hop": show_row}
 _WORDS = {"memory-test": "conversation"}
 """What the id of a case names, where it is no row."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from assay.store.judges import JudgeIdentity
+
 
 class Side(Struct, kw_only=True):
     """One of the two: a subject of a run."""
@@ -21,6 +23,8 @@ class Side(Struct, kw_only=True):
     scorers: list[str]
     reference: bool = False
     """A yardstick, as its run says."""
+    judges: list[JudgeIdentity] = field(default_factory=list)
+    """Those behind its scores, with what is known of them now."""
 
 
 class Row(Struct, kw_only=True):

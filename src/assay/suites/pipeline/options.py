@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import field
+from msgspec import Meta, field
 
 from assay.core.spec import Options, RunSpec, ask, how
 
@@ -37,6 +37,10 @@ class PipelineOptions(Options, frozen=True, kw_only=True):
     allow_code: Annotated[
         bool, how("Run code that a testset carries, in the sandbox; else it is refused.")
     ] = False
+    min_kappa: Annotated[
+        Annotated[float, Meta(ge=-1, le=1)] | None,
+        how("Refuse a judge whose calibration on rubrics has a lower kappa, or that has none."),
+    ] = None
 
 
 _LISTS = ("variant", "include_tags", "exclude_tags", "ids")

@@ -17,13 +17,14 @@ from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import OwnCode, Sandbox
 from assay.solvers.steps.pipeline import Pipeline, StepsInputs, TestInputs
 from assay.solvers.steps.solver import StepsSolver
+from assay.store.judges import JudgeIdentity, require, rubric_judge
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
 from assay.suites.pipeline.file.models import Models
 from assay.suites.pipeline.file.reading import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.inspecting import Inspector
 from assay.suites.pipeline.options import PipelineOptions
-from assay.suites.pipeline.scorer import PipelineScorer
+from assay.suites.pipeline.scorer import METRIC, PipelineScorer
 from assay.suites.pipeline.testset.selection import Selection
 from assay.suites.pipeline.testset.testsets import Group, Testsets
 from assay.suites.pipeline.writing import Results
@@ -92,16 +93,25 @@ class PipelinePlan:
 
     def _score(self) -> None:
         judge, named = self._judge, self._spec.judge
+        self.judge: JudgeIdentity | None = None
         if judge is not None:
             assert named is not None
             self.roles["judge"] = named
             self.score["judge"] = judge.fingerprint
+            self.judge = self._trusted(judge, named)
         self.score["outputs"] = self.file.outputs
         evaluations = {name: Evaluation(pipeline, self._rules) for name, pipeline in self.pipelines.items()}
         scorer = f"pipeline@{fingerprint([self.score, named if judge else None])}"
         self.scorer = PipelineScorer(scorer, evaluations, judge)
         self.scorers = [self.scorer]
         self.passed = self.scorer.passed
+
+    def _trusted(self, judge: RubricJudge, named: str) -> JudgeIdentity:
+        """The judge decides whether tests pass: refused where it is not known to be good enough for that."""
+        identity = rubric_judge(named, judge.fingerprint, [METRIC])
+        if self._options.min_kappa is not None:
+            require(identity, self._options.min_kappa)
+        return identity
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
         """The tests were looked at to know which run this is."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.core.protocols import Outcome, Reader, check_key
+from assay.store.judges import about
 from assay.suites.pipeline.evaluation import by_test, given
 from assay.suites.pipeline.junit import JunitFile
 from assay.suites.pipeline.rows import Row, RowFiles
@@ -43,7 +44,8 @@ class Results:
                     junit.add(row)
         files.close()
         junit.close({name: tally.counts() for name, tally in self._tallies.items()})
-        found = {name: tally.summary(name) for name, tally in self._tallies.items()}
+        judge = about(self._plan.judge) if self._plan.judge else {}
+        found = {name: tally.summary(name) | judge for name, tally in self._tallies.items()}
         return Outcome(found, [*files.paths, junit.path], self._verdict(), newest)
 
     def _verdict(self) -> bool | None:

@@ -1,0 +1,145 @@
+"""What is known about judges: how well each agrees with labels, tied to its model, prompt and parameters.
+
+Results of `assay judge calibrate` are kept as small JSON files in the user's data folder, the newest of each
+judge; some for the judge `offline` come with the package. A file that cannot be read is as good as none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, field
+
+from assay.core.hashing import fingerprint as fingerprint_of
+from assay.scoring import judging
+from assay.scoring.judging.agreement import Agreement, Votes
+
+__all__ = [
+    "ANSWER",
+    "LIMITED",
+    "NOT_JUDGED",
+    "RUBRIC",
+    "Agreement",
+    "Calibration",
+    "folder",
+    "kappa_of",
+    "known",
+    "remember",
+    "shown",
+    "write",
+]
+
+ANSWER, RUBRIC = "answer", "rubric"
+"""What a judge can be calibrated on: answers to questions, or texts by a rubric."""
+UNKNOWN = "not calibrated"
+NOT_JUDGED, LIMITED = "not judged", "beyond --limit"
+"""Reasons for which rows are left out of a calibration, and for which it does not speak for the judge."""
+SHIPPED = Path(judging.__file__).with_name("calibrated")
+Tell = Callable[[str], object]
+
+
+class Calibration(Struct, frozen=True, kw_only=True):
+    """A judge against the labels of one file. Numbers only: no text of the file is in it."""
+
+    judge: str
+    kind: str
+    fingerprint: str
+    votes: int
+    labels: str
+    labels_sha256: str
+    overall: Agreement
+    categories: dict[str, Agreement] = field(default_factory=dict)
+    among_votes: Votes | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def parts_missing(self) -> list[str]:
+        """Why it is not of all rows that could be judged."""
+        return [why for why in (NOT_JUDGED, LIMITED) if self.left_out.get(why)]
+
+    def is_of(self, judge: str, fingerprint: str, kind: str) -> bool:
+        """Whether it speaks of this judge, asked in this way."""
+        return (self.judge, self.fingerprint, self.kind) == (judge, fingerprint, kind)
+
+
+def folder() -> Path:
+    """Where calibrations are kept: below ASSAY_DATA, else the place the desktop standard names."""
+    if own := os.environ.get("ASSAY_DATA"):
+        return Path(own) / "calibrations"
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local" / "share") / "assay" / "calibrations"
+
+
+def remember(calibration: Calibration) -> str:
+    """Keep it in place of an earlier one of the same judge; why that is not done, if it is not.
+
+    Only what was judged to its end speaks for the judge from now on.
+    """
+    if missing := calibration.parts_missing:
+        return f"not remembered: rows are left out ({', '.join(missing)})"
+    path = folder() / _name(calibration.judge, calibration.fingerprint, calibration.kind)
+    try:
+        write(path, calibration)
+    except OSError as error:
+        return f"not remembered: {path}: {error.strerror}; ASSAY_DATA names another folder"
+    return ""
+
+
+def write(path: Path, calibration: Calibration) -> Path:
+    """The file appears whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=2) + b"\n")
+    temporary.replace(path)
+    return path
+
+
+def known(judge: str, fingerprint: str, kind: str = ANSWER, tell: Tell | None = None) -> Calibration | None:
+    """The user's own calibration of this judge, else one that comes with the package.
+
+    `tell` hears of a file that is damaged; such a file is passed over.
+    """
+    for path in _candidates(_name(judge, fingerprint, kind)):
+        try:
+            found = msgspec.json.decode(path.read_bytes(), type=Calibration)
+        except FileNotFoundError:
+            continue
+        except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
+            if tell:
+                tell(f"{path} is no calibration and is passed over ({error}); calibrate again, or remove it")
+            continue
+        if found.is_of(judge, fingerprint, kind):
+            return found
+    return None
+
+
+def _candidates(name: str) -> Iterator[Path]:
+    yield folder() / name
+    yield from sorted(SHIPPED.glob("*.json"))
+
+
+def _name(judge: str, fingerprint: str, kind: str) -> str:
+    """Readable where it can be: a judge's name may hold anything."""
+    readable = "".join(char if char.isalnum() or char in "-._" else "-" for char in judge).strip(".")[:60]
+    return f"{readable}-{kind}-{fingerprint_of([judge, kind, fingerprint])}.json"
+
+
+def shown(calibration: Calibration | None) -> str:
+    """One line for people."""
+    if calibration is None:
+        return UNKNOWN
+    found = calibration.overall
+    auc = "" if found.auc is None else f", AUC {found.auc:.2f}"
+    rate = "" if found.base_rate is None else f" (base rate {found.base_rate:.2f})"
+    return f"calibrated: {kappa_of(found)}{auc} on {found.n:,} labels of {calibration.labels}{rate}"
+
+
+def kappa_of(found: Agreement) -> str:
+    """`kappa 0.78 (0.74–0.82)`."""
+    if found.kappa is None:
+        return "kappa unknown, since labels and verdicts are all alike"
+    low_high = f" ({found.interval[0]:.2f}–{found.interval[1]:.2f})" if found.interval else ""
+    return f"kappa {found.kappa:.2f}{low_high}"

@@ -1,0 +1,109 @@
+"""The judges behind a run's scores, as its results name them, and whether they may decide an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.core.errors import UsageError
+from assay.core.hashing import fingerprint as fingerprint_of
+from assay.store.calibrations import ANSWER, RUBRIC, Calibration, Tell, kappa_of, known
+
+if TYPE_CHECKING:
+    from assay.scoring.judging.panel import Panel
+
+
+class JudgeIdentity(Struct, frozen=True, kw_only=True):
+    """A judge as results name it. `fingerprint` is that of its prompt for this kind of matter."""
+
+    name: str
+    id: str
+    votes: int
+    kind: str
+    fingerprint: str
+    metrics: Sequence[str]
+    """Names of the scores that it decides."""
+    calibration: Calibration | None = None
+    """As it was known when the run ended, or when that was looked up again."""
+
+    def now(self, tell: Tell | None = None) -> Calibration | None:
+        """As it is known now, else as it was then."""
+        return known(self.name, self.fingerprint, self.kind, tell) or self.calibration
+
+    def today(self) -> JudgeIdentity:
+        """The same judge with what is known of it now."""
+        return msgspec.structs.replace(self, calibration=self.now())
+
+
+def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeIdentity:
+    """The judge of rubrics, which is asked once; the fingerprint is that of its prompt."""
+    return JudgeIdentity(
+        name=judge,
+        id=f"{judge}@{fingerprint_of([judge, fingerprint])}",
+        votes=1,
+        kind=RUBRIC,
+        fingerprint=fingerprint,
+        metrics=metrics,
+    )
+
+
+def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> JudgeIdentity:
+    """The judge of a run, as it is asked about matters of one kind."""
+    return JudgeIdentity(
+        name=panel.name,
+        id=panel.id,
+        votes=panel.votes,
+        kind=kind,
+        fingerprint=panel.fingerprint(kind),
+        metrics=metrics,
+    )
+
+
+def about_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> dict[str, Any]:
+    """`{"judge": …}` for a subject's results: the judge behind these metrics, and what is known of it."""
+    return about(panel_judge(panel, metrics, kind))
+
+
+def about(identity: JudgeIdentity) -> dict[str, Any]:
+    """`{"judge": …}`, with the calibration that is known now."""
+    return {"judge": msgspec.to_builtins(identity.today())}
+
+
+def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[JudgeIdentity]:
+    """The judges that a run's results name, each once: of one subject where the results are by subject."""
+    own = results.get(subject) if subject is not None else None
+    inside = list(results.values()) if own is None else [own]
+    found: dict[tuple[str, str], JudgeIdentity] = {}
+    for result in inside:
+        try:
+            judge = msgspec.convert(result["judge"], JudgeIdentity)
+        except (KeyError, TypeError, msgspec.ValidationError):
+            continue
+        before = found.get((judge.id, judge.kind))
+        metrics = dict.fromkeys([*(before.metrics if before else ()), *judge.metrics])
+        found[judge.id, judge.kind] = msgspec.structs.replace(judge, metrics=list(metrics))
+    return list(found.values())
+
+
+def too_weak(judge: str, found: Calibration | None, floor: float) -> str:
+    """Why this judge may not decide where its kappa must reach a floor; empty where it may."""
+    if found is None:
+        return f"the judge {judge} is not calibrated, and its kappa must be at least {floor:g}"
+    kappa = found.overall.kappa
+    if kappa is not None and kappa >= floor:
+        return ""
+    return (
+        f"the judge {judge} has a {kappa_of(found.overall)} on {found.labels}, "
+        f"and its kappa must be at least {floor:g}"
+    )
+
+
+def require(identity: JudgeIdentity, floor: float) -> None:
+    """Refuse a judge that is not known to be good enough to decide an exit code."""
+    notes: list[str] = []
+    if why := too_weak(identity.name, identity.now(notes.append), floor):
+        command = f"assay judge calibrate --judge {identity.name} --labels FILE"
+        raise UsageError("\n".join([*notes, f"{why}; `{command}` measures it"]))
