@@ -9,6 +9,7 @@ import click
 from assay import api
 from assay.api import Run
 from assay.cli.compare import table_row
+from assay.cli.judge_report import say_judge
 from assay.cli.memory_report import show_use
 from assay.cli.report import closing
 from assay.cli.screen import block, table
@@ -51,12 +52,11 @@ def report_memory_eval(run: Run) -> None:
 
 def _judge(results: Results) -> None:
     """Who judged, before any number of theirs."""
-    judge = next(iter(results.values())).get("judge")
-    if judge is None:
-        click.echo("not judged: answers are compared by their words alone\n")
-        return
-    votes = f", {judge['votes']} votes" if judge["votes"] > 1 else ""
-    click.echo(f"judge: {judge['name']}{votes} ({judge['id']})\n")
+    if any("judge" in found for found in results.values()):
+        say_judge(results)
+    else:
+        click.echo("not judged: answers are compared by their words alone")
+    click.echo()
 
 
 def _dimensions(results: Results, names: dict[str, str], title: str) -> None:
@@ -106,7 +106,7 @@ def _groups(results: Results, group: str, title: str) -> None:
 
 
 def _of(found: dict[str, Any]) -> tuple[str, ...]:
-    return ("answer", "evidence", "f1") if found.get("judge") else ("f1", "bleu1")
+    return ("answer", "evidence", "f1") if "judge" in found else ("f1", "bleu1")
 
 
 def _failures(results: Results) -> None:

@@ -41,8 +41,8 @@ class Values:
 def _interval(found: Paired) -> tuple[float, float] | None:
     """Of right and wrong Wilson's, where each cluster has one value, or all values are the same.
 
-    Then Student's t would have no width: the clusters count as single cases, which errs on the safe side. Every
-    value is a share: of two clusters an interval can be wider than all that is possible.
+    Then Student's t would have no width: clusters count as single cases, which errs on the safe side.
+    Every value is a share: of two clusters an interval can be wider than all that is possible.
     """
     same = not found.stderr
     if found.right_wrong and found.clusters > 1 and (same or found.clusters == found.n):
