@@ -189,7 +189,9 @@ class Start:
             return
         for other in folders.of_suite(self.home, self.spec.suite):
             now = msgspec.to_builtins(self.parts["ask"], str_keys=True)
-            named = ", ".join(differences(folders.read_info(other).parts["ask"], now)) or "the data"
+            places = list(differences(folders.read_info(other).parts["ask"], now))
+            told = [place for place in places if not place.startswith("plan.")]
+            named = ", ".join(told) or "data, prompts or code"
             raise UsageError(
                 f"{self.spec.output_dir} holds a run with other settings ({named}): {other}\n"
                 "Repeat its command to continue it, name another --output-dir, or start anew with --fresh"

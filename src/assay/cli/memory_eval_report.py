@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import click
@@ -13,6 +14,8 @@ from assay.cli.judge_report import say_judge
 from assay.cli.memory_report import show_use
 from assay.cli.report import closing
 from assay.cli.screen import block, table
+from assay.core.types import Record, Score
+from assay.store.cases import CaseView
 
 _DIMENSIONS = {
     "recall": "memory recall",
@@ -31,7 +34,7 @@ _BESIDE = {
     "f1": "token F1",
     "bleu1": "BLEU-1",
 }
-_MOST_FAILURES, _MOST_CHARACTERS = 10, 300
+_MOST_FAILURES, _MOST_CHARACTERS, _MOST_TEXT = 10, 300, 60
 Results = dict[str, Any]
 
 
@@ -149,6 +152,57 @@ def _pairs(run: Run) -> None:
     table(header, rows)
     click.echo(f"one by one: assay compare {run.folder}")
     click.echo()
+
+
+def show_sample(view: CaseView) -> None:
+    """Sessions with what they changed, points with their labels, then question by question."""
+    found = {(score.metric, score.part): score for score in view.scores}
+    rows = [_session_row(record, found) for record in view.records if record.kind == "session"]
+    if rows:
+        table(["session", "added", "updated", "gone", "recall", "correctness"], rows)
+        click.echo()
+    points = [score for score in view.scores if score.metric in ("update", "interference")]
+    if points:
+        table(["point", "of", "label", "why"], [_point_row(score) for score in points], names=2)
+        click.echo()
+    answers = [score for score in view.scores if score.metric == "f1"]
+    if answers:
+        rows = [_answer_row(score, found) for score in answers]
+        table(["question", "label", "evidence", "F1", "answer", "reference", "why"], rows)
+
+
+def _session_row(record: Record, found: dict[tuple[str, str], Score]) -> list[str]:
+    ops = Counter(change["op"] for change in record.data["delta"])
+    scores = [_score(found.get((metric, record.part))) for metric in ("recall", "correctness")]
+    return [record.part, *(str(ops[op]) for op in ("add", "update", "archive")), *scores]
+
+
+def _point_row(score: Score) -> list[str]:
+    return [score.part, score.metric, _label(score), _short(score.reason)]
+
+
+def _answer_row(score: Score, found: dict[tuple[str, str], Score]) -> list[str]:
+    answer, evidence = (found.get((metric, score.part)) for metric in ("answer", "evidence"))
+    said = [_short((score.data or {}).get(key, "")) for key in ("answer", "target")]
+    why = _short(answer.reason) if answer else ""
+    return [score.part, _label(answer), _score(evidence), _score(score), *said, why]
+
+
+def _label(score: Score | None) -> str:
+    if score is None:
+        return "–"
+    labels = (score.data or {}).get("labels") or [score.status]
+    flaky = " (flaky)" if (score.data or {}).get("stable") is False else ""
+    return f"{labels[0]}{flaky}"
+
+
+def _score(score: Score | None) -> str:
+    return "–" if score is None or score.value is None else f"{score.value:.3f}"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _MOST_TEXT else f"{flat[: _MOST_TEXT - 1]}…"
 
 
 def show_plan(found: dict[str, Any]) -> None:

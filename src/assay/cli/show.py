@@ -13,6 +13,7 @@ from assay import api
 from assay.api import Run
 from assay.cli.calibration_report import report_calibration
 from assay.cli.hop_report import report_hop, show_row
+from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.report import report
@@ -26,10 +27,15 @@ _REPORTS = {
     "pipeline": report_pipeline,
     "hop": report_hop,
     "memory-test": report_memory_test,
+    "memory-eval": report_memory_eval,
     "calibration": report_calibration,
 }
 _RECORDS = {"hop": show_row}
-_WORDS = {"memory-test": "conversation"}
+_WHOLE = {"memory-test": show_tests, "memory-eval": show_sample}
+"""What shows records and scores together."""
+_CLOSING = ("fed", "used", "imported")
+"""Kinds of last records that hold no answer."""
+_WORDS = {"memory-test": "conversation", "memory-eval": "sample"}
 """What the id of a case names, where it is no row."""
 
 
@@ -104,7 +110,9 @@ def _preview(view: CaseView) -> str:
     if view.end.failure:
         text = f"{view.end.failure.kind}: {view.end.failure.message}"
     else:
-        replies = _texts(view.records[-1].data) if view.records and view.records[-1].kind != "fed" else []
+        replies = (
+            _texts(view.records[-1].data) if view.records and view.records[-1].kind not in _CLOSING else []
+        )
         text = replies[0] if replies else ""
     flat = " ".join(text.split())
     return flat if len(flat) <= 50 else flat[:49] + "…"
@@ -132,8 +140,8 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
             _show_request(asked)
         _show_reply(call)
     rule()
-    if suite == "memory-test":
-        show_tests(view)
+    if suite in _WHOLE:
+        _WHOLE[suite](view)
         return
     _RECORDS.get(suite, show_steps)(view.records)
     _show_scores(view)

@@ -83,13 +83,13 @@ class Fed:
 
     def _look(self) -> None:
         """Once over the data: what is fed has a key, what is judged by a fingerprint."""
-        self._keys: list[tuple[str, str]] = []
+        self._keys: list[list[str]] = []
         golds = []
         self._sessions = self._questions = 0
         for sample in self._read(count=True):
             self._sessions += len(sample.sessions)
             self._questions += sum(len(each.questions) for each in sample.checkpoints)
-            self._keys.append((sample.sample_id, row_key(_encode([sample.sample_id, visits(sample, "")]))))
+            self._keys.append([sample.sample_id, row_key(_encode([sample.sample_id, visits(sample, "")]))])
             golds.append(fingerprint(msgspec.to_builtins(sample)))
         self.gold = fingerprint(golds)
         self.ask: dict[str, Any] = {

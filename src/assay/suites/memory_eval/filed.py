@@ -42,11 +42,14 @@ class Own(NamedTuple):
 
 
 def own_run(output: Path, folders: dict[str, Path]) -> Own | None:
-    """The newest run in an output folder that wrote these files, to the byte."""
+    """The newest run in an output folder that wrote these files and no others, to the byte.
+
+    Of several baselines that were run together, one alone is judged apart from that run.
+    """
     now = {name: shas(folder) for name, folder in folders.items()}
     for folder in reversed(list(run_folders(output))):
         for marks in reversed(marks_of(folder)):
-            if all(marks.files.get(name) == found for name, found in now.items()):
+            if marks.files == now:
                 return Own(state_of(folder).info.parts["ask"]["plan"], marks.gold, folder)
     return None
 
