@@ -117,7 +117,7 @@ def test_correctness_follows_from_its_counters() -> None:
 
 def test_sessions_are_averaged_and_points_pooled() -> None:
     """Uneven sessions tell the two apart: 1 of 1 and 0 of 9 is a mean of a half, and a tenth pooled."""
-    one = {"recall": 1.0, "covered_count": 1, "num_gold": 1, "update_recall": 1.0}
+    one = {"recall": 1.0, "covered_count": 1, "num_gold": 1, "update_recall": 1.0, "update_total": 1}
     nine = {"recall": 0.0, "covered_count": 0, "num_gold": 9}
     one |= {"correctness_rate": 1.0, "num_memories": 1, "num_correct": 1}
     nine |= {"correctness_rate": 0.0, "num_memories": 9, "num_hallucination": 6, "num_irrelevant": 3}

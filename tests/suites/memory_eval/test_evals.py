@@ -117,6 +117,13 @@ def test_a_failed_recall_keeps_its_gold() -> None:
     assert part(found, "correctness") == part(made(says), "correctness")
 
 
+def test_labels_of_an_invalid_verdict_do_not_count() -> None:
+    """Whatever a judge says besides that it has no verdict."""
+    labels = ("covered",) * 6
+    found = made(lambda m: Verdict(labels, "x", "invalid") if m.kind == "recall" else says(m))
+    assert (found.recall, found.covered_count, found.update_covered_count) == (None, 0, 0)
+
+
 def test_a_failed_correctness_keeps_its_memories() -> None:
     """Every record has a null label; none counts as irrelevant."""
     found = made(without("correctness"))
@@ -202,12 +209,12 @@ def test_without_scores_everything_is_null() -> None:
 
 
 def test_a_sample_gives_every_row_its_own_scores() -> None:
-    """Also where a checkpoint is called like a session, and an id has a slash."""
+    """Also where a checkpoint is called like a session, sessions are called alike, and ids have slashes."""
     rows = [
-        session("S01", wrote=["w1"], update=[point("1", "u1"), point("x/1", "u2")]),
-        session("S01", wrote=["w1"], update=[point("1", "u3")]),
+        session("S/1", wrote=["w1"], update=[point("1", "u1"), point("x/1", "u2")]),
+        session("S/1", wrote=["w1"], update=[point("1", "u3")]),
     ]
-    asked = [question(checkpoint="S01", said="x"), question(checkpoint="S01", said="")]
+    asked = [question(checkpoint="S/1", said="x"), question(checkpoint="S/1", said="")]
     told = SAYS | {"recall": ("covered", "missed"), "correctness": ("correct",)}
 
     def one(matter: Matter) -> Verdict:

@@ -96,17 +96,20 @@ class Table(NamedTuple):
         return self.right_accepted + self.wrong_rejected
 
     @property
-    def chance(self) -> float:
-        """The agreement that chance alone would give, from what each of the two says how often."""
+    def by_chance(self) -> int:
+        """The agreement that chance would give, from how often each says what; times n squared."""
         accepted = self.right_accepted + self.wrong_accepted
-        return (self.right * accepted + self.wrong * (self.n - accepted)) / self.n**2
+        return self.right * accepted + self.wrong * (self.n - accepted)
 
     @property
     def kappa(self) -> float | None:
         """None where label and judge always say one and the same: chance explains all of it."""
-        if not self.n or (chance := self.chance) == 1:
-            return None
-        return (self.agreed / self.n - chance) / (1 - chance)
+        return self.beyond_chance(self.n * self.agreed)
+
+    def beyond_chance(self, agreed: float) -> float | None:
+        """Kappa of another agreement, times n squared, against the same chance. Whole numbers stay exact."""
+        possible = self.n**2 - self.by_chance
+        return (agreed - self.by_chance) / possible if possible else None
 
     def without(self, other: Table) -> Table:
         """What is left when these rows are taken away."""
@@ -195,7 +198,7 @@ def kappa_interval(rows: Sequence[Judged]) -> tuple[Interval | None, str, int]:
     squares = math.fsum((value - mean) ** 2 * times for value, times in known)
     error = math.sqrt((count - 1) / count * squares)
     if error < 1e-12:
-        return _agreed_interval(whole), WILSON, count
+        return _agreed_interval(whole, kappa), WILSON, count
     reach = t_quantile(count - 1) * error
     return Interval(max(-1.0, kappa - reach), min(1.0, kappa + reach)), method, count
 
@@ -208,12 +211,11 @@ def _clusters(rows: Iterable[Judged]) -> Counter[Table]:
     return Counter(table_of(part) for part in found.values())
 
 
-def _agreed_interval(table: Table) -> Interval | None:
+def _agreed_interval(table: Table, kappa: float) -> Interval:
     agreed = wilson(table.agreed, table.n)
-    if agreed is None:
-        return None
-    low, high = ((share - table.chance) / (1 - table.chance) for share in agreed)
-    return Interval(max(-1.0, low), min(1.0, high))
+    reach = [table.beyond_chance(share * table.n**2) for share in agreed] if agreed else []
+    values = [max(-1.0, min(1.0, value)) for value in (*reach, kappa) if value is not None]
+    return Interval(min(values), max(values))
 
 
 def _share(count: int, of: int) -> float | None:

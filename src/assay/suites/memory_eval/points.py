@@ -48,8 +48,7 @@ def own(gold: GoldState) -> tuple[list[Gold], list[Gold]]:
 def known(gold: GoldState) -> tuple[str, ...]:
     """Points of earlier sessions: all that is cumulative and not of this session."""
     here = {point.content for listed in own(gold) for point in listed}
-    said = (point.content for point in points(gold.cumulative_gold_memories))
-    return tuple(text for text in said if text not in here)
+    return tuple(text for text in map(content, gold.cumulative_gold_memories) if text and text not in here)
 
 
 def written(row: SessionRow) -> tuple[str, ...]:

@@ -1,0 +1,203 @@
+"""What is remembered about judges, and who may decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import UsageError
+from assay.scoring.judging.agreement import Judged, agreement
+from assay.scoring.judging.panel import Panel
+from assay.store import calibrations
+from assay.store.calibrations import RUBRIC, Calibration, known, remember, shown, write
+from assay.store.judges import about, about_judge, judges_in, require, rubric_judge, too_weak
+
+
+def calibration(right: int = 9, differing: int = 1, **changes: Any) -> Calibration:
+    """A judge that accepts so many of ten right answers, and rejects all of ten wrong ones."""
+    rows = [Judged(label=True, said=True)] * right + [Judged(label=True, said=False)] * differing
+    rows += [Judged(label=False, said=False)] * 10
+    values: dict[str, Any] = {
+        "judge": "openai/m",
+        "kind": "answer",
+        "fingerprint": "p1",
+        "votes": 1,
+        "labels": "talks.jsonl",
+        "labels_sha256": "0",
+        "overall": agreement(rows),
+    }
+    return Calibration(**{**values, **changes})
+
+
+def test_a_calibration_is_of_name_prompt_and_kind(data_folder: Path) -> None:
+    """Another judge, prompt or kind of matter has none."""
+    made = calibration()
+    assert remember(made) == ""
+    assert known("openai/m", "p1") == made
+    assert [known("openai/n", "p1"), known("openai/m", "p2"), known("openai/m", "p1", RUBRIC)] == [None] * 3
+    assert [path.parent for path in data_folder.rglob("*.json")] == [data_folder / "calibrations"]
+
+
+def test_the_newest_counts() -> None:
+    """One file a judge."""
+    remember(calibration())
+    remember(calibration(5, 5))
+    found = known("openai/m", "p1")
+    assert found is not None
+    assert found.overall.kappa == pytest.approx(0.5)
+
+
+def test_names_of_judges_never_leave_the_folder(data_folder: Path) -> None:
+    """A judge may be called anything, and two that look alike are still two."""
+    one, other = calibration(judge="openai/../../x y"), calibration(judge="openai/..-..-x y")
+    remember(one)
+    remember(other)
+    assert known("openai/../../x y", "p1") == one
+    assert known("openai/..-..-x y", "p1") == other
+    assert len(list((data_folder / "calibrations").iterdir())) == 2
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"judge": "openai/m"}'])
+def test_a_damaged_file_is_as_good_as_none(content: bytes, data_folder: Path) -> None:
+    """It is told with its place, and nothing stops."""
+    remember(calibration())
+    (path,) = data_folder.rglob("*.json")
+    path.write_bytes(content)
+    told: list[str] = []
+    assert known("openai/m", "p1", tell=told.append) is None
+    assert len(told) == 1
+    assert str(path) in told[0]
+    assert known("openai/m", "p1") is None
+
+
+def test_numbers_that_cannot_be_are_damage(data_folder: Path) -> None:
+    """A kappa above 1 was written by nobody here."""
+    remember(calibration())
+    (path,) = data_folder.rglob("*.json")
+    value = msgspec.json.decode(path.read_bytes())
+    value["overall"]["kappa"] = 1.5
+    path.write_bytes(msgspec.json.encode(value))
+    assert known("openai/m", "p1") is None
+
+
+def test_a_file_of_another_judge_is_not_taken(data_folder: Path) -> None:
+    """Whoever renames a file changes nothing."""
+    remember(calibration())
+    (path,) = data_folder.rglob("*.json")
+    write(path, calibration(judge="openai/better"))
+    assert known("openai/m", "p1") is None
+
+
+def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the package are found by what they say, whatever their file is called."""
+    monkeypatch.setattr(calibrations, "SHIPPED", tmp_path / "calibrated")
+    shipped, own = calibration(judge="offline"), calibration(5, 5, judge="offline")
+    write(tmp_path / "calibrated" / "any.json", shipped)
+    assert known("offline", "p1") == shipped
+    remember(own)
+    assert known("offline", "p1") == own
+
+
+def test_what_comes_with_the_package_can_be_read() -> None:
+    """Every file is whole, and of a judge with enough labels to speak of."""
+    for path in calibrations.SHIPPED.glob("*.json"):
+        found = msgspec.json.decode(path.read_bytes(), type=Calibration)
+        assert (found.judge, found.overall.n > 100) == ("offline", True)
+
+
+def test_a_part_is_not_remembered(data_folder: Path) -> None:
+    """Rows that were not judged, or that --limit cut off, might have changed the picture."""
+    for why in (calibrations.NOT_JUDGED, calibrations.LIMITED):
+        assert why in remember(calibration(left_out={why: 3}))
+    assert remember(calibration(left_out={"without a label": 3})) == ""
+    assert len(list(data_folder.rglob("*.json"))) == 1
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told, with the variable that names another one."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("ASSAY_DATA", str(tmp_path / "file"))
+    assert "ASSAY_DATA" in remember(calibration())
+    assert known("openai/m", "p1") is None
+
+
+def test_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ASSAY_DATA, else the standard's variable, else the standard's folder."""
+    monkeypatch.setenv("XDG_DATA_HOME", "/x")
+    monkeypatch.setenv("HOME", "/home/h")
+    assert calibrations.folder().parent == Path(calibrations.os.environ["ASSAY_DATA"])
+    monkeypatch.delenv("ASSAY_DATA")
+    assert calibrations.folder() == Path("/x/assay/calibrations")
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert calibrations.folder() == Path("/home/h/.local/share/assay/calibrations")
+
+
+def test_one_line_for_people() -> None:
+    """Kappa with its interval, AUC, how many labels of which file, and their base rate."""
+    line = shown(calibration())
+    assert line.startswith("calibrated: kappa 0.90 (0.")
+    assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
+    assert shown(None) == "not calibrated"
+    assert "kappa unknown" in shown(calibration(overall=agreement([Judged(label=True, said=True)])))
+
+
+def test_results_name_their_judge() -> None:
+    """Once, with all its metrics, and with what is known of it now rather than then."""
+    panel = Panel("offline")
+    results: dict[str, Any] = {
+        "bm25": {"metrics": [], **about_judge(panel, ["judge"])},
+        "dense": {"metrics": [], **about_judge(panel, ["evidence"], "evidence")},
+        "none": {"metrics": [], **about_judge(panel, ["judge", "more"])},
+        "odd": "no mapping",
+    }
+    judges = judges_in(results)
+    assert [(judge.name, judge.kind, list(judge.metrics)) for judge in judges] == [
+        ("offline", "answer", ["judge", "more"]),
+        ("offline", "evidence", ["evidence"]),
+    ]
+    assert [list(judge.metrics) for judge in judges_in(results, "bm25")] == [["judge"]]
+    own = calibration(judge="offline", fingerprint=panel.fingerprint("answer"))
+    remember(own)
+    assert judges[0].now() == own
+    assert judges[1].now() is None or judges[1].kind == "evidence"
+    assert about_judge(panel, ["judge"])["judge"]["calibration"]["labels"] == "talks.jsonl"
+
+
+def test_a_calibration_that_is_forgotten_still_stands_in_the_results(data_folder: Path) -> None:
+    """A run that was made elsewhere tells what was known there."""
+    identity = rubric_judge("openai/m", "p1", ["passed"])
+    remember(calibration(kind=RUBRIC))
+    results = {"baseline": about(identity)}
+    for path in data_folder.rglob("*.json"):
+        path.unlink()
+    (judge,) = judges_in(results)
+    assert judge.now() == calibration(kind=RUBRIC)
+
+
+def test_floors() -> None:
+    """Unknown and below are refused, with judge, kappa and floor; equal is enough."""
+    half = calibration(5, 5)
+    assert half.overall.kappa is not None
+    assert too_weak("openai/m", half, half.overall.kappa) == ""
+    assert "not calibrated" in too_weak("openai/m", None, -1)
+    why = too_weak("openai/m", half, 0.7)
+    assert all(part in why for part in ("openai/m", "kappa 0.50", "at least 0.7", "talks.jsonl"))
+    without = calibration(overall=agreement([]))
+    assert "kappa unknown" in too_weak("openai/m", without, -1)
+
+
+def test_a_refusal_says_what_to_do(data_folder: Path) -> None:
+    """The command that measures the judge, and the damaged file if that is why it is unknown."""
+    identity = rubric_judge("openai/m", "p1", ["passed"])
+    remember(calibration(kind=RUBRIC))
+    require(identity, 0.8)
+    (path,) = data_folder.rglob("*.json")
+    path.write_text("{")
+    with pytest.raises(UsageError, match="assay judge calibrate --judge openai/m --labels FILE") as raised:
+        require(identity, 0.8)
+    assert str(path) in str(raised.value)

@@ -1,0 +1,214 @@
+"""Labelled files in every form: what is found, what is left out, and what is told of those that are wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.errors import InputError
+from assay.suites.calibration import check
+from assay.suites.calibration.reading import TIED, UNLABELLED, Labelled, read
+from assay.suites.calibration.row import majority, vote_of, votes_of
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    """A row that can be judged."""
+    return {"question": "When?", "reference": "May", "response": "In May", "label": True} | fields
+
+
+def reading(path: Path, value: Any, **told: str) -> Labelled:
+    """What is read of this JSON."""
+    path.write_text(json.dumps(value))
+    return read(path, told)
+
+
+def lines(path: Path, *rows: Any) -> Path:
+    """JSON lines."""
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return path
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "labels.json"
+
+
+def test_a_list_a_file_of_lines_and_an_object_say_the_same(tmp_path: Path, path: Path) -> None:
+    """Only the places of the rows differ; lines need no name of their own."""
+    both = [row(), row(label=False, response="June")]
+    found = [
+        reading(path, both),
+        reading(path, {"meta": {"scores": [1, 2]}, "rows": both}),
+        read(lines(tmp_path / "a.jsonl", *both), {}),
+        read(lines(tmp_path / "a.txt", *both), {}),
+    ]
+    told = [[(one.response, one.label, one.cluster) for one in each.rows] for each in found]
+    assert told == [[("In May", True, None), ("June", False, None)]] * 4
+    assert [each.rows[1].place.removeprefix(str(tmp_path)) for each in found] == [
+        "/labels.json $[1]",
+        "/labels.json $.rows[1]",
+        "/a.jsonl:2",
+        "/a.txt:2",
+    ]
+
+
+def test_lists_by_user_are_clusters(path: Path) -> None:
+    """As files of judged answers have them: several votes, and the key of the list says who it was."""
+    one = {
+        "question_id": "q0",
+        "question": "When?",
+        "golden_answer": "7 May",
+        "generated_answer": "On 7 May",
+        "llm_judgments": {"judgment_1": True, "judgment_2": False, "judgment_3": True},
+        "category": "2",
+    }
+    value = {"correct": 2, "detailed_results": {"user 0": [one], "user_1": [one]}, "metadata": {"runs": [{}]}}
+    found = reading(path, value)
+    assert [(r.cluster, r.category, r.label, r.votes) for r in found.rows] == [
+        ("user 0", "2", True, (True, False, True)),
+        ("user_1", "2", True, (True, False, True)),
+    ]
+    assert (found.rows[0].reference, found.rows[0].response) == ("7 May", "On 7 May")
+    assert found.rows[0].place == f'{path} $.detailed_results["user 0"][0]'
+    assert found.passed_over == [f"{path} $.metadata.runs"]
+
+
+def test_our_own_records_with_a_label(path: Path) -> None:
+    """A person added labels to some lines: those count, with the evidence that a judge gets."""
+    record = {
+        "sample_id": "s1",
+        "question": "When?",
+        "gold_answer": "May",
+        "gold_evidence_contents": ["They met in May."],
+        "question_type": "temporal",
+        "question_type_abbrev": "TR",
+        "generated_answer": "June",
+        "eval": {"answer_label": "Hallucination"},
+    }
+    found = reading(path, [record | {"label": "Hallucination"}, record, record | {"label": None}])
+    (one,) = found.rows
+    assert (one.label, one.cluster, one.category, one.evidence) == (False, "s1", "TR", ("They met in May.",))
+    assert found.left_out == {UNLABELLED: 2}
+
+
+@pytest.mark.parametrize(
+    ("fields", "reference", "response"),
+    [
+        ({"answer": "a", "response": "b"}, "a", "b"),
+        ({"reference": "a", "answer": "b"}, "a", "b"),
+        ({"answer": "a", "predicted_answer": "b"}, "a", "b"),
+        ({"reference": 7, "response": 7.5}, "7", "7.5"),
+        ({"reference": "a", "response": ""}, "a", ""),
+        ({"reference": "a", "response": "b", "answer": "c"}, "a", "b"),
+    ],
+)
+def test_which_answer_is_which(path: Path, fields: dict[str, Any], reference: str, response: str) -> None:
+    """`answer` is the right one unless another field is."""
+    (one,) = reading(path, [{"question": "q", "label": 1, **fields}]).rows
+    assert (one.reference, one.response) == (reference, response)
+
+
+def test_fields_may_be_told(path: Path) -> None:
+    """A name that was told wins over usual ones, and `a.b` looks inside."""
+    value = {"q": "When?", "truth": "May", "said": "June", "label": True, "human": {"word": "no"}, "k": 3}
+    told = {"question": "q", "reference": "truth", "response": "said", "label": "human.word", "category": "k"}
+    (one,) = reading(path, [value], **told).rows
+    assert (one.question, one.reference, one.response, one.label, one.category) == (
+        "When?",
+        "May",
+        "June",
+        False,
+        "3",
+    )
+
+
+def test_rows_with_a_rubric(path: Path) -> None:
+    """They have a text instead of question and answer; a reference is optional."""
+    found = reading(path, [{"rubric": "It greets.", "text": "Hello", "label": "pass"}])
+    (one,) = found.rows
+    assert (one.rubric, one.response, one.reference, one.label) == ("It greets.", "Hello", None, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "right"),
+    [(True, True), (0, False), (1.0, True), (" CORRECT", True), ("Wrong", False), ("Omission", False)]
+    + [("Hallucination", False), ("incorrect", False), ("1", True), ("no", False)],
+)
+def test_words_for_labels(value: Any, right: bool) -> None:
+    assert vote_of(value) is right
+
+
+@pytest.mark.parametrize("value", [2, 0.5, "maybe", "", ["yes", "perhaps"], [], {}, [[True]]])
+def test_what_is_no_label_is_not_guessed(value: Any) -> None:
+    with pytest.raises(ValueError, match="no label|no votes"):
+        votes_of(value)
+
+
+def test_majorities() -> None:
+    """A tie is nobody's word."""
+    assert [majority(votes) for votes in ([True], [True, False], [False, False, True])] == [True, None, False]
+
+
+def test_ties_are_left_out(path: Path) -> None:
+    """And counted."""
+    found = reading(path, [row(label=[True, False]), row()])
+    assert (len(found.rows), found.left_out) == (1, {TIED: 1})
+
+
+def test_every_problem_is_told_at_once(tmp_path: Path, path: Path) -> None:
+    """With the line or the path of what is wrong, and what was looked for."""
+    bad = [row(label="maybe"), row(), {"response": "x", "label": 1}, row(reference=["a"]), 7]
+    with pytest.raises(InputError) as raised:
+        reading(path, bad)
+    told = [str(problem).removeprefix(str(path)) for problem in raised.value.problems]
+    assert told[0].startswith(" $[0].label: 'maybe' is no label")
+    assert told[1].startswith(" $[2]: it has no question (looked for question, query, prompt)")
+    assert told[2].startswith(" $[2]: it has no reference")
+    assert told[3:] == [" $[3].reference: must be a text or a number", " $[4]: a row must be an object"]
+    file = lines(tmp_path / "a.jsonl", row(), row(label=3))
+    file.write_text(file.read_text() + "{nonsense\n")
+    with pytest.raises(InputError) as raised:
+        read(file, {})
+    places = sorted(problem.where for problem in raised.value.problems)
+    assert places == [f"{file}:2 $.label", f"{file}:3"]
+    assert check(file) == raised.value.problems
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "there are no rows in it"),
+        ({"a": {"b": 1}}, "there are no rows in it"),
+        ([row(label=None)], "no row has a label .*--label-field"),
+        ([row(label=[1, 0])], "tied"),
+        ([row(), {"rubric": "r", "text": "t", "label": 1}], r"\$\[1\]: it has a rubric, and .*\$\[0\] has none"),
+    ],
+)
+def test_files_that_cannot_be_used(path: Path, value: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        reading(path, value)
+
+
+def test_files_that_are_not_json(path: Path) -> None:
+    """The line is told; so is a file that is not there."""
+    path.write_text('[\n{"question": 1,\n]')
+    with pytest.raises(InputError, match=r"labels\.json:3: not JSON"):
+        read(path, {})
+    with pytest.raises(InputError, match="no such file; --labels names it"):
+        read(path.with_name("other"), {})
+
+
+def test_a_byte_order_mark_is_no_problem(path: Path) -> None:
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps([row()]).encode())
+    assert len(read(path, {}).rows) == 1
+
+
+def test_many_problems_are_cut(path: Path) -> None:
+    """The rest is counted."""
+    with pytest.raises(InputError) as raised:
+        reading(path, [row(label="?")] * 250)
+    assert len(raised.value.problems) == 201
+    assert "and 50 more problems" in str(raised.value)

@@ -1,0 +1,209 @@
+"""Calibrations as runs: numbers, files, what is asked, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay.core import registry
+from assay.core.errors import InputError, UsageError
+from assay.scoring.judges.rubric import RubricJudge
+from assay.scoring.judging.agreement import Share
+from assay.scoring.judging.matters import CORRECT, HALLUCINATION, Verdict
+from assay.scoring.judging.panel import Panel
+from assay.store.calibrations import RUBRIC, Calibration, known
+from assay.store.judges import judges_in
+from assay.suites.calibration.bench import goodness
+
+from servers.loopback import LoopbackServer, chat
+from support.labels import answer, even, text, write
+
+JUDGE = "openai/judge"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, and no judge in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    """A judge of rubrics."""
+    with LoopbackServer(even) as running:
+        yield running
+
+
+def calibrate(rows: list[dict[str, Any]], **options: Any) -> assay.Run:
+    """A run over these rows."""
+    labels = write(Path("labels.jsonl"), rows)
+    return assay.run(assay.spec("calibration", labels=labels, output_dir="out", **options))
+
+
+def found_in(run: assay.Run) -> Calibration:
+    """What the run says of its judge."""
+    (judge,) = judges_in(run.results)
+    assert judge.calibration is not None
+    return judge.calibration
+
+
+def test_the_offline_judge_asks_nobody() -> None:
+    """Every number stands in the results and in calibration.json, and the judge is calibrated from now on."""
+    rows = [answer(n, right=n < 6, category=str(n % 2), sample_id=f"c{n % 4}") for n in range(10)]
+    rows += [answer(10, right=True, label="Omission"), answer(11, right=False, label=[1, 1, 0])]
+    run = calibrate(rows)
+    found = found_in(run)
+    assert (run.exit_code, run.summary.spent["calls"]) == (0, 0)
+    assert (found.judge, found.kind, found.labels, found.overall.n) == ("offline", "answer", "labels.jsonl", 12)
+    assert (found.overall.false_accepts, found.overall.false_rejects) == (Share(1, 5), Share(1, 7))
+    assert {name: one.n for name, one in found.categories.items()} == {"0": 5, "1": 5}
+    assert found.overall.clusters == 6
+    assert found.among_votes is not None
+    assert (found.among_votes.rows, found.among_votes.unanimous) == (1, 0)
+    assert json.loads((run.folder / "calibration.json").read_text())["overall"]["n"] == 12
+    assert known("offline", Panel("offline").fingerprint("answer")) == found
+
+
+def test_disagreements_are_shown_with_the_judges_reason() -> None:
+    """Only those rows, with their place."""
+    run = calibrate([answer(1, right=True), answer(2, right=True, label=False), answer(3, right=False)])
+    (told,) = [json.loads(line) for line in (run.folder / "disagreements.jsonl").read_text().splitlines()]
+    assert (told["place"], told["what"], told["judge"]) == ("labels.jsonl:2", "false accept", CORRECT)
+    assert (told["label"], told["response"]) == (False, "boat number 2")
+    assert told["reason"]
+
+
+def test_nothing_is_asked_twice(server: LoopbackServer) -> None:
+    """Stopped in the middle, continued, run again, and with edited labels: each row is judged once."""
+    rows = [text(n, label=n % 2 == 0) for n in range(8)]
+    options = {"judge": JUDGE, "base_url": server.url, "concurrency": 1}
+    stopped = calibrate(rows, max_calls=3, **options)
+    assert (stopped.exit_code, len(server.bodies)) == (3, 3)
+    assert known(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
+    ended = calibrate(rows, **options)
+    assert (ended.exit_code, found_in(ended).overall.kappa, len(server.bodies)) == (0, 1.0, 8)
+    assert calibrate(rows, **options).asked is False
+    rows[0] = text(0, label=False)
+    edited = calibrate(rows, **options)
+    assert edited.folder == ended.folder
+    assert found_in(edited).overall.false_accepts == Share(1, 5)
+    assert len(server.bodies) == 8
+    remembered = known(JUDGE, RubricJudge().fingerprint, RUBRIC)
+    assert remembered == found_in(edited)
+
+
+def test_equal_rows_are_rows_of_their_own(server: LoopbackServer) -> None:
+    """Two people may have labelled the same text."""
+    rows = [text(2, label=True), text(2, label=False), text(2, label=True)]
+    assert found_in(calibrate(rows, judge=JUDGE, base_url=server.url)).overall.false_accepts == Share(1, 1)
+    assert len(server.bodies) == 3
+
+
+def test_labels_never_reach_the_judge(server: LoopbackServer) -> None:
+    """Nor the category, nor the votes."""
+    rows = [text(n, label=True) | {"label": ["Correct", "Correct"], "category": "zebra"} for n in (2, 4)]
+    calibrate(rows, judge=JUDGE, base_url=server.url)
+    told = json.dumps(server.bodies)
+    assert len(server.bodies) == 2
+    assert "zebra" not in told
+    assert "Correct" not in told
+
+
+def test_a_verdict_that_cannot_be_read_is_invalid(server: LoopbackServer) -> None:
+    """It is counted, is in no other number, and stands among the disagreements."""
+    run = calibrate([text(n, label=n != 1) for n in (1, 2, 13)], judge=JUDGE, base_url=server.url)
+    found = found_in(run)
+    assert (found.overall.n, found.overall.invalid, found.overall.kappa) == (2, 1, 1.0)
+    assert '"what":"invalid"' in (run.folder / "disagreements.jsonl").read_text()
+    assert run.exit_code == 0
+
+
+def test_rows_that_could_not_be_judged_are_counted_and_not_remembered() -> None:
+    """The run is incomplete; the same command judges them again."""
+
+    def failing(body: dict[str, Any]) -> tuple[int, Any]:
+        return (400, {"error": {"message": "no"}}) if "number 4" in str(body) else even(body)
+
+    with LoopbackServer(failing) as server:
+        run = calibrate([text(n, label=n % 2 == 0) for n in range(6)], judge=JUDGE, base_url=server.url)
+    assert (run.exit_code, run.summary.unscored) == (3, 1)
+    assert found_in(run).left_out == {"not judged": 1}
+    assert known(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
+
+
+def test_a_limited_calibration_is_not_remembered() -> None:
+    """It is of some rows only, and says so."""
+    run = calibrate([answer(n, right=n % 2 == 0) for n in range(6)], limit=2)
+    assert (found_in(run).overall.n, found_in(run).left_out) == (2, {"beyond --limit": 4})
+    assert known("offline", Panel("offline").fingerprint("answer")) != found_in(run)
+
+
+@pytest.mark.parametrize(("floor", "code"), [(None, 0), (0.6, 0), (0.7, 1)])
+def test_a_floor_decides_the_exit_code(floor: float | None, code: int) -> None:
+    """Also of a run that was finished before; nothing is judged again for it."""
+    rows = [answer(n, right=n < 5) for n in range(9)] + [answer(9, right=True, label=False)]
+    rows += [answer(10, right=True, label=False)]
+    calibrate(rows)
+    run = calibrate(rows, min_kappa=floor)
+    kappa = found_in(run).overall.kappa
+    assert kappa is not None
+    assert 0.6 < kappa < 0.7
+    assert run.exit_code == code
+
+
+def test_a_kappa_that_is_unknown_reaches_no_floor() -> None:
+    """Labels of one kind say nothing."""
+    assert calibrate([answer(n, right=True) for n in range(3)], min_kappa=-1.0).exit_code == 1
+
+
+def test_bad_files_are_refused_before_anything_is_written(server: LoopbackServer) -> None:
+    """And before anything is asked."""
+    with pytest.raises(InputError, match=r"labels\.jsonl:2 \$\.label"):
+        calibrate([text(1, label=True), text(2, label=True) | {"label": "?"}], judge=JUDGE, base_url=server.url)
+    assert not Path("out").exists()
+    assert server.bodies == []
+
+
+def test_rubrics_need_a_model() -> None:
+    """Asked once, as pipelines do."""
+    with pytest.raises(UsageError, match="name one with --judge"):
+        calibrate([text(1, label=True)])
+    with pytest.raises(UsageError, match="--votes"):
+        calibrate([text(1, label=True)], judge=JUDGE, votes=3)
+    with pytest.raises(UsageError, match="--labels FILE"):
+        assay.run(assay.spec("calibration"))
+
+
+def test_votes_say_how_sure_a_judge_is() -> None:
+    """By the share of those for Correct, whichever label won; else the judge's own measure; else nothing."""
+    votes = ((HALLUCINATION,), (CORRECT,), (HALLUCINATION,))
+    assert goodness(Verdict((HALLUCINATION,), sure=(2 / 3,), votes=votes)) == pytest.approx(1 / 3)
+    assert goodness(Verdict((CORRECT,), sure=(0.7,))) == 0.7
+    assert goodness(Verdict((CORRECT,))) is None
+
+
+@pytest.mark.skipif("answer" not in registry.names("judge"), reason="no model judges answers yet")
+def test_a_model_judges_answers_by_votes() -> None:
+    """Another number of votes is another judge in the same run, and is asked."""
+
+    def correct(body: dict[str, Any]) -> tuple[int, Any]:
+        right = "no idea at all" not in json.dumps(body["messages"])
+        return 200, chat(json.dumps({"reasoning": "r", "label": CORRECT if right else HALLUCINATION}))
+
+    rows = [answer(n, right=n < 3) for n in range(6)]
+    with LoopbackServer(correct) as server:
+        one = calibrate(rows, judge="judge", base_url=server.url)
+        assert (found_in(one).overall.kappa, len(server.bodies)) == (1.0, 6)
+        three = calibrate(rows, judge="judge", base_url=server.url, votes=3)
+        assert len(server.bodies) == 6 + 18
+    assert three.folder == one.folder
+    assert (found_in(three).judge, found_in(three).votes, found_in(three).overall.auc) == (JUDGE, 3, 1.0)
+    assert found_in(three).fingerprint != found_in(one).fingerprint
