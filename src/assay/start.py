@@ -16,7 +16,7 @@ import msgspec
 import assay
 from assay.connecting import Unasked, connect
 from assay.core import registry
-from assay.core.connect import Role, role_of
+from assay.core.connect import CHAT, Role, role_of
 from assay.core.differing import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
@@ -117,7 +117,8 @@ class Start:
         if self._shared is not None and self._shared not in self.roles:
             raise UsageError(f"this run has no model for the role {self._shared!r}, which its code may ask")
         for role, named in self.roles.items():
-            if missing := self.plan.needs - self.models[role].can:
+            needs = frozenset({CHAT}) if role == "judge" else self.plan.needs
+            if missing := needs - self.models[role].can:
                 raise UsageError(
                     f"{named.model} cannot do {', '.join(sorted(missing))}, which this run needs"
                 )

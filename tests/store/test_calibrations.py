@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def test_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     """ASSAY_DATA, else the standard's variable, else the standard's folder."""
     monkeypatch.setenv("XDG_DATA_HOME", "/x")
     monkeypatch.setenv("HOME", "/home/h")
-    assert calibrations.folder().parent == Path(calibrations.os.environ["ASSAY_DATA"])
+    assert calibrations.folder().parent == Path(os.environ["ASSAY_DATA"])
     monkeypatch.delenv("ASSAY_DATA")
     assert calibrations.folder() == Path("/x/assay/calibrations")
     monkeypatch.delenv("XDG_DATA_HOME")

@@ -17,7 +17,13 @@ from assay.core.chart import sparkline
 from assay.store.cases import CaseView
 
 _MOST_FAILURES, _MOST_CHARACTERS, _MOST_FOUND, _MOST_ANSWER = 10, 300, 4, 60
-_NAMES = {"f1": "token F1", "exact_match": "exact", "evidence_recall": "evidence", "abstention": "abstained"}
+_NAMES = {
+    "judged": "judged right",
+    "f1": "token F1",
+    "exact_match": "exact",
+    "evidence_recall": "evidence",
+    "abstention": "abstained",
+}
 
 
 def report_memory_test(run: Run) -> None:
@@ -78,12 +84,17 @@ def _row(values: dict[str, Any], names: list[str]) -> list[str]:
 
 
 def _value(found: dict[str, Any] | None) -> str:
-    """`0.512 (0.48–0.54) 1,540`: the value, its interval, and how many questions it is of."""
-    if not found or found["value"] is None:
+    """`0.512 (0.48–0.54) 1,540`: the value, its interval, how many questions it is of, what was left out."""
+    if not found:
         return "–"
+    left_out = "".join(
+        f", {found[key]:,} {key.replace('_', ' ')}" for key in ("invalid", "not_judged") if found.get(key)
+    )
+    if found["value"] is None:
+        return f"–{left_out}"
     interval = found["interval"]
     between = f" ({interval[0]:.2f}–{interval[1]:.2f})" if interval else ""
-    return f"{found['value']:.3f}{between} {found['n']:,}"
+    return f"{found['value']:.3f}{between} {found['n']:,}{left_out}"
 
 
 def _counts(found: dict[str, Any]) -> list[str]:

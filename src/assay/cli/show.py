@@ -194,6 +194,7 @@ def _show_scores(view: CaseView) -> None:
             if "verdict" in data
             else f"{' by '.join(filter(None, (score.metric, score.part)))}: {value}"
         )
+        said += f", {data['label']}" if "label" in data else ""
         heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:
             block(score.reason)

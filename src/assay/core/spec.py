@@ -47,7 +47,10 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     options: Annotated[Options, ask("The suite's own options.", cli=False)]
     model: Annotated[str, ask("Model as PROVIDER/NAME, such as local/smollm2 or openai/gpt-4o-mini.")] = ""
     base_url: Annotated[str | None, ask("Endpoint of the model; else OPENAI_BASE_URL.")] = None
-    judge: Annotated[str | None, score("Model that judges, as PROVIDER/NAME.")] = None
+    judge: Annotated[str | None, score("Model that judges, as PROVIDER/NAME; `offline` asks nobody.")] = None
+    votes: Annotated[
+        int, score("Times that a judge is asked; the majority counts.", content=True), Meta(ge=1)
+    ] = 1
     output_dir: Annotated[
         str, how("Where results and run folders go.", flags=["--output-dir", "--output-path"])
     ] = "results"
@@ -111,17 +114,14 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
 def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
     """The values of all fields with this mark, the suite's options among them.
 
-    Fields marked `content=True` name files: what is in them counts, which the suite's plan knows.
+    Fields marked `content=True` are left out: what a file holds, or what a judge makes of its votes, counts,
+    and the suite's plan knows it.
     """
-    common = {
-        f.name: getattr(spec, f.name) for f in fields(RunSpec) if f.mark == mark and f.name != "options"
-    }
-    own = {
-        f.name: getattr(spec.options, f.name)
-        for f in fields(type(spec.options))
-        if f.mark == mark and not f.extra.get("content")
-    }
-    return common | own
+    found: dict[str, Any] = {}
+    for told in (spec, spec.options):
+        counted = (f for f in fields(type(told)) if f.mark == mark and not f.extra.get("content"))
+        found |= {f.name: getattr(told, f.name) for f in counted if f.name != "options"}
+    return found
 
 
 def build(suite: str, options: type[Options], values: dict[str, Any], where: str = "") -> RunSpec:

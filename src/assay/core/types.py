@@ -22,6 +22,9 @@ COMMON, NO_CASE = "common", -1
 INTERIM = "interim"
 """Key in the data of scores that were given on the way to a later score of the same question."""
 
+JUDGE = "judge"
+"""The name of scorers that say what a judge says: it may be another one where all other scores compare."""
+
 SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_step"})
 """Failures that count against what is evaluated. All others are the infrastructure's."""
 

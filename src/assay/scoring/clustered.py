@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from typing import Any
 
 from assay.scoring.paired import Paired, paired
@@ -15,9 +16,13 @@ class Values:
     def __init__(self) -> None:
         self._values = array("d")
         self._clusters = array("q")
+        self.left_out: Counter[str] = Counter()
 
-    def add(self, value: float, cluster: int) -> None:
-        """One value."""
+    def add(self, value: float | str, cluster: int) -> None:
+        """One value, or why there is none."""
+        if isinstance(value, str):
+            self.left_out[value] += 1
+            return
         self._values.append(value)
         self._clusters.append(cluster)
 

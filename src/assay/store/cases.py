@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import UsageError
-from assay.core.types import ASK, Call, End, Record, Score
+from assay.core.types import ASK, JUDGE, Call, End, Record, Score
 from assay.journal.folder import read_summary
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.scan import CallLine, Index, decoded
@@ -49,8 +49,8 @@ class RunCases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         summary = read_summary(folder)
-        self._scorer = summary.scorers[0] if summary and summary.scorers else _latest_scorer(folder)
-        index = Index([ASK, self._scorer])
+        self._scorers = summary.scorers if summary and summary.scorers else _latest_scorers(folder)
+        index = Index([ASK, *self._scorers])
         index.scan(folder / "records.jsonl")
         index.scan(folder / "scores.jsonl")
         self._index = index
@@ -67,7 +67,7 @@ class RunCases:
         end = self._reader.end(index)
         if end is None:
             return None
-        scores = self._reader.scores(index, self._scorer)
+        scores = [score for name in self._scorers for score in self._reader.scores(index, name)]
         return CaseView(end, self._reader.records(index), scores)
 
     def find(self, name: str) -> CaseView:
@@ -117,18 +117,15 @@ class RunCases:
         return sorted(calls, key=lambda call: (places[call.stage, call.hash], call.n))
 
 
-def _latest_scorer(folder: Path) -> str:
-    """Of a run without a summary: the scorer whose scores stand last in the file."""
+def _latest_scorers(folder: Path) -> list[str]:
+    """Of a run without a summary: of each name, the scorer whose scores stand last in the file."""
     path = folder / "scores.jsonl"
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - (1 << 16)))
         lines = file.read().split(b"\n")
-    for raw in reversed(lines):
-        stage = _stage(raw)
-        if stage:
-            return stage
-    return ""
+    found = {stage.partition("@")[0]: stage for raw in lines if (stage := _stage(raw))}
+    return sorted(found.values(), key=lambda stage: stage.startswith(f"{JUDGE}@"))
 
 
 class _Said(msgspec.Struct):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,7 +28,7 @@ from assay.scoring.judging.agreement import (
 from assay.scoring.paired import t_quantile
 
 
-def rows(table: Sequence[int], **more: str) -> list[Judged]:
+def rows(table: Sequence[int], **more: Any) -> list[Judged]:
     """Rows of a table: right accepted, right rejected, wrong accepted, wrong rejected."""
     cells = [(True, True), (True, False), (False, True), (False, False)]
     return [

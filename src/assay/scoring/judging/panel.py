@@ -34,8 +34,9 @@ def provided(name: str) -> str:
 class Panel:
     """Judges every kind of matter. Outputs call it `name`; `id` tells it from any other judge."""
 
-    def __init__(self, name: str, votes: int = 1) -> None:
+    def __init__(self, name: str, votes: int = 1, base_url: str | None = None) -> None:
         self.name = name
+        self._base_url = base_url
         self.votes = 1 if name == OFFLINE else votes
         self._asking = {} if name == OFFLINE else {kind: _asking(kind, self.votes) for kind in KINDS}
 
@@ -50,11 +51,12 @@ class Panel:
         """Name and fingerprint over all kinds."""
         return f"{self.name}@{fingerprint([self.fingerprint(kind) for kind in KINDS])}"
 
-    def role(self, base_url: str | None = None) -> dict[str, Any]:
-        """The model to connect, if any; the environment may give it an endpoint and a key of its own."""
+    @property
+    def role(self) -> dict[str, Any]:
+        """The model to connect, if any; it may have an endpoint and a key of its own."""
         if self.name == OFFLINE:
             return {}
-        url, key = base_url or os.environ.get(_URL), _KEY if os.environ.get(_KEY) else ""
+        url, key = self._base_url or os.environ.get(_URL), _KEY if os.environ.get(_KEY) else ""
         return {ROLE: Role(self.name, url, key) if url or key else self.name}
 
     async def verdict(self, matter: Matter, ctx: Context) -> Verdict:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import UsageError
+from assay.core.types import JUDGE
 from assay.store.comparison.columns import Columns, view
 from assay.store.comparison.flips import Texts
 from assay.store.comparison.pairing import CasePairs, case_pairs
@@ -38,6 +39,9 @@ __all__ = [
     "Side",
     "compare",
 ]
+
+
+_OTHER_JUDGE = "the two sides have not the same judge: what judges said is not compared"
 
 
 def compare(names: Sequence[str], flips: int = 10) -> Compared:
@@ -77,7 +81,7 @@ def _compare(base: Choice, new: Choice, sides: Sides, flips: int) -> Comparison:
         only_base=_one_sided(texts, 0, cases.only_base, flips),
         only_new=_one_sided(texts, 1, cases.only_new, flips),
         cost={"base": _cost(columns[0], cases.base), "new": _cost(columns[1], cases.new)},
-        notes=_notes(base, new, cases),
+        notes=_notes(base, new, cases, other_scorers),
         regressions=regressions(rows),
         significant_regressions=significant(rows),
     )
@@ -117,11 +121,14 @@ def _cost(columns: Columns, positions: NDArray[Any]) -> Cost:
     )
 
 
-def _notes(base: Choice, new: Choice, cases: CasePairs) -> list[str]:
+def _notes(base: Choice, new: Choice, cases: CasePairs, other_scorers: set[str]) -> list[str]:
     """What a reader should know about the pairing."""
+    notes = [_OTHER_JUDGE] if JUDGE in other_scorers else []
     ours = view(base.columns.sets)[cases.base]
     theirs = view(new.columns.sets)[cases.new]
     renamed = int((ours != theirs).sum())
-    if not renamed:
-        return []
-    return [f"{renamed:,} cases stand in sets of other names; they are paired by their content alone"]
+    if renamed:
+        notes.append(
+            f"{renamed:,} cases stand in sets of other names; they are paired by their content alone"
+        )
+    return notes

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from assay.core.errors import UsageError
 from assay.core.registry import short
+from assay.core.types import JUDGE
 from assay.store.comparison.columns import Columns, Names, Reading, scorer_name
 from assay.store.comparison.result import Side
 from assay.store.judges import judges_in
@@ -150,7 +151,10 @@ def _listed(names: list[str]) -> str:
 
 
 def refuse(base: Choice, new: Choice) -> set[str]:
-    """Raises where numbers would not mean the same. Gives the scorers that differ but mark each score."""
+    """Raises where numbers would not mean the same. Gives the scorers that differ but mark each score.
+
+    A judge may differ or be there on one side only: the other scores are compared, its own are left out.
+    """
     one, other = base.reading, new.reading
     if short(one.info.suite) != short(other.info.suite):
         raise UsageError(
@@ -160,7 +164,7 @@ def refuse(base: Choice, new: Choice) -> set[str]:
     ours, theirs = ({scorer_name(name): name for name in reading.summary.scorers} for reading in (one, other))
     differing = {name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name)}
     marked = base.columns.marked and new.columns.marked
-    if differing and not (marked and ours.keys() == theirs.keys()):
+    if differing - {JUDGE} and not (marked and ours.keys() == theirs.keys()):
         raise UsageError(
             f"{one.folder} is scored by {', '.join(ours.values())}, {other.folder} by "
             f"{', '.join(theirs.values())}: their numbers do not mean the same; "

@@ -42,7 +42,7 @@ class AnswerBench:
     def __init__(self, name: str, votes: int) -> None:
         self._panel = Panel(name, votes)
         self.identity = panel_judge(self._panel, [METRIC])
-        self.roles: dict[str, Any] = self._panel.role()
+        self.roles: dict[str, Any] = self._panel.role
 
     async def said(self, row: Row, response: str, ctx: Context) -> Said:
         """Correct is accepted; whatever else an answer is called is not."""

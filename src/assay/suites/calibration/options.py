@@ -25,7 +25,6 @@ class CalibrationOptions(Options, frozen=True, kw_only=True):
     cluster_field: Annotated[
         str, ask("Field that says which rows belong together, such as a conversation.", content=True)
     ] = ""
-    votes: Annotated[int, score("Times that the judge is asked; the majority counts."), Meta(ge=1)] = 1
     min_kappa: Annotated[
         Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit 1 where kappa is below this.")
     ] = None

@@ -40,7 +40,7 @@ class CalibrationPlan:
         self._options = options
         self._path = Path(options.labels)
         self._read(spec.limit)
-        self._bench = bench_for(self._rows, spec.judge, options.votes)
+        self._bench = bench_for(self._rows, spec.judge, spec.votes)
         self.roles = self._bench.roles
         self.needs = frozenset({CHAT}) if self.roles else frozenset[str]()
         self.total = len(self._rows)

@@ -31,6 +31,5 @@ class MemoryEvalOptions(Options, frozen=True, kw_only=True):
         bool, how("Judge the two pipeline files of --output-dir; nothing else is asked.")
     ] = False
     judge_base_url: Annotated[str | None, how("Endpoint of the judge; else that of the model.")] = None
-    votes: Annotated[int, score("Times that the judge is asked; the majority counts."), Meta(ge=1)] = 1
     no_judge: Annotated[bool, score("Only compare words; judge nothing.")] = False
     samples: Annotated[int, how("Samples that are open at once."), Meta(ge=1)] = 16

@@ -42,8 +42,10 @@ class MemoryEvalPlan:
         self.alone, self.ask, self.solver = self.origin.alone, self.origin.ask, self.origin.solver
         self.needs, self.total, self.open_cases = self.origin.needs, self.origin.total, options.samples
         self.notices = self.origin.notices
-        self._panel = None if options.no_judge else Panel(spec.judge or "", options.votes)
-        self.roles = self.origin.roles | (self._panel.role(options.judge_base_url) if self._panel else {})
+        self._panel = (
+            None if options.no_judge else Panel(spec.judge or "", spec.votes, options.judge_base_url)
+        )
+        self.roles = self.origin.roles | (self._panel.role if self._panel else {})
         self.scorers: list[Any] = [LexicalScorer(_rows, self.origin.gold)]
         if self._panel is not None:
             self.scorers.append(EvalScorer(self._panel, _rows, self.origin.gold))

@@ -16,18 +16,20 @@ from assay.core.errors import UsageError
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint, row_key
 from assay.core.memory import BUNDLE, Kind
-from assay.core.protocols import Outcome, Reader, RunFacts, check_key
+from assay.core.protocols import Outcome, Reader, RunFacts, Scorer, check_key
 from assay.core.spec import RunSpec, limited
-from assay.core.types import Case
+from assay.core.types import Case, End, Record, Score
+from assay.scoring.judging.answers import panel_of
 from assay.solvers.memory.answering import fingerprint as prompt_fingerprint
 from assay.solvers.memory.makers import Makers, memories_named
 from assay.solvers.memory.solver import Asked, Feeding, MemorySolver, Round
 from assay.suites.memory_test.caller import Asking, PipelineCaller
 from assay.suites.memory_test.conversation import Conversation, Question
+from assay.suites.memory_test.judging import AnswerJudge
 from assay.suites.memory_test.loaders import loader
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.places import SUMMARY, folders
-from assay.suites.memory_test.scorer import F1, RECALL, Gold, MemoryScorer, answers_of
+from assay.suites.memory_test.scorer import F1, JUDGED, RECALL, Gold, MemoryScorer, answers_of
 from assay.suites.memory_test.sink import Answer, Info, Sink
 from assay.suites.memory_test.tally import Tally
 
@@ -63,7 +65,23 @@ class MemoryTestPlan:
         }
         gold = [_judged_by(question) for caller in self._callers for question in caller.questions]
         self.score: dict[str, Any] = {"gold": fingerprint(gold), "version": 2}
-        self.scorers = [MemoryScorer(f"memory@{fingerprint(self.score)}", answers=self._answers)]
+        self.scorers: list[Scorer] = [
+            MemoryScorer(f"memory@{fingerprint(self.score)}", answers=self._answers)
+        ]
+        self._judge = self._judging()
+
+    def _judging(self) -> AnswerJudge | None:
+        """A scorer beside the other: each keeps its scores when the other changes."""
+        panel = panel_of(self._spec)
+        if panel is None:
+            return None
+        if not self._answers:
+            raise UsageError("--judge judges answers, and with --no-answer there are none; leave one out")
+        judge = AnswerJudge(panel, self.score["gold"])
+        self.roles |= judge.roles
+        self.score["judge"] = judge.id
+        self.scorers.append(judge)
+        return judge
 
     def _chosen(self) -> list[PipelineCaller]:
         options = self._options
@@ -147,9 +165,13 @@ class MemoryTestPlan:
                 files += self._file(
                     caller, name, at * len(self.memories) + place, reader, tally, places[name]
                 )
-            results[name] = {**tally.summary(), "category_labels": self._labels}
+            results[name] = {**tally.summary(), "category_labels": self._labels, **self._judged_by}
             files += self._beside(places[name], name, results[name], facts)
         return Outcome(results, files)
+
+    @property
+    def _judged_by(self) -> dict[str, Any]:
+        return {"judge": self._judge.about} if self._judge else {}
 
     def _file(
         self, caller: PipelineCaller, memory: str, index: int, reader: Reader, tally: Tally, folder: Path
@@ -162,8 +184,9 @@ class MemoryTestPlan:
             return []
         check_key(self._keys[index // len(self.memories)], end, caller.conversation.task_id)
         answers = answers_of(records)
-        tally.add(caller.conversation.index, [test.after for test in caller.tests], records, scores)
         gold, last = self._gold(caller), caller.tests[-1].visible if caller.tests else 0
+        scores += self._verdicts(Case(*_head(end), "", None, gold), records, reader)
+        tally.add(caller.conversation.index, [test.after for test in caller.tests], records, scores)
         for question in caller.questions[:last]:
             tally.evidence(question.places, gold.known)
         sink = self._sink(caller, memory)
@@ -173,6 +196,11 @@ class MemoryTestPlan:
         path = folder / f"{caller.conversation.task_id}.json"
         sink.write(path)
         return [path]
+
+    def _verdicts(self, case: Case, records: list[Record], reader: Reader) -> list[Score]:
+        if self._judge is None:
+            return []
+        return reader.scores(case.index, self._judge.id) or self._judge.missing(case, records)
 
     def _sink(self, caller: PipelineCaller, memory: str) -> Sink:
         info = Info(
@@ -210,7 +238,7 @@ class MemoryTestPlan:
             **result,
         }
         paths = [write_json(folder / SUMMARY, told)]
-        metric = F1 if self._answers else RECALL
+        metric = JUDGED if self._judge else F1 if self._answers else RECALL
         line = [point for test in result["curve"] if (point := _point(test, metric))]
         if line:
             score = metric.replace("_", " ")
@@ -230,6 +258,10 @@ def _known_categories(wanted: Sequence[str], found: Sequence[Conversation]) -> N
 def _judged_by(question: Question) -> list[Any]:
     """What a scorer knows of a question and no memory does."""
     return [question.reference, question.category, question.abstention]
+
+
+def _head(end: End) -> tuple[int, str, str, str]:
+    return end.index, end.case, end.set, end.subject
 
 
 def _point(test: dict[str, Any], metric: str) -> Point | None:

@@ -14,7 +14,8 @@ from assay.solvers.memory.solver import PACKET
 from assay.suites.memory_test.conversation import Question
 
 F1, EXACT, RECALL, ABSTENTION = "f1", "exact_match", "evidence_recall", "abstention"
-METRICS = (F1, EXACT, RECALL, ABSTENTION)
+JUDGED = "judged"
+METRICS = (JUDGED, F1, EXACT, RECALL, ABSTENTION)
 LISTS, FIRST = "lists", "first"
 """How LoCoMo compares two of its categories: part by part of a list; with what stands before a `;`."""
 
@@ -44,9 +45,7 @@ class MemoryScorer:
     def _scores(self, view: View, record: Record) -> list[Score]:
         case, said = view.case, record.data
         question = case.gold.questions[said["question"] - 1]
-        about = {"category": question.category, "id": case.gold.sample_id}
-        if said["test"] < case.gold.tests:
-            about[INTERIM] = True
+        told = about(case.gold, said)
         return [
             Score(
                 *case.head,
@@ -54,7 +53,7 @@ class MemoryScorer:
                 metric,
                 part=record.part,
                 value=value,
-                data=about,
+                data=told,
             )
             for metric, value in self._values(question, said, case.gold)
         ]
@@ -69,8 +68,9 @@ class MemoryScorer:
             return found
         if question.abstention:
             return [*found, (ABSTENTION, float(abstains(said["answer"])))]
-        if question.reference is not None:
-            found += _compared(said["answer"], str(question.reference), gold.rules.get(question.category))
+        reference = reference_of(question, gold.rules)
+        if reference is not None:
+            found += _compared(said["answer"], reference, gold.rules.get(question.category))
         return found
 
 
@@ -81,10 +81,23 @@ def _places(found: Sequence[str]) -> Sequence[str]:
 
 
 def _compared(said: str, reference: str, rule: str | None) -> list[tuple[str, float]]:
-    if rule == FIRST:
-        reference = reference.partition(";")[0]
     measure = list_f1 if rule == LISTS else token_f1
     return [(F1, measure(said, reference)), (EXACT, exact_match(said, reference))]
+
+
+def about(gold: Gold, said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a score tells of its question besides the value."""
+    question = gold.questions[said["question"] - 1]
+    told = {"category": question.category, "id": gold.sample_id}
+    return {**told, INTERIM: True} if said["test"] < gold.tests else told
+
+
+def reference_of(question: Question, rules: Mapping[Any, str]) -> str | None:
+    """What an answer is compared with; None where right is to abstain, or the data has no answer."""
+    if question.abstention or question.reference is None:
+        return None
+    reference = str(question.reference)
+    return reference.partition(";")[0] if rules.get(question.category) == FIRST else reference
 
 
 def answers_of(records: Sequence[Record]) -> list[Record]:

@@ -10,7 +10,7 @@ from assay.core.types import Record, Score
 from assay.scoring.clustered import Values
 from assay.scoring.statistics import percentiles
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.scorer import METRICS
+from assay.suites.memory_test.scorer import JUDGED, METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
 """The last two are of the last tests: questions that name no message that is there, and such places."""
@@ -27,7 +27,9 @@ class Tally:
         self._categories: dict[str, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
         self._inserted: dict[int, list[int]] = defaultdict(list)
         self._grown: dict[int, Sequence[int]] = {}
-        self._scores: dict[tuple[int, int], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+        self._scores: dict[tuple[int, int], dict[str, list[float | str]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
         self._failures: list[dict[str, str]] = []
         self._seconds: dict[str, list[float]] = {"insertion": [], "retrieval": [], "answer": []}
         self._tokens: dict[str, list[int]] = {}
@@ -61,15 +63,16 @@ class Tally:
         self.counts["without_evidence"] += missing == len(named)
 
     def _score(self, score: Score, conversation: int, last: int) -> None:
-        if score.value is None:
+        if score.value is None and score.metric != JUDGED:
             return
+        value = score.status if score.value is None else score.value
         test = int(score.part.partition("/")[0])
-        self._tests[test][score.metric].add(score.value, conversation)
-        self._scores[conversation, test][score.metric].append(score.value)
+        self._tests[test][score.metric].add(value, conversation)
+        self._scores[conversation, test][score.metric].append(value)
         if test == last:
-            self._last[score.metric].add(score.value, conversation)
+            self._last[score.metric].add(value, conversation)
             category = (score.data or {}).get("category")
-            self._categories[str(category)][score.metric].add(score.value, conversation)
+            self._categories[str(category)][score.metric].add(value, conversation)
 
     def _use(self, record: Record) -> None:
         said: Mapping[str, Any] = record.data
@@ -136,9 +139,18 @@ class Tally:
 
 
 def _all(values: Mapping[str, Values]) -> dict[str, Any]:
-    return {name: values[name].summary() for name in METRICS if name in values}
+    return {name: _told(name, values[name]) for name in METRICS if name in values}
+
+
+def _told(name: str, values: Values) -> dict[str, Any]:
+    """With what a judge left without a number: it said nothing that can be read, or could not be asked."""
+    if name != JUDGED:
+        return values.summary()
+    left = values.left_out
+    missing = {"not_judged": left["not_applicable"]} if left["not_applicable"] else {}
+    return {**values.summary(), "invalid": left["invalid"], **missing}
 
 
 def _metric(name: str, values: Values) -> dict[str, Any]:
     about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
-    return {**about, **values.summary()}
+    return {**about, **_told(name, values)}

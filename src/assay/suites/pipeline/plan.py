@@ -40,6 +40,8 @@ class PipelinePlan:
         assert isinstance(options, PipelineOptions)
         if not options.pipeline:
             raise UsageError("no pipeline is named: assay pipeline FILE.yaml --testset TESTS.jsonl")
+        if spec.votes > 1:
+            raise UsageError("--votes: the judge of a pipeline is asked once; leave it out")
         self._spec = spec
         self._options = options
         self.file = PipelineFile(Path(options.pipeline))

@@ -27,12 +27,14 @@ class Gold(msgspec.Struct, frozen=True):
     """What scorers and files see of a document, and the subject never does.
 
     `target` is what files show; `label` is what is scored: the index of the right choice, or the text.
+    `question` is what a judge is shown: what was asked of this document, without examples.
     """
 
     doc: Document
     target: Any
     label: Any = None
     choices: list[str] | None = None
+    question: str = ""
 
 
 class Sending(msgspec.Struct, frozen=True):

@@ -12,21 +12,25 @@ from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import UsageError
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Outcome, Reader, RunFacts, check_same
+from assay.core.protocols import Outcome, Reader, RunFacts, Scorer, check_same
 from assay.core.spec import RunSpec
 from assay.core.types import Case, End, Record, Score
+from assay.scoring.judging.answers import panel_of
 from assay.solvers.prompt import PromptSolver
-from assay.suites.task import quirks, results, samples
+from assay.suites.task import judging, quirks, results, samples
 from assay.suites.task.catalog import Catalog
 from assay.suites.task.config import GENERATE, TaskConfig
 from assay.suites.task.data.docs import Facts
 from assay.suites.task.groups import Group
+from assay.suites.task.judging import TaskJudge
 from assay.suites.task.options import TaskOptions, own_arguments
 from assay.suites.task.scorer import TaskScorer
 from assay.suites.task.selection import Selection
-from assay.suites.task.tally import TaskTally
+from assay.suites.task.tally import Tally, TaskTally
 from assay.suites.task.task import Task
 
+_JUDGED = "--judge"
+"""The judge among the settings of tasks that decide about scores; no task has this name."""
 Found = tuple[End, list[Record], list[Score]]
 
 
@@ -43,14 +47,29 @@ class TaskPlan:
         self.nodes = Selection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
         self._refuse_one_file_for_two()
-        self.needs, self.roles = self._needed(), {"main": spec.model}
+        self.needs, self.roles = self._needed(), dict[str, Any](main=spec.model)
         self.notices = tuple(notice for task in self.tasks for notice in _notices(task))
         # A list: the order of tasks gives every case its place.
         self.ask = [[task.name, task.ask_part()] for task in self.tasks] + [own_arguments(options)]
-        self.score = {task.name: task.score_part() for task in self.tasks}
+        self.score: dict[str, Any] = {task.name: task.score_part() for task in self.tasks}
         self.solver = PromptSolver()
         scorer = f"task@{fingerprint(self.score)}"
-        self.scorers = [TaskScorer(scorer, {task.name: task.scoring for task in self.tasks})]
+        self.scorers: list[Scorer] = [TaskScorer(scorer, {task.name: task.scoring for task in self.tasks})]
+        self._judge = self._judging()
+
+    def _judging(self) -> TaskJudge | None:
+        """A scorer beside the other: each keeps its scores when the other changes."""
+        panel = panel_of(self._spec)
+        if panel is None:
+            return None
+        if self._options.predict_only:
+            raise UsageError("--predict-only computes no score, and --judge gives one; leave one of them out")
+        judge = TaskJudge(panel, judging.judged_tasks(self.tasks))
+        self.roles |= judge.roles
+        self.score[_JUDGED] = judge.id
+        self.notices = (*self.notices, *judging.notices(self.tasks))
+        self.scorers.append(judge)
+        return judge
 
     def _configs(self) -> list[TaskConfig]:
         """Every task once, however many groups have it; only those that `--samples` names."""
@@ -127,27 +146,40 @@ class TaskPlan:
 
     def _read(self, task: Task, reader: Reader, path: Path | None) -> tuple[dict[str, Any], str]:
         """A task's summary and, where a samples file is wanted, its hash."""
-        tally = TaskTally(task.scoring)
-        draws = self._options.bootstrap_iters
+        tally = TaskTally(task.scoring, self._judged(task))
         if path is None:
             self._count(task, reader, tally)
-            return tally.summary(task, draws), ""
+            return self._summary(task, tally), ""
         names = [chain.name for chain in task.scoring.chains]
         with samples.SamplesWriter(path, names, task.values.get("generation_kwargs")) as writer:
             for case, found in self._cases(task, reader):
-                tally.add(found)
+                verdicts = self._verdicts(case.index, reader)
+                tally.add(found, verdicts)
                 if found is not None:
-                    writer.write(case, *found)
-            return tally.summary(task, draws), writer.close()
+                    end, records, scores = found
+                    writer.write(case, end, records, [*scores, *verdicts])
+            return self._summary(task, tally), writer.close()
+
+    def _summary(self, task: Task, tally: TaskTally) -> dict[str, Any]:
+        found = tally.summary(task, self._options.bootstrap_iters)
+        return found | ({"judge": self._judge.about} if self._judge and self._judged(task) else {})
+
+    def _judged(self, task: Task) -> Tally | None:
+        """An empty tally of what the judge says of a task; None where it says nothing."""
+        chain = self._judge.chain(task.name) if self._judge else None
+        return Tally(chain.name, judging.METRIC) if chain else None
+
+    def _verdicts(self, index: int, reader: Reader) -> list[Score]:
+        return reader.scores(index, self._judge.id) if self._judge else []
 
     def _count(self, task: Task, reader: Reader, tally: TaskTally) -> None:
         """Without a samples file only quirks need to see the documents."""
         if self._options.lm_eval_quirks:
-            for _, found in self._cases(task, reader):
-                tally.add(found)
+            for case, found in self._cases(task, reader):
+                tally.add(found, self._verdicts(case.index, reader))
             return
         for index in range(task.base, task.base + task.count):
-            tally.add(reader.case(index, self.scorers[0].id))
+            tally.add(reader.case(index, self.scorers[0].id), self._verdicts(index, reader))
 
     def _cases(self, task: Task, reader: Reader) -> Iterator[tuple[Case, Found | None]]:
         """Every document beside what the journal has of it."""

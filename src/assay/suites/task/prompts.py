@@ -145,6 +145,11 @@ def as_messages(turns: list[Turn], *, multiturn: bool) -> list[dict[str, str]]:
     return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
+def question_of(turns: list[Turn]) -> str:
+    """What is asked last: `doc_to_text` as it was rendered, without description, examples and prefix."""
+    return next((turn.content for turn in reversed(turns) if turn.role == "user"), "")
+
+
 def _single(turns: list[Turn]) -> list[Turn]:
     system = [turn for turn in turns[:1] if turn.role == "system"]
     rest = turns[len(system) :]

@@ -54,6 +54,8 @@ def results_json(
     made: Counter[str] = sum((task.quirks for task in tasks), Counter())
     if made:
         value["lm_eval_quirks"] = dict(made)
+    if judge := next((found["judge"] for found in summary.values() if "judge" in found), None):
+        value["judge"] = judge
     if not (options.log_samples or options.predict_only):
         del value["task_hashes"]
     groups = {group.name: group_summary(group, by_group[group.name]) for group in numbered}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -74,8 +74,9 @@ class Tally:
 class TaskTally:
     """Counts a task's cases and collects their scores, in data order."""
 
-    def __init__(self, scoring: Scoring) -> None:
+    def __init__(self, scoring: Scoring, judged: Tally | None = None) -> None:
         self._scoring = scoring
+        self._judged = judged
         self._tallies = {
             chain.name: {metric.name: Tally(chain.name, metric) for metric in self._declared(scoring)}
             for chain in scoring.chains
@@ -92,10 +93,14 @@ class TaskTally:
         known = scoring.process is None and scoring.output == "generate_until"
         return [metric for metric in scoring.metrics.values() if not metric.own] if known else []
 
-    def add(self, found: tuple[End, list[Record], list[Score]] | None) -> None:
-        """One case, as the reader gives it."""
+    def add(
+        self, found: tuple[End, list[Record], list[Score]] | None, verdicts: Sequence[Score] = ()
+    ) -> None:
+        """One case, as the reader gives it, and what a judge said of it."""
         status = found[0].status if found else "unfinished"
         self._counts[status] += 1
+        if self._judged is not None:
+            self._judge(self._judged, status, verdicts)
         if found is None or not found[2]:
             self._without["not scored" if status == "ok" else status] += 1
             return
@@ -103,6 +108,12 @@ class TaskTally:
             self._tally(score).add(score)
             if score.data and "repeats" in score.data:
                 self._curves[score.part].add(score.data["repeats"])
+
+    def _judge(self, judged: Tally, status: str, verdicts: Sequence[Score]) -> None:
+        for verdict in verdicts:
+            judged.add(verdict)
+        if not verdicts:
+            judged.left_out["not judged" if status in ("ok", "subject_error") else status] += 1
 
     def _named(self, scores: list[Score]) -> Iterator[Score]:
         """The scores of filters that gave some; a filter without any is counted for all its metrics."""
@@ -129,7 +140,7 @@ class TaskTally:
 
     def summary(self, task: Any, draws: int) -> dict[str, Any]:
         """Every filter and metric, with denominators."""
-        found = {
+        found: dict[str, Any] = {
             "alias": task.values.get("task_alias") or task.name,
             "docs": task.original,
             "asked": self._counts["ok"] + self._counts["subject_error"],
@@ -138,5 +149,7 @@ class TaskTally:
                 tally.summary(draws, self._without + self._nameless[tally.part]) for tally in self._all()
             ],
         }
+        if self._judged is not None:
+            found["metrics"].append(self._judged.summary(draws, Counter()))
         curves = {name: curve for name, each in self._curves.items() if (curve := each.summary())}
         return found | ({"repeats": curves} if curves else {})

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
 from assay.core.spec import RunSpec, limited
@@ -20,7 +22,7 @@ from assay.suites.task.fields import BadDoc, Fields
 from assay.suites.task.metrics import BYPASS, OF_NUMBERS, Metric, metrics
 from assay.suites.task.options import TaskOptions, seeds_of
 from assay.suites.task.outputs import Gold, Output, Sending, wire_params
-from assay.suites.task.prompts import PromptBuilder
+from assay.suites.task.prompts import PromptBuilder, question_of
 from assay.suites.task.sampling import Sampler
 from assay.suites.task.scorer import Scoring
 from assay.suites.task.sources import Sources
@@ -138,6 +140,12 @@ class Task:
         part = {key: functions.identity(self.values.get(key)) for key in _SCORE_KEYS}
         return part | {"alias": self.values.get("task_alias"), "code": _plugins(self.values)}
 
+    def judged_part(self) -> dict[str, Any]:
+        """What of this task changes what a judge is shown, but no reply: the first filter and the target."""
+        first = (self.values.get("filter_list") or [])[:1]
+        part = {key: functions.identity(self.values.get(key)) for key in ("doc_to_target", "doc_to_choice")}
+        return part | {"filter": functions.identity(first), "code": _plugins({"filter_list": first})}
+
     def prepare(self, facts: Facts | None) -> Facts:
         """Look at the data, or recall it; then build the first case, which shows most mistakes."""
         docs, made = self.sources.docs, facts.made if facts else []
@@ -238,11 +246,14 @@ class Task:
             if self._options.lm_eval_quirks and value in examples:
                 self.quirks["fewshot_leak"] += 1
             gold = self.output.gold(builder.fields, value)
-            requests = self.output.requests(builder.contexts(value, examples), gold)
+            contexts = builder.contexts(value, examples)
+            requests = self.output.requests(contexts, gold)
         except BadDoc as bad:
             failure = Failure("bad_case", f"{bad} ({doc.where})", doc.where)
             return Case(index, key, self.name, subject, label, PromptInputs([]), Gold(value, ""), failure)
         inputs = PromptInputs(requests, repeats, cut=not self._options.lm_eval_quirks)
+        if self._spec.judge:
+            gold = replace(gold, question=question_of(contexts[0]))
         return Case(index, key, self.name, subject, label, inputs, gold)
 
     def _seed(self, number: int) -> None:

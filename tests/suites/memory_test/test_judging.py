@@ -1,0 +1,217 @@
+"""`--judge` in a memory test: what is judged, what it costs, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.core.errors import UsageError
+from assay.suites.memory_test.conversation import Question
+from assay.suites.memory_test.scorer import FIRST, reference_of
+
+from support.judges import JudgeServer, by_words, label, plain_judges
+from support.memory_talks import Talks, talk
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeServer]:
+    """Where judges answer; nothing else is asked there."""
+    plain_judges(monkeypatch)
+    with JudgeServer() as running:
+        yield running
+
+
+def at(server: JudgeServer, **more: Any) -> dict[str, Any]:
+    """The options of a run that this judge judges."""
+    return {"judge": "judge", "base_url": server.url, "segments": 2, **more}
+
+
+def metrics(run: api.Run, name: str = "own") -> dict[str, dict[str, Any]]:
+    """The headlines of a memory by name, in order."""
+    return {one["metric"]: one for one in run.summary.results[name]["metrics"]}
+
+
+def test_without_the_flag_nothing_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever judge the environment names for other commands."""
+    plain = Talks(tmp_path).run(fresh=True)
+    for name in ("OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE"):
+        monkeypatch.setenv(name, "gpt")
+    run = Talks(tmp_path).run()
+    assert run.folder == plain.folder
+    assert (run.asked, len(run.summary.scorers)) == (False, 1)
+    (found,) = run.summary.results.values()
+    assert "judge" not in found
+    assert list(metrics(run)) == ["f1", "exact_match", "evidence_recall"]
+    assert "invalid" not in found["metrics"][0]
+
+
+def test_offline_is_a_metric_like_the_others(tmp_path: Path) -> None:
+    """First in the table and on the curve, by test and category, with its interval; and it is named."""
+    one, other = talk(4, "a"), talk(4, "b")
+    one["questions"][0]["answer"] = "something else altogether"
+    run = Talks(tmp_path, one, other).run(judge="offline", segments=2)
+    (found,) = run.summary.results.values()
+    assert next(iter(metrics(run))) == "judged"
+    judged = metrics(run)["judged"]
+    assert (judged["value"], judged["n"], judged["clusters"], judged["invalid"]) == (0.875, 8, 2, 0)
+    assert judged["interval"] is not None
+    assert found["categories"]["plain"]["judged"]["n"] == 8
+    assert [test["judged"]["value"] for test in found["tests"]] == [0.75, 0.875]
+    assert [point["judged"]["n"] for point in found["curve"]] == [4, 8]
+    assert found["judge"]["name"] == "offline"
+    assert (found["judge"]["votes"], found["judge"]["id"].partition("@")[0]) == (1, "offline")
+    (beside,) = [path for path in run.files if path.name == "summary.json"]
+    assert json.loads(beside.read_text())["judge"] == found["judge"]
+    (curve,) = [path for path in run.files if path.name == "curve.svg"]
+    assert ">judged<" in curve.read_text()
+
+
+def test_equal_answers_are_judged_once(tmp_path: Path, server: JudgeServer) -> None:
+    """Six answers in two tests are four pairs of a question and an answer: four calls."""
+    run = Talks(tmp_path).run(**at(server))
+    assert sorted(shown["question"] for shown in server.judged()) == [
+        f"who likes fruit{n}" for n in range(1, 5)
+    ]
+    assert [body["model"] for body in server.bodies] == ["judge"] * 4
+    (found,) = run.summary.results.values()
+    assert [test["judged"]["n"] for test in found["tests"]] == [2, 4]
+    assert found["judge"]["name"] == "openai/judge"
+
+
+def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgeServer) -> None:
+    """The model is not asked again; the first judge's word stands in the journal, and costs nothing."""
+    talks = Talks(tmp_path)
+    first = talks.run(**at(server, judge=None))
+    asked = talks.asked()
+    assert (server.bodies, next(iter(metrics(first)))) == ([], "f1")
+    judged = talks.run(**at(server))
+    assert (judged.folder, metrics(judged)["judged"]["value"]) == (first.folder, 1.0)
+    server.say = lambda _: label("Omission")
+    other = talks.run(**at(server, judge="openai/judge-2"))
+    assert (other.folder, metrics(other)["judged"]["value"]) == (first.folder, 0.0)
+    assert [body["model"] for body in server.bodies] == ["judge"] * 4 + ["judge-2"] * 4
+    again = talks.run(**at(server))
+    assert (len(server.bodies), metrics(again)["judged"]["value"]) == (8, 1.0)
+    assert talks.asked() == asked
+    assert first.summary.scorers[0] == again.summary.scorers[0]
+
+
+def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: JudgeServer) -> None:
+    """It is asked once more, then counted beside the number."""
+    server.say = lambda shown: "Well." if "fruit1" in shown["question"] else by_words(shown)
+    run = Talks(tmp_path).run(**at(server))
+    judged = metrics(run)["judged"]
+    assert (judged["value"], judged["n"], judged["invalid"]) == (1.0, 3, 1)
+    assert metrics(run)["f1"]["n"] == 4
+    assert len(server.bodies) == 5
+    (found,) = run.summary.results.values()
+    assert [(point["judged"]["n"], point["judged"]["invalid"]) for point in found["curve"]] == [
+        (1, 1),
+        (3, 1),
+    ]
+    assert found["categories"]["plain"]["judged"]["invalid"] == 1
+    assert run.exit_code == 0
+
+
+def test_nobody_is_asked_about_nothing(tmp_path: Path, server: JudgeServer) -> None:
+    """An answer that failed is empty, and wrong; to abstain is scored by its own rule."""
+    one = talk()
+    one["questions"][0]["question"] = "boom"
+    one["questions"][1]["abstention"] = True
+    del one["questions"][2]["answer"]
+    run = Talks(tmp_path, one).run(**at(server, segments=1))
+    assert [shown["question"] for shown in server.judged()] == ["who likes fruit4"]
+    judged = metrics(run)["judged"]
+    assert (judged["value"], judged["n"], judged["invalid"]) == (0.5, 2, 0)
+    assert metrics(run)["abstention"]["n"] == 1
+
+
+def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: JudgeServer) -> None:
+    """LoCoMo's third category has its reason behind a semicolon."""
+    question = Question.of("?", ["D1:1"], {"category": 3}, reference="yes; since she said so")
+    assert reference_of(question, {3: FIRST}) == "yes"
+    assert reference_of(question, {}) == "yes; since she said so"
+    Talks(tmp_path, talk(1)).run(**at(server))
+    told = {"reference": "Bob likes fruit1", "response": "Bob likes fruit1"}
+    assert server.judged() == [{"question": "who likes fruit1", **told}]
+
+
+def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server: JudgeServer) -> None:
+    """Other scores are there; what is not judged is counted, and the run says that it can go on."""
+    talks, server.down = Talks(tmp_path), True
+    run = talks.run(**at(server, max_retries=0))
+    judged = metrics(run)["judged"]
+    assert (judged["value"], judged["n"], judged["invalid"], judged["not_judged"]) == (None, 0, 0, 4)
+    assert (run.exit_code, run.summary.unscored, metrics(run)["f1"]["n"]) == (3, 1, 4)
+    server.down, asked = False, talks.asked()
+    run = talks.run(**at(server, max_retries=0))
+    assert (run.exit_code, metrics(run)["judged"]["n"], talks.asked()) == (0, 4, asked)
+    assert "not_judged" not in metrics(run)["judged"]
+
+
+def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgeServer) -> None:
+    """The majority counts; other votes are another judge, and ask no model again."""
+    said = iter(["Correct", "Omission", "Correct"] * 4)
+    server.say = lambda _: label(next(said))
+    talks = Talks(tmp_path, talk(1))
+    run = talks.run(**at(server, segments=1, votes=3))
+    assert (len(server.bodies), metrics(run)["judged"]["value"]) == (3, 1.0)
+    assert run.summary.results["own"]["judge"]["votes"] == 3
+    (line,) = [json.loads(line) for line in _lines(run) if '"judged"' in line]
+    assert line["data"]["votes"] == [["Correct", 2], ["Omission", 1]]
+    assert (line["data"]["label"], line["data"]["stable"]) == ("Correct", False)
+    asked = len(talks.asked())
+    again = talks.run(**at(server, segments=1, votes=1))
+    assert (again.folder, len(server.bodies), len(talks.asked())) == (run.folder, 4, asked)
+
+
+def _lines(run: api.Run) -> list[str]:
+    return (run.folder / "scores.jsonl").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"judge": "offline", "no_answer": True}, "--no-answer"),
+        ({"votes": 3}, "--votes says how often"),
+        ({"judge": "openai-completions/m", "base_url": "http://127.0.0.1:1/v1"}, "cannot do chat"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], said: str
+) -> None:
+    """Before anything is asked."""
+    plain_judges(monkeypatch)
+    talks = Talks(tmp_path)
+    with pytest.raises(UsageError, match=said):
+        talks.run(**options)
+    assert talks.asked() == []
+
+
+def test_memories_are_compared_by_it(tmp_path: Path) -> None:
+    """On the questions of the last tests, with the answers where one is right and the other wrong."""
+    talks = Talks(tmp_path)
+    run = talks.run(memory=[talks.own, "none"], judge="offline", segments=2)
+    (found,) = api.compare([str(run.folder)], 100).comparisons
+    (row,) = [row for row in found.rows if row.metric == "judged"]
+    assert (row.n, row.base, row.new, row.losses) == (4, 1.0, 0.0, 4)
+    (shown, *_) = [flip for flip in found.now_failing.shown if flip.metric == "judged"]
+    assert (shown.base.answer, shown.new.answer) == ("Bob likes fruit1", "Not mentioned.")
+    assert found.notes == []
+
+
+def test_runs_of_two_judges_are_compared_by_the_rest(tmp_path: Path) -> None:
+    """What two judges say does not mean the same; what words say does."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    judged = Talks(tmp_path / "one").run(judge="offline")
+    plain = Talks(tmp_path / "two").run()
+    (found,) = api.compare([str(judged.folder), str(plain.folder)]).comparisons
+    counts = {row.metric: row.n for row in found.rows}
+    assert counts == {"judged": 0, "f1": 4, "exact_match": 4, "evidence_recall": 4}
+    assert any("not the same judge" in note for note in found.notes)

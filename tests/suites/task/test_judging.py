@@ -1,0 +1,318 @@
+"""`--judge` in `assay task`: a metric beside the others, of what the first filter left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+from assay import api
+from assay.core.errors import UsageError
+from assay.suites.task.chains import Chain
+from assay.suites.task.judging import answer_of, references_of
+
+from servers.fake_openai import FakeOpenAI
+from support.judges import JudgeServer, by_words, label, plain_judges
+from support.lab import FOUR, Fn, Found, Lab, asked, docs_of
+
+FILTERS = [
+    {
+        "name": "digit",
+        "filter": [{"function": "regex", "regex_pattern": "([0-9])"}, {"function": "take_first"}],
+    },
+    {"name": "whole", "filter": [{"function": "take_first"}]},
+]
+
+
+def last_line(body: dict[str, Any]) -> str:
+    """The model under test repeats the last line of what it is asked."""
+    return str(body["messages"][-1]["content"]).rsplit("\n", 1)[-1]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeServer]:
+    """Where the model and the judges answer."""
+    plain_judges(monkeypatch)
+    with JudgeServer(model=last_line) as running:
+        yield running
+
+
+def at(server: JudgeServer, **more: Any) -> dict[str, Any]:
+    """The options of a run that this judge judges."""
+    return {"model": "openai/m", "base_url": server.url, "judge": "judge", **more}
+
+
+def models(server: JudgeServer) -> list[str]:
+    """Who was asked, in order."""
+    return [body["model"] for body in server.bodies]
+
+
+def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever judge the environment names for other commands; the run is the one it was."""
+    lab.task()
+    plain = lab.run()
+    for name in ("OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE"):
+        monkeypatch.setenv(name, "gpt")
+    found = lab.run()
+    assert (found.run.folder, found.run.asked) == (plain.run.folder, False)
+    assert "judge" not in found.file
+    assert "judge" not in found.run.results["t"]
+    assert [one["metric"] for one in found.run.results["t"]["metrics"]] == ["exact_match"]
+    assert set(found.column("metrics")[0]) == {"exact_match"}
+
+
+def test_offline_stands_beside_the_others(lab: Lab) -> None:
+    """In the table, in the results file and in every row, under the first filter; and it is named."""
+    lab.task(docs=docs_of("7=7", "the sea=a boat"), filter_list=FILTERS)
+    found = lab.run(judge="offline")
+    judged = found.metric("judge")
+    assert (judged["filter"], judged["value"], judged["n"], judged["numerator"]) == ("digit", 0.5, 2, 1)
+    assert judged["stderr"] == pytest.approx(0.5)
+    assert (found.results["t"]["judge,digit"], found.results["t"]["judge_stderr,digit"]) == (0.5, 0.5)
+    assert found.file["higher_is_better"]["t"]["judge"] is True
+    assert found.column("judge") == [1.0, 0.0, None, None]
+    assert [row["metrics"] for row in found.rows()[::2]] == [["exact_match", "judge"], ["exact_match"]]
+    assert list(found.rows()[0])[-2:] == ["exact_match", "judge"]
+    assert found.run.results["t"]["judge"] == found.file["judge"]
+    assert (found.file["judge"]["name"], found.file["judge"]["votes"]) == ("offline", 1)
+
+
+def test_only_the_judge_is_added_to_files(lab: Lab) -> None:
+    """A run that is judged later has the rows and numbers it had, and the judge's."""
+    lab.task(docs=FOUR, filter_list=FILTERS)
+    before = lab.run()
+    rows, numbers = before.rows(), before.results["t"]
+    after = lab.run(judge="offline")
+    assert after.run.folder == before.run.folder
+    cut = [{key: value for key, value in row.items() if key != "judge"} for row in after.rows()]
+    for row in cut:
+        row["metrics"] = [name for name in row["metrics"] if name != "judge"]
+    assert cut == rows
+    assert {key: value for key, value in after.results["t"].items() if "judge" not in key} == numbers
+
+
+def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgeServer) -> None:
+    """Nor description nor prefix; the answer is what the first filter left, else the reply as it is."""
+    shots = {"sampler": "first_n", "samples": [{"q": "1 of an example", "a": "1"}]}
+    lab.task(
+        docs=docs_of("say 5=5", "say nothing=5"),
+        description="Be brief.",
+        fewshot_config=shots,
+        num_fewshot=1,
+        filter_list=FILTERS,
+    )
+    for chat in (False, True):
+        lab.run(**at(server, concurrency=1, apply_chat_template=chat))
+        assert [body["messages"][0]["content"].startswith("Be brief.") for body in server.bodies[:1]] == [
+            True
+        ]
+        assert server.judged() == [
+            {"question": "say 5", "reference": "5", "response": "5"},
+            {"question": "say nothing", "reference": "5", "response": "say nothing"},
+        ]
+        server.bodies.clear()
+
+
+def test_another_judge_asks_judges_only(lab: Lab, server: JudgeServer) -> None:
+    """So does a judge that comes later; the first one's word stands in the journal, and costs nothing."""
+    lab.task(docs=FOUR)
+    first = lab.run(**at(server, judge=None))
+    assert models(server) == ["m"] * 4
+    judged = lab.run(**at(server))
+    assert (judged.run.folder, judged.metric("judge")["value"]) == (first.run.folder, 0.75)
+    server.say = lambda _: label("Omission")
+    other = lab.run(**at(server, judge="openai/judge-2"))
+    assert other.metric("judge")["value"] == 0.0
+    assert lab.run(**at(server)).metric("judge")["value"] == 0.75
+    assert models(server) == ["m"] * 4 + ["judge"] * 4 + ["judge-2"] * 4
+
+
+def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgeServer) -> None:
+    """Another first filter or another target does: the judge is shown something else."""
+    lab.task(docs=FOUR, filter_list=FILTERS)
+    first = lab.run(**at(server))
+    lab.task(docs=FOUR, filter_list=FILTERS, metric_list=[{"metric": "exact_match", "ignore_case": True}])
+    second = lab.run(**at(server))
+    assert second.run.summary.scorers[0] != first.run.summary.scorers[0]
+    assert (second.run.folder, len(server.judged())) == (first.run.folder, 4)
+    lab.task(docs=FOUR, filter_list=FILTERS[::-1])
+    assert lab.run(**at(server)).run.folder == first.run.folder
+    assert len(server.judged()) == 8
+    lab.task(docs=FOUR, filter_list=FILTERS, doc_to_target="{{a}} ")
+    lab.run(**at(server))
+    assert (len(server.judged()), models(server).count("m")) == (12, 4)
+
+
+def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgeServer) -> None:
+    """Another metric is computed, and what the judge said stays."""
+    lab.task(docs=FOUR)
+    run = lab.run(**at(server)).run
+    lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "ignore_case": True}])
+    again = api.rescore(str(run.folder))
+    assert len(server.bodies) == 8
+    assert [one["metric"] for one in again.results["t"]["metrics"]] == ["exact_match", "judge"]
+
+
+def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgeServer) -> None:
+    """The majority counts; other votes are another judge."""
+    said = iter(["Correct", "Omission", "Correct", "Omission"])
+    server.say = lambda _: label(next(said))
+    lab.task(docs=FOUR[:1])
+    found = lab.run(**at(server, votes=3))
+    assert (found.metric("judge")["value"], models(server)) == (1.0, ["m", "judge", "judge", "judge"])
+    assert found.file["judge"]["votes"] == 3
+    found = lab.run(**at(server, votes=1))
+    assert (found.metric("judge")["value"], len(models(server))) == (0.0, 5)
+
+
+def test_several_targets_are_alternatives(lab: Lab, server: JudgeServer) -> None:
+    """A model is asked once and shown all of them; `offline` takes them one by one."""
+    docs = [{"q": "a grey boat", "a": ["the whole wide sea and all of its fish", "grey boat"]}]
+    lab.task(docs=docs, doc_to_target="a")
+    lab.run(**at(server))
+    (shown,) = server.judged()
+    assert shown["reference"].splitlines() == [
+        "Any one of these is a right answer:",
+        "- the whole wide sea and all of its fish",
+        "- grey boat",
+    ]
+    assert lab.run(**at(server, judge="offline")).metric("judge")["value"] == 1.0
+
+
+def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgeServer) -> None:
+    """It is asked once more, then left out by name; the row tells why."""
+    server.say = lambda shown: "Well." if shown["question"] == "1" else by_words(shown)
+    lab.task(docs=FOUR)
+    found = lab.run(**at(server))
+    judged = found.metric("judge")
+    assert (judged["n"], judged["left_out"], len(server.judged())) == (3, {"invalid": 1}, 5)
+    assert found.metric("exact_match")["n"] == 4
+    assert ("judge" in found.rows()[0], found.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
+
+
+def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgeServer) -> None:
+    """An empty answer is wrong; a document without a target is left out."""
+    lab.task(docs=[{"q": "x\n", "a": "1"}, {"q": "2", "a": ""}, {"q": "3", "a": "3"}])
+    found = lab.run(**at(server))
+    judged = found.metric("judge")
+    assert [shown["question"] for shown in server.judged()] == ["3"]
+    assert (judged["value"], judged["n"], judged["left_out"]) == (0.5, 2, {"not_applicable": 1})
+
+
+def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in every metric of right and wrong: a refusal counts, an endpoint that failed does not."""
+    plain_judges(monkeypatch)
+    lab.task(docs=docs_of("one=x", "two=x", "three=x"))
+    with FakeOpenAI(always={"one": "refusal", "two": "400"}) as fake:
+        found = lab.run(model="openai/m", base_url=fake.url, judge="offline", max_retries=0)
+    judged = found.metric("judge")
+    assert (judged["value"], judged["n"], judged["left_out"]) == (0.0, 2, {"infra_error": 1})
+
+
+def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgeServer) -> None:
+    """The other metrics are there; what is not judged is left out by name."""
+    server.down = True
+    lab.task(docs=FOUR)
+    found = lab.run(**at(server, max_retries=0))
+    assert (found.run.exit_code, found.run.summary.unscored) == (3, 4)
+    assert (found.metric("exact_match")["n"], found.metric("judge")["left_out"]) == (4, {"not judged": 4})
+    server.down = False
+    found = lab.run(**at(server, max_retries=0))
+    assert (found.run.exit_code, found.metric("judge")["n"], models(server).count("m")) == (0, 4, 4)
+
+
+def test_likelihoods_are_not_judged(lab: Lab, server: JudgeServer) -> None:
+    """Alone they are refused; beside generated answers a notice tells, and the judge needs no likelihoods."""
+    choice: dict[str, Any] = {
+        "output_type": "multiple_choice",
+        "doc_to_choice": ["x", "z"],
+        "doc_to_target": "x",
+    }
+    lab.task("c.yaml", **choice)
+    lab.task()
+    lab.write("both.py", "def both(p, _):\n    return p\n\nboth.loglikelihood = lambda c, t: (-1.0, True)\n")
+    with pytest.raises(UsageError, match=r"--judge: c is of the type multiple_choice.*leave it out"):
+        lab.run("c.yaml", judge="offline", model="python/both.py:both")
+    assert not asked(lab)
+    told: list[str] = []
+    spec = lab.spec("c.yaml", "t.yaml", **at(server, model="python/both.py:both"))
+    run = assay.run(spec, observers=[lambda event: told.append(str(getattr(event, "text", event)))])
+    assert any("c is not judged" in text for text in told)
+    results = Found(run).run.results
+    assert ("judge" in results["c"], "judge" in results["t"]) == (False, True)
+    assert [one["metric"] for one in results["c"]["metrics"]] == ["acc", "acc_norm"]
+
+
+@pytest.mark.parametrize(
+    ("options", "changes", "said"),
+    [
+        ({"judge": "offline", "predict_only": True}, {}, "--predict-only"),
+        ({"votes": 2}, {}, "--votes says how often"),
+        ({"judge": "offline"}, {"metric_list": [{"metric": Fn("own.judge")}]}, "a metric of its own"),
+        (
+            {"judge": "offline"},
+            {"doc_to_target": None, "process_results": Fn("own.process")},
+            "has no doc_to_target",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_is_refused(
+    lab: Lab, options: dict[str, Any], changes: dict[str, Any], said: str
+) -> None:
+    """Before anything is asked."""
+    lab.write("own.py", "def judge(**_):\n    return 1\n\n\ndef process(doc, results):\n    return {}\n")
+    lab.task(**changes)
+    with pytest.raises(UsageError, match=said):
+        lab.run(**options)
+    assert not asked(lab)
+
+
+def test_what_python_scores_is_judged_too(lab: Lab) -> None:
+    """Even where `process_results` gives no number at all."""
+    lab.write("own.py", "def process(doc, results):\n    return {}\n")
+    lab.task(process_results=Fn("own.process"))
+    judged = lab.run(judge="offline").metric("judge")
+    assert (judged["n"], judged["value"]) == (2, 0.5)
+
+
+def test_the_answer_is_what_the_filters_left() -> None:
+    """Of several the first; where they fail or find nothing, the reply as it is."""
+
+    def fails(*_: Any) -> Any:
+        raise ValueError
+
+    cases: list[tuple[Any, str]] = [
+        (lambda *_: ["a", "b"], "a"),
+        (lambda *_: 7, "7"),
+        (lambda *_: "[invalid]", "raw"),
+        (lambda *_: " ", "raw"),
+        (lambda *_: [], "raw"),
+        (fails, "raw"),
+    ]
+    for step, wanted in cases:
+        assert answer_of(Chain("c", [("own", step)], ends_in_list=False), ["raw"], {}) == wanted
+
+
+def test_targets_are_texts() -> None:
+    """Each once; what is empty is none."""
+    assert references_of(["a", 7, "", None, "a"]) == ["a", "7"]
+    assert references_of(0) == ["0"]
+    assert references_of(None) == references_of([]) == references_of("  ") == []
+
+
+def test_runs_are_compared_by_it(lab: Lab) -> None:
+    """With the answers that the judge saw."""
+    lab.task(docs=FOUR)
+    lab.write("other.py", "async def silent(prompt, params):\n    return 'no idea'\n")
+    runs = [
+        lab.run(judge="offline", model=model).run
+        for model in ("python/model.py:echo", "python/other.py:silent")
+    ]
+    (found,) = api.compare([str(Path(run.folder)) for run in runs]).comparisons
+    (row,) = [row for row in found.rows if row.metric == "judge"]
+    assert (row.n, row.base, row.new) == (4, 0.75, 0.0)
+    shown = next(flip for flip in found.now_failing.shown if flip.metric == "judge")
+    assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
