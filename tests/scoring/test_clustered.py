@@ -34,3 +34,15 @@ def test_repeated_values_of_a_cluster_add_no_certainty() -> None:
 def test_an_interval_stays_within_what_is_possible() -> None:
     """Of two clusters it would be far wider than a share can be."""
     assert summed((0.9, 0), (0.1, 1))["interval"] == (0.0, 1.0)
+
+
+def test_right_and_wrong_has_wilsons_interval() -> None:
+    """One value a cluster: 7 of 10 is 0.397 to 0.892."""
+    found = summed(*((float(at < 7), at) for at in range(10)))
+    assert found["interval"] == pytest.approx((0.3968, 0.8922), abs=1e-4)
+
+
+def test_an_interval_has_a_width_where_all_agree() -> None:
+    """Six clusters of three, all right: as sure as six single cases are."""
+    alike = summed(*((1.0, at // 3) for at in range(18)))
+    assert alike["interval"] == pytest.approx((0.6097, 1.0), abs=1e-4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -123,3 +125,26 @@ def test_threads_of_asyncio_give_and_raise() -> None:
     first, second = asyncio.run(main())
     going.set()
     assert (first, type(second)) == (32, ValueError)
+
+
+SLOW_END = """
+import sys, time
+from assay.solvers.hop.keeping import can_time, timed
+
+class Slow:
+    def __init__(self):
+        self.clock = time.monotonic
+    def __del__(self):
+        until = self.clock() + 2.2
+        while self.clock() < until:
+            pass
+
+assert can_time()
+timed(60, int)
+sys.kept = Slow()
+"""
+
+
+def test_a_process_that_ends_slowly_is_not_killed_by_the_timer() -> None:
+    """Python gives the timer's signal back before its modules go: what rang then ended the process."""
+    assert subprocess.run([sys.executable, "-c", SLOW_END], check=False).returncode == 0

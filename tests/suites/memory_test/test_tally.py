@@ -100,7 +100,7 @@ def test_failed_conversations_are_named() -> None:
 def test_an_interval_stays_within_what_is_possible() -> None:
     """Of two conversations it would be far wider than a share can be."""
     tally = Tally("m", reference=False)
-    tally.add(0, [2], [], [score(1, 1, 1.0)])
-    tally.add(1, [2], [], [score(1, 1, 0.0)])
+    tally.add(0, [2], [], [score(1, 1, 1.0), score(1, 2, 1.0)])
+    tally.add(1, [2], [], [score(1, 1, 0.0), score(1, 2, 0.0)])
     (found,) = tally.summary()["metrics"]
     assert (found["value"], found["interval"]) == (0.5, (0.0, 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import signal
 import threading
 import time
@@ -47,6 +48,8 @@ def can_time() -> bool:
         return False
     if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
         signal.signal(signal.SIGALRM, _alarm.look)
+        # Python gives the signal back before it ends: from then on a timer that rings would kill the process.
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
     return signal.getsignal(signal.SIGALRM) == _alarm.look
 
 
