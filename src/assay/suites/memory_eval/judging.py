@@ -99,14 +99,19 @@ class EvalScorer:
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Every session and question by all that applies; equal matters are judged once, all side by side."""
         things = judged(*self._rows_of(view))
-        said = {thing.matter: settled(thing.matter) for thing in things}
-        asked = [matter for matter, verdict in said.items() if verdict is None]
-        replies = await ctx.map(lambda matter: self._verdict(matter, ctx), asked)
-        said.update(zip(asked, replies, strict=True))
-        return [score for thing in things for score in self._scores(view, thing, said[thing.matter])]
+        places: dict[Matter, int] = {}  # to be looked up once for each thing: all its texts are hashed
+        at = [places.setdefault(thing.matter, len(places)) for thing in things]
+        verdicts = await ctx.map(lambda matter: self._verdict(matter, ctx), places)
+        return [
+            score
+            for thing, place in zip(things, at, strict=True)
+            for score in self._scores(view, thing, verdicts[place])
+        ]
 
     async def _verdict(self, matter: Matter, ctx: Context) -> Verdict:
         """What the judge refuses, or what is too long for it, is invalid; other failures are asked again."""
+        if (plain := settled(matter)) is not None:
+            return plain
         try:
             verdict = await self._panel.verdict(matter, ctx)
         except ModelError as error:
@@ -119,8 +124,7 @@ class EvalScorer:
             return invalid(f"no verdict: {strange[0]!r} is none of {', '.join(matter.labels)}")
         return verdict
 
-    def _scores(self, view: View, thing: Judged, verdict: Verdict | None) -> Iterator[Score]:
-        assert verdict is not None
+    def _scores(self, view: View, thing: Judged, verdict: Verdict) -> Iterator[Score]:
         for at, metric in enumerate(thing.metrics):
             data = dict(thing.about)
             if at == 0:

@@ -36,8 +36,11 @@ def content(raw: Any) -> str:
     """The text of a point: `memory_content`, or `content`, or the point where it is a text; else nothing."""
     if isinstance(raw, str):
         return raw.strip()
-    said = raw if isinstance(raw, dict) else {}
-    return next((said[key].strip() for key in _CONTENT if isinstance(said.get(key), str)), "")
+    for key in _CONTENT if isinstance(raw, dict) else ():
+        said = raw.get(key)
+        if isinstance(said, str):
+            return said.strip()
+    return ""
 
 
 def own(gold: GoldState) -> tuple[list[Gold], list[Gold]]:
