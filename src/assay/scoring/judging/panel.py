@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from assay.core import registry
 from assay.core.connect import Role
-from assay.core.hashing import fingerprint
+from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Context
 from assay.scoring.judging import offline
 from assay.scoring.judging.asking import Asking
@@ -21,9 +22,16 @@ _URL, _KEY = "OPENAI_BASE_URL_JUDGE", "OPENAI_API_KEY_JUDGE"
 
 
 def judge_named(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    """What --judge says, else the environment, else `offline`. A bare name is one of OpenAI's kind."""
+    """What --judge says, else the environment, else `offline`. A bare name is one of OpenAI's kind.
+
+    So is a name in the environment such as `meta-llama/Llama-3`, whose first part is no provider.
+    """
     found = given or next((environ[name] for name in _MODELS if environ.get(name)), OFFLINE)
-    return found if "/" in found or found == OFFLINE else f"openai/{found}"
+    if found == OFFLINE:
+        return found
+    provider, slash, _ = found.partition("/")
+    named = bool(slash) and (bool(given) or provider in registry.names("model"))
+    return found if named else f"openai/{found}"
 
 
 class Panel:
@@ -32,13 +40,14 @@ class Panel:
     def __init__(self, name: str, votes: int = 1) -> None:
         self.name = name
         self.votes = 1 if name == OFFLINE else votes
+        self._content = _content(name)
         self._asking = {} if name == OFFLINE else {kind: _asking(kind, self.votes) for kind in KINDS}
 
     def fingerprint(self, kind: str) -> str:
-        """Changes with the judge's model, its prompt for this kind, and its parameters."""
+        """Changes with the judge's model, its prompt for this kind, its parameters and its number of votes."""
         if self.name == OFFLINE:
             return offline.FINGERPRINT
-        return fingerprint([self.name, self._asking[kind].fingerprint])
+        return fingerprint([self.name, self._content, self._asking[kind].fingerprint])
 
     @property
     def id(self) -> str:
@@ -59,7 +68,16 @@ class Panel:
             return Verdict()
         if self.name == OFFLINE:
             return offline.verdict(matter)
-        return await self._asking[matter.kind].verdict(matter, ctx.model(ROLE))
+        return await self._asking[matter.kind].verdict(matter, ctx.model(ROLE), ctx)
+
+
+def _content(name: str) -> str:
+    """What a judge's file holds, where it is a function or a script of the user; else nothing."""
+    provider, _, file = name.partition("/")
+    path = Path(file.rpartition(":")[0] if provider == "python" else file)
+    if provider not in {"python", "script"} or not path.is_file():
+        return ""
+    return registry.identity(file) if provider == "python" else file_sha256(path)
 
 
 def _asking(kind: str, votes: int) -> Asking:
