@@ -14,6 +14,7 @@ from assay.core.errors import MissingExtra, UsageError
 from assay.core.spec import Options, fields
 from assay.core.types import Request, Response
 from assay.scoring.filters import takes_doc
+from assay.scoring.judging.matters import KINDS
 from assay.scoring.metrics import DEFAULT_METRICS
 from assay.scoring.statistics import AGGREGATIONS
 
@@ -72,7 +73,7 @@ def test_a_filter_takes_the_list_of_replies(name: str) -> None:
     assert filtered == "a" or (isinstance(filtered, list) and 1 <= len(filtered) <= 3)
 
 
-@pytest.mark.parametrize("name", registry.names("judge"))
+@pytest.mark.parametrize("name", sorted(set(registry.names("judge")) - set(KINDS)))
 def test_a_judge_never_guesses(name: str) -> None:
     """A judge is known by its prompt, and what is no verdict is neither a pass nor a failure."""
     judge = registry.find("judge", name).build()
@@ -80,6 +81,14 @@ def test_a_judge_never_guesses(name: str) -> None:
     said = asyncio.run(judge.judge(Evasive(), "It is kind.", "Hello"))
     assert (said.passed, said.status) == (None, "invalid")
     assert said.reason
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_matter_has_a_judge(kind: str) -> None:
+    """It is known by its prompt and its parameters; tests/scoring/judging shows that it never guesses."""
+    judge = registry.find("judge", kind).build()
+    assert judge.fingerprint.startswith(f"{kind}.v")
+    assert judge.params["temperature"] == 0
 
 
 class Evasive:

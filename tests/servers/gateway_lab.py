@@ -87,7 +87,7 @@ class Lab:
         setup = Setup(
             plan=plan,
             journal=journal,
-            models={"main": caller},
+            models={"main": caller, "judge": caller},
             gate=permits,
             halt=desk.halt,
             notify=lambda _: None,

@@ -64,6 +64,11 @@ class About(Struct, frozen=True, kw_only=True):
     example: str
 
 
+def response_format(schema: dict[str, Any]) -> dict[str, Any]:
+    """The parameter as OpenAI-like endpoints take it; not strict, since that forbids most schemas."""
+    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
+
+
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _COMMON_KEY = "OPENAI_API_KEY"
 OPENAI = "https://api.openai.com/v1"

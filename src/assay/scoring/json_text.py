@@ -1,11 +1,17 @@
-"""JSON that a model wrote as text."""
+"""JSON that a model wrote as text: `read_json` takes it as it must be, `read_reply` as models write it."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 _FENCE = "```"
+_THOUGHT = "</think>"
+_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+_PIECE = re.compile(rf'{_STRING}|[{{}}"]', re.DOTALL)
+_TRAILING = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def unfenced(text: str) -> str:
@@ -19,8 +25,74 @@ def unfenced(text: str) -> str:
 
 def read_json(text: str) -> Any:
     """The one value that the text is. ValueError for anything around it, NaN, or a key that stands twice."""
+    return _loads(unfenced(text), strict=True)
+
+
+def read_reply(text: str, asked: str = "") -> dict[str, Any]:
+    """The one JSON object of a reply, whatever stands around it. Trailing commas and raw line breaks may be.
+
+    Two objects that differ are no reply, nor is one that breaks off. An object among prose that stands word
+    for word in what was `asked` is quoted, and nothing that the model says itself. ValueError says why not.
+    """
+    text = text.rpartition(_THOUGHT)[2].strip()
+    if not text:
+        raise ValueError("the reply is empty")
     try:
-        return json.loads(unfenced(text), object_pairs_hook=_unique, parse_constant=_no_constant)
+        whole = read_json(text)
+    except ValueError:
+        return _only_one([one for one in _objects(text) if not _quoted(one, asked)])
+    if not isinstance(whole, dict):
+        raise ValueError("the reply is no JSON object")  # noqa: TRY004
+    return whole
+
+
+def _only_one(texts: list[str]) -> dict[str, Any]:
+    """The object that all of these are, as far as they are JSON at all."""
+    found: list[dict[str, Any]] = []
+    error: ValueError | None = None
+    for text in texts:
+        try:
+            value = _loads(_TRAILING.sub(r"\1", text), strict=False)
+        except ValueError as caught:
+            error = caught
+        else:
+            found += [value] if value not in found else []
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ValueError(f"the reply has {len(found)} JSON objects that differ")
+    raise ValueError(
+        f"the reply's JSON cannot be read ({error})" if error else "the reply has no JSON object"
+    )
+
+
+def _objects(text: str) -> Iterator[str]:
+    """Every outermost {…}, quotes heeded."""
+    start = text.find("{")
+    while start >= 0:
+        end = _end(text, start)
+        yield text[start:end]
+        start = text.find("{", end)
+
+
+def _end(text: str, start: int) -> int:
+    depth = 0
+    for piece in _PIECE.finditer(text, start):
+        if piece[0] == '"':
+            break
+        depth += {"{": 1, "}": -1}.get(piece[0], 0)
+        if not depth:
+            return piece.end()
+    raise ValueError("the reply breaks off in the middle of its JSON")
+
+
+def _quoted(text: str, asked: str) -> bool:
+    return text in asked or json.dumps(text, ensure_ascii=False)[1:-1] in asked
+
+
+def _loads(text: str, *, strict: bool) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, strict=strict)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 

@@ -153,7 +153,7 @@ def test_the_fingerprint_is_the_prompt() -> None:
 
 def test_the_registry_finds_it() -> None:
     """A judge is one file, found by its name."""
-    assert registry.names("judge") == ["rubric"]
+    assert "rubric" in registry.names("judge")
     assert registry.find("judge", "rubric") is rubric
     assert isinstance(registry.find("judge", "rubric").build(), RubricJudge)
 

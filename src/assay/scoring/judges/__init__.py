@@ -1,7 +1,9 @@
-"""Judges ask a model whether a text is good enough. One file each, found by its name.
+"""Judges ask a model. One file each, found by its name, with its versioned prompt beside it.
 
-A judge's `build(**options)` returns an object with `fingerprint`, which changes with its prompt, and
-`judge(asker, rubric, text, reference=None)`. What it cannot read is invalid: never a pass, never a failure.
+`rubric` asks whether a text is good enough: its `build(**options)` returns an object with `fingerprint`,
+which changes with its prompt, and `judge(asker, rubric, text, reference=None)`. Each of the others puts one
+kind of matter into words: its `build()` returns a `Wording` of `judging/asking.py`. What cannot be read is
+invalid: never a pass, never a failure.
 """
 
 from __future__ import annotations

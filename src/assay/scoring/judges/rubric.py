@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ from assay.core.protocols import Asker
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_json
 from assay.scoring.judges import JudgeVerdict
+from assay.scoring.judging.replies import no_verdict
+from assay.scoring.judging.wording import mark_of
 
 VERSION = "rubric.v1"
 """The prompt stands beside this file. A new wording is a new version, and another judge."""
@@ -18,7 +19,6 @@ VERSION = "rubric.v1"
 # The prompt asks for the reason first: a model writes from left to right, so it weighs before it decides.
 _PARAMS = {"temperature": 0, "max_tokens": 1024}
 _PROMPT = Path(__file__).with_name(f"{VERSION}.txt")
-_SHOWN = 200
 
 
 class RubricJudge:
@@ -33,7 +33,7 @@ class RubricJudge:
         """What is asked: the same for the same arguments, so that it is paid once."""
         parts = prompts.parts_of(_PROMPT)
         values = {
-            "mark": _mark(rubric, text, reference or ""),
+            "mark": mark_of(rubric, text, reference or ""),
             "rubric": rubric,
             "text": text,
             "reference": "",
@@ -60,23 +60,16 @@ def read_verdict(response: Response) -> JudgeVerdict:
     try:
         reply: Any = read_json(response.text)
     except ValueError as error:
-        cut = ", which was cut at its limit of tokens," if response.finish == "length" else ""
-        return _invalid(response.text, f"the reply{cut} is not one JSON object ({error})")
+        return _invalid(response, f"the reply is not one JSON object ({error})")
     if not isinstance(reply, dict):
-        return _invalid(response.text, "the reply is not a JSON object")
+        return _invalid(response, "the reply is not a JSON object")
     if not isinstance(reply.get("passed"), bool):
-        return _invalid(response.text, "`passed` is not true or false")
+        return _invalid(response, "`passed` is not true or false")
     reason = reply.get("reason", "")
     if not isinstance(reason, str):
-        return _invalid(response.text, "`reason` is not a text")
+        return _invalid(response, "`reason` is not a text")
     return JudgeVerdict(reply["passed"], reason)
 
 
-def _invalid(text: str, why: str) -> JudgeVerdict:
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-    return JudgeVerdict(None, f"no verdict: {why}: {shown!r}", "invalid")
-
-
-def _mark(*values: str) -> str:
-    """A marker that none of the texts can hold, since it is made of all of them."""
-    return hashlib.sha256("\0".join(values).encode(errors="surrogatepass")).hexdigest()[:16]
+def _invalid(response: Response, why: str) -> JudgeVerdict:
+    return JudgeVerdict(None, no_verdict(response, why), "invalid")

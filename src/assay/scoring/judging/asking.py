@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Protocol
 
-from assay.core.connect import SCHEMA
+from assay.core.connect import SCHEMA, response_format
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Asker
-from assay.core.types import Request
-from assay.scoring.json_text import read_json
+from assay.core.protocols import Asker, Context
+from assay.core.types import Request, Response
+from assay.scoring.json_text import read_reply
+from assay.scoring.judging import fitting
 from assay.scoring.judging.matters import Verdict, invalid
+from assay.scoring.judging.replies import no_verdict
 
 TRIES = 2
 """Times that one vote is asked for before it is invalid."""
@@ -26,6 +30,14 @@ class Wording(Protocol):
 
     params: dict[str, Any]
 
+    def decided(self, matter: Any) -> Verdict | None:
+        """The verdict where nobody need be asked, such as on an empty answer."""
+        ...
+
+    def parts(self, matter: Any) -> Sequence[Any]:
+        """The matter in pieces that fit a prompt each; their labels in a row are the labels of the matter."""
+        ...
+
     def messages(self, matter: Any) -> list[dict[str, Any]]:
         """The prompt; the same for the same matter, so that it is paid once."""
         ...
@@ -34,7 +46,7 @@ class Wording(Protocol):
         """What a reply must look like."""
         ...
 
-    def read(self, reply: Any, matter: Any) -> tuple[tuple[str, ...], str]:
+    def read(self, reply: Mapping[str, Any], matter: Any) -> tuple[tuple[str, ...], str]:
         """One label for each thing, and the reason. ValueError says what is wrong with the reply."""
         ...
 
@@ -48,45 +60,86 @@ class Asking:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the prompt, the parameters and the number of votes."""
-        return fingerprint([self._wording.fingerprint, self._wording.params, self._votes, TRIES])
+        """Changes with the prompt, the parameters, the budgets and the number of votes."""
+        wording = self._wording
+        return fingerprint([wording.fingerprint, wording.params, self._votes, TRIES, fitting.FINGERPRINT])
 
-    async def verdict(self, matter: Any, asker: Asker) -> Verdict:
-        """The majority of the valid votes; invalid where there is none, or no majority."""
-        votes = [await self._vote(matter, asker) for _ in range(self._votes)]
-        valid = [vote for vote in votes if vote.valid]
-        if not valid or len(votes) == 1:
-            return votes[0]
-        return _majority(valid)
+    async def verdict(self, matter: Any, asker: Asker, ctx: Context) -> Verdict:
+        """The majority of the valid votes; invalid where there is none, or no majority.
 
-    async def _vote(self, matter: Any, asker: Asker) -> Verdict:
-        said = invalid("it was not asked")
+        Parts and votes are asked side by side. A part without verdict leaves the whole matter without one.
+        Raises ModelError where a vote got no reply at all.
+        """
+        decided = self._wording.decided(matter)
+        if decided is not None:
+            return decided
+        ballots = await ctx.map(lambda part: self._ballot(part, asker, ctx), self._wording.parts(matter))
+        return _joined(ballots)
+
+    async def _ballot(self, part: Any, asker: Asker, ctx: Context) -> list[Verdict]:
+        """The votes on one part. Bad replies are asked again in rounds: a replay meets the same order."""
+        request = self._request(part, asker)
+        votes: list[Verdict] = [invalid("it was not asked")] * self._votes
         for _ in range(TRIES):
-            response = await asker.ask(self._request(matter, asker))
-            try:
-                labels, reason = self._wording.read(read_json(response.text), matter)
-            except ValueError as error:
-                said = invalid(f"no verdict: {error}")
-            else:
-                return Verdict(labels, reason)
-        return said
+            open_ = [at for at, vote in enumerate(votes) if not vote.valid]
+            if not open_:
+                break
+            replies = await ctx.map(lambda _: asker.ask(request), open_)
+            for at, response in zip(open_, replies, strict=True):
+                votes[at] = self._read(response, part, request)
+        return votes
 
-    def _request(self, matter: Any, asker: Asker) -> Request:
+    def _read(self, response: Response, part: Any, request: Request) -> Verdict:
+        asked = "\n".join(message["content"] for message in request.messages or [])
+        try:
+            return Verdict(*self._wording.read(read_reply(response.text, asked), part))
+        except ValueError as error:
+            return invalid(no_verdict(response, str(error)))
+
+    def _request(self, part: Any, asker: Asker) -> Request:
         params = dict(self._wording.params)
         if SCHEMA in asker.can:
-            schema = {"name": "verdict", "schema": self._wording.schema(matter)}
-            params["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return Request(
-            model=asker.name, endpoint=asker.endpoint, messages=self._wording.messages(matter), params=params
-        )
+            params["response_format"] = response_format(self._wording.schema(part))
+        messages = self._wording.messages(part)
+        return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
 
 
-def _majority(votes: list[Verdict]) -> Verdict:
+def _joined(ballots: list[list[Verdict]]) -> Verdict:
+    """The parts in a row. `votes` are those that are valid in every part."""
+    found = [_majority(ballot) for ballot in ballots]
+    if len(found) == 1:
+        return found[0]
+    for number, one in enumerate(found, 1):
+        if not one.valid:
+            return invalid(f"part {number} of {len(found)}: {one.reason}")
+    casts = zip(*ballots, strict=True)
+    whole = [cast for cast in casts if len(ballots[0]) > 1 and all(vote.valid for vote in cast)]
+    marks = [one.stable for one in found]
+    return Verdict(
+        _row(one.labels for one in found),
+        "\n".join(one.reason for one in found),
+        sure=tuple(chain.from_iterable(one.sure for one in found)),
+        votes=tuple(_row(vote.labels for vote in cast) for cast in whole),
+        stable=None if None in marks else all(marks),
+    )
+
+
+def _row(labels: Any) -> tuple[str, ...]:
+    return tuple(chain.from_iterable(labels))
+
+
+def _majority(ballot: list[Verdict]) -> Verdict:
+    """`sure` is the share of valid votes for the label; one valid vote among several shows no stability."""
+    votes = [vote for vote in ballot if vote.valid]
+    if len(ballot) == 1 or not votes:
+        return ballot[0]
     said = tuple(vote.labels for vote in votes)
-    counts = [Counter(column).most_common() for column in zip(*said, strict=True)]
+    counts = [Counter(column).most_common(2) for column in zip(*said, strict=True)]
+    stable = len(set(said)) == 1 if len(said) > 1 else None
     if any(len(found) > 1 and found[0][1] == found[1][1] for found in counts):
-        return invalid("no verdict: as many votes for one label as for another")
+        why = "no verdict: as many votes for one label as for another"
+        return Verdict(reason=why, status="invalid", votes=said, stable=False)
     labels = tuple(found[0][0] for found in counts)
     reason = next((vote.reason for vote in votes if vote.labels == labels), votes[0].reason)
     sure = tuple(found[0][1] / len(votes) for found in counts)
-    return Verdict(labels, reason, sure=sure, votes=said, stable=len(set(said)) == 1)
+    return Verdict(labels, reason, sure=sure, votes=said, stable=stable)

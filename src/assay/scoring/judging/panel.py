@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from assay.core import registry
 from assay.core.connect import Role
-from assay.core.hashing import fingerprint
+from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Context
 from assay.scoring.judging import offline
 from assay.scoring.judging.asking import Asking
@@ -22,13 +23,15 @@ _URL, _KEY = "OPENAI_BASE_URL_JUDGE", "OPENAI_API_KEY_JUDGE"
 
 def judge_named(given: str | None, environ: Mapping[str, str] = os.environ) -> str:
     """What --judge says, else the environment, else `offline`. A bare name is one of OpenAI's kind."""
-    found = given or next((environ[name] for name in _MODELS if environ.get(name)), OFFLINE)
+    if given:
+        return given if "/" in given or given == OFFLINE else f"openai/{given}"
+    found = next((environ[name] for name in _MODELS if environ.get(name)), OFFLINE)
     return found if found == OFFLINE else provided(found)
 
 
 def provided(name: str) -> str:
-    """A bare name means an endpoint of OpenAI's kind."""
-    return name if "/" in name else f"openai/{name}"
+    """A name of the environment with its provider; that of `meta-llama/Llama-3` is of OpenAI's kind too."""
+    return name if name.partition("/")[0] in registry.names("model") and "/" in name else f"openai/{name}"
 
 
 class Panel:
@@ -38,13 +41,14 @@ class Panel:
         self.name = name
         self._base_url = base_url
         self.votes = 1 if name == OFFLINE else votes
+        self._content = _content(name)
         self._asking = {} if name == OFFLINE else {kind: _asking(kind, self.votes) for kind in KINDS}
 
     def fingerprint(self, kind: str) -> str:
-        """Changes with the judge's model, its prompt for this kind, and its parameters."""
+        """Changes with the judge's model, its prompt for this kind, its parameters and its number of votes."""
         if self.name == OFFLINE:
             return offline.FINGERPRINT
-        return fingerprint([self.name, self._asking[kind].fingerprint])
+        return fingerprint([self.name, self._content, self._asking[kind].fingerprint])
 
     @property
     def id(self) -> str:
@@ -65,7 +69,16 @@ class Panel:
             return Verdict()
         if self.name == OFFLINE:
             return offline.verdict(matter)
-        return await self._asking[matter.kind].verdict(matter, ctx.model(ROLE))
+        return await self._asking[matter.kind].verdict(matter, ctx.model(ROLE), ctx)
+
+
+def _content(name: str) -> str:
+    """What a judge's file holds, where it is a function or a script of the user; else nothing."""
+    provider, _, file = name.partition("/")
+    path = Path(file.rpartition(":")[0] if provider == "python" else file)
+    if provider not in {"python", "script"} or not path.is_file():
+        return ""
+    return registry.identity(file) if provider == "python" else file_sha256(path)
 
 
 def _asking(kind: str, votes: int) -> Asking:

@@ -23,11 +23,6 @@ _STATUS: Schema = {"enum": [each.value for each in HopStatus]}
 VERDICT: Schema = fields_schema({"reason": _SENTENCE, "verdict": _STATUS})
 
 
-def response_format(schema: Schema) -> dict[str, Any]:
-    """The parameter as OpenAI-like endpoints take it; not strict, since that forbids most schemas."""
-    return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
-
-
 def got(form: Any) -> Schema:
     """A result in this form, or what is missing."""
     shared: dict[str, Any] = {}

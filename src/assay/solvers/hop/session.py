@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from assay.core.connect import SCHEMA
+from assay.core.connect import SCHEMA, response_format
 from assay.core.errors import ModelError
 from assay.core.protocols import Asker, Context
 from assay.core.status import FAIL, OK
@@ -203,7 +203,7 @@ class Session:
         assert task is not None
         sent = {**side.params, **params}
         if schema is not None and _holds(side, asker) and not _FORMS.intersection(sent):
-            sent["response_format"] = schemas.response_format(schema)
+            sent["response_format"] = response_format(schema)
         request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=sent)
         self._asking.add(task)
         try:

@@ -1,0 +1,100 @@
+"""JSON that a model wrote as text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.scoring.json_text import read_json, read_reply
+
+GOOD = {"reason": 'it says "{" and }', "label": "Correct"}
+TEXT = json.dumps(GOOD)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        TEXT,
+        f" \n{TEXT}\n",
+        f"```json\n{TEXT}\n```",
+        f"```\n{TEXT}\n```\n",
+        f"Sure, here it is:\n```json\n{TEXT}\n```\nI hope that helps.",
+        f'It is "fine, I think: {TEXT}',
+        f"{TEXT} Done.",
+        f"{TEXT}\n{TEXT}",
+        TEXT[:-1] + ", \n}",
+        f'<think>Perhaps {{\'label\': 1}} or {{"label": "Omission"}}</think>\n{TEXT}',
+        f"By {{reason}} first. {TEXT}",
+    ],
+)
+def test_one_object_is_found_whatever_stands_around_it(reply: str) -> None:
+    """Braces and quotes inside its texts do not end it, nor do commas that belong to a text."""
+    assert read_reply(reply) == GOOD
+
+
+def test_line_breaks_in_texts_and_trailing_commas_are_forgiven() -> None:
+    """Only commas outside of texts go."""
+    reply = '{"reason": "a,}\nb,]", "labels": {"1": "covered",\n},\n}'
+    assert read_reply(reply) == {"reason": "a,}\nb,]", "labels": {"1": "covered"}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ("", "is empty"),
+        (" \n", "is empty"),
+        ("<think>hm</think>", "is empty"),
+        ("It is correct.", "has no JSON object"),
+        ('[{"label": "Correct"}]', "is no JSON object"),
+        ('"Correct"', "is no JSON object"),
+        ('{"label": "Correct"', "breaks off"),
+        ('{"label": "Corr', "breaks off"),
+        ('{"reason": "x", "labels": {"1": "covered"}', "breaks off"),
+        ('Well: {"reason": {"label": "Correct"}, ', "breaks off"),
+        ('{"label": "Correct"} or {"label": "Omission"}', "has 2 JSON objects that differ"),
+        ('{"label": "Correct", "label": "Omission"}', "'label' stands there twice"),
+        ('So: {"label": "Correct", "label": "Omission",}', "'label' stands there twice"),
+        ("{'label': 'Correct'}", "cannot be read"),
+        ('{"label": NaN}', "NaN is no JSON"),
+        ('{"a":' * 100_000, "breaks off"),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, "nested too deeply"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_what_is_not_one_whole_object_is_refused(reply: str, why: str) -> None:
+    """Nothing is completed, and nothing is chosen among several."""
+    with pytest.raises(ValueError, match=why):
+        read_reply(reply)
+
+
+@pytest.mark.parametrize("quote", ['{"label": "Correct"}', '{"reason": "a\\nb", "label": "Correct"}'])
+def test_an_object_that_was_in_the_prompt_is_a_quote(quote: str) -> None:
+    """Raw or as a line of a list; the judge's own object counts beside it, and a reply that is only an object."""
+    for asked in (f"the response: {quote}", f"1: {json.dumps('x ' + quote)}"):
+        with pytest.raises(ValueError, match="has no JSON object"):
+            read_reply(f"It wants me to say {quote}, which I ignore.", asked)
+        assert read_reply(f'It says {quote}. {{"label": "Omission"}}', asked) == {"label": "Omission"}
+        assert read_reply(quote, asked) == json.loads(quote)
+
+
+VALUES = st.text(max_size=9) | st.integers() | st.lists(st.text(max_size=5), max_size=3)
+
+
+@given(st.dictionaries(st.text(max_size=5), VALUES, max_size=4), st.integers(1, 9))
+def test_every_object_is_read_and_no_cut_one(value: dict[str, Any], cut: int) -> None:
+    """However it is written; without its end it never is another object."""
+    text = json.dumps(value, ensure_ascii=False)
+    assert read_reply(f"So: {text} That is all.") == value
+    with pytest.raises(ValueError, match="the reply"):
+        read_reply(f"So: {text[: max(1, len(text) - cut)]}")
+
+
+@pytest.mark.parametrize("reply", [f"Sure: {TEXT}", f"{TEXT} Done.", '{"a": 1,}', '{"a": "x\ny"}'])
+def test_who_wants_one_value_forgives_nothing(reply: str) -> None:
+    """`read_json` is what rubrics and expectations use."""
+    with pytest.raises(json.JSONDecodeError):
+        read_json(reply)
