@@ -134,8 +134,10 @@ def test_rows_with_a_rubric(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("value", "right"),
-    [(True, True), (0, False), (1.0, True), (" CORRECT", True), ("Wrong", False), ("Omission", False)]
-    + [("Hallucination", False), ("incorrect", False), ("1", True), ("no", False)],
+    [
+        *((True, True), (0, False), (1.0, True), (" CORRECT", True), ("Wrong", False), ("Omission", False)),
+        *(("Hallucination", False), ("incorrect", False), ("1", True), ("no", False)),
+    ],
 )
 def test_words_for_labels(value: Any, right: bool) -> None:
     assert vote_of(value) is right
@@ -184,7 +186,10 @@ def test_every_problem_is_told_at_once(tmp_path: Path, path: Path) -> None:
         ({"a": {"b": 1}}, "there are no rows in it"),
         ([row(label=None)], "no row has a label .*--label-field"),
         ([row(label=[1, 0])], "tied"),
-        ([row(), {"rubric": "r", "text": "t", "label": 1}], r"\$\[1\]: it has a rubric, and .*\$\[0\] has none"),
+        (
+            [row(), {"rubric": "r", "text": "t", "label": 1}],
+            r"\$\[1\]: it has a rubric, and .*\$\[0\] has none",
+        ),
     ],
 )
 def test_files_that_cannot_be_used(path: Path, value: Any, message: str) -> None:

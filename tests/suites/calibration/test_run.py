@@ -62,7 +62,12 @@ def test_the_offline_judge_asks_nobody() -> None:
     run = calibrate(rows)
     found = found_in(run)
     assert (run.exit_code, run.summary.spent["calls"]) == (0, 0)
-    assert (found.judge, found.kind, found.labels, found.overall.n) == ("offline", "answer", "labels.jsonl", 12)
+    assert (found.judge, found.kind, found.labels, found.overall.n) == (
+        "offline",
+        "answer",
+        "labels.jsonl",
+        12,
+    )
     assert (found.overall.false_accepts, found.overall.false_rejects) == (Share(1, 5), Share(1, 7))
     assert {name: one.n for name, one in found.categories.items()} == {"0": 5, "1": 5}
     assert found.overall.clusters == 6
@@ -167,7 +172,9 @@ def test_a_kappa_that_is_unknown_reaches_no_floor() -> None:
 def test_bad_files_are_refused_before_anything_is_written(server: LoopbackServer) -> None:
     """And before anything is asked."""
     with pytest.raises(InputError, match=r"labels\.jsonl:2 \$\.label"):
-        calibrate([text(1, label=True), text(2, label=True) | {"label": "?"}], judge=JUDGE, base_url=server.url)
+        calibrate(
+            [text(1, label=True), text(2, label=True) | {"label": "?"}], judge=JUDGE, base_url=server.url
+        )
     assert not Path("out").exists()
     assert server.bodies == []
 
