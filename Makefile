@@ -48,8 +48,8 @@ locomo: $(VENV)/.dev
 # What is known of the judge offline and comes with the package; numbers only, the labels are not ours to ship:
 # make calibrate-offline ASSAY_VOTES=path/to/labels.json
 calibrate-offline: $(VENV)/.dev
-	$(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' --output-dir results/calibration \
-	  --save src/assay/scoring/judging/calibrated/offline.json
+	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
+	  --output-dir results/calibration --save src/assay/scoring/judging/calibrated/offline.json
 
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready

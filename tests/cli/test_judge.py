@@ -1,87 +1,235 @@
-"""`--judge` as people type it in `assay memory test` and `assay task`, and what other commands show of it."""
+"""`assay judge calibrate`, typed; and judges wherever their scores are shown or decide."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from support.commands import typed
-from support.lab import Lab, docs_of
-from support.memory_talks import Talks, talk
+from assay.scoring.judges.rubric import RubricJudge
+from assay.scoring.judging.panel import Panel
+from assay.store import calibrations
+from assay.store.calibrations import RUBRIC, known
+from assay.store.judges import about, about_judge, rubric_judge
+
+from servers.loopback import LoopbackServer
+from support.labels import answer, even, text, write
+from support.pipelines import COMMAND, PipelineLab, case, says, typed
+from support.runs import Made
+
+JUDGE = "openai/judge"
+ROWS = [answer(n, right=n < 5, category="one" if n % 2 else "two") for n in range(9)]
+ROWS += [answer(9, right=True, label=False), answer(10, right=True, label=None)]
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory; no judge in the environment, and none that comes with the package."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(calibrations, "SHIPPED", tmp_path / "none")
+    for name in ("OPENAI_API_KEY", "OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
 
 
 @pytest.fixture
-def talks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Talks:
-    """Two conversations in the working directory; one reference that no answer meets."""
-    monkeypatch.chdir(tmp_path)
-    ann = talk(4, "ann")
-    ann["questions"][3]["answer"] = "nothing of the kind"
-    return Talks(tmp_path, ann, talk(4, "ben"))
+def server() -> Iterator[LoopbackServer]:
+    """A judge of rubrics."""
+    with LoopbackServer(even) as running:
+        yield running
 
 
-def measured(talks: Talks, *flags: str) -> int:
-    """A test with the model that repeats what is found."""
-    common = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
-    model = talks.values()["model"]
-    return typed(*common, "--memory", talks.own, "--model", model, "--output-dir", "out", *flags)
+def calibrate(capsys: Captured, *words: str) -> tuple[int, str, str]:
+    """The command over ten labelled rows, and one without a label."""
+    labels = write(Path("labels.jsonl"), ROWS)
+    return typed(capsys, "judge", "calibrate", "--labels", labels, "--output-dir", "out", *words)
 
 
-def test_a_judged_memory_test_leads_with_it(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
-    """In the table, on the curve and by category; again in show, and for a conversation."""
-    assert measured(talks, "--judge", "offline") == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].split()[:4] == ["memory", "judged", "right", "token"]
-    assert next(line for line in said if line.startswith("own ")).split()[1::2][:2] == ["0.875", "8"]
-    assert any("judged right, test by test" in line for line in said)
-    assert any(line.split()[:3] == ["own", "plain", "0.875"] for line in said)
-    assert typed("show", "out", "ann") == 0
-    shown = capsys.readouterr().out.splitlines()
-    tests = shown.index(next(line for line in shown if line.startswith("test ")))
-    assert shown[tests + 3].split()[:4] == ["2", "0.750", "of", "4"]
+def test_a_table_worth_looking_at(capsys: Captured) -> None:
+    """Overall and by category, what each said how often, what was left out, and the line that is remembered."""
+    code, out, err = calibrate(capsys)
+    assert (code, err) == (0, "")
+    (overall,) = [line.split() for line in out.splitlines() if line.startswith("all ")]
+    assert overall[:6] == ["all", "10", "0.500", "0.900", "0.900", "0.800"]
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("  ") and "of" in line] == [
+        "4",
+        "5",
+    ]
+    assert "label: wrong              1              4" in out
+    assert "left out: 1 row, without a label" in out
+    assert "calibrated: kappa 0.80 (" in out
+    assert "disagreements.jsonl" in out
 
 
-def test_a_judge_of_nobody_is_said(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, before anything is asked."""
-    assert measured(talks, "--votes", "3") == 2
-    assert "name a judge with --judge" in capsys.readouterr().err
-    assert measured(talks, "--judge", "offline", "--votes", "0") == 2
-    assert talks.asked() == []
+def test_a_floor_is_told_with_a_sentence(capsys: Captured) -> None:
+    """Exit code 1, and the judge, its kappa and the floor; a quiet run says only that."""
+    code, _, err = calibrate(capsys, "--min-kappa", "0.9")
+    assert code == 1
+    assert "the judge offline has a kappa 0.80" in err
+    assert "at least 0.9" in err
+    assert calibrate(capsys, "--min-kappa", "0.9", "--quiet")[:2] == (1, "")
+    assert calibrate(capsys, "--min-kappa", "0.8")[0] == 0
+    code, _, err = calibrate(capsys, "--min-kappa", "2")
+    assert (code, "min_kappa" in err) == (2, True)
 
 
-def test_a_judged_task_has_one_more_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_newest_command_is_what_is_remembered(capsys: Captured, data_folder: Path) -> None:
+    """Also one whose run was finished before; and a file that it is saved to."""
+    calibrate(capsys)
+    name = ("offline", Panel("offline").fingerprint("answer"))
+    made = known(*name)
+    for path in data_folder.rglob("*.json"):
+        path.unlink()
+    code, out, _ = calibrate(capsys, "--save", "kept/offline.json")
+    assert (code, "nothing asked" in out) == (0, True)
+    assert made is not None
+    assert known(*name) == made
+    assert json.loads(Path("kept/offline.json").read_text())["overall"]["n"] == 10
+    Path("file").touch()
+    code, _, err = calibrate(capsys, "--save", "file/offline.json")
+    assert (code, "file/offline.json cannot be written" in err) == (2, True)
+
+
+def test_it_is_shown_again(capsys: Captured) -> None:
+    """`assay show` has the same table, `assay runs` its kappa."""
+    calibrate(capsys)
+    assert "label: wrong              1              4" in typed(capsys, "show", "out").out
+    assert "labels kappa 0.8000" in typed(capsys, "runs").out
+
+
+def test_bad_labels_are_told_with_their_lines(capsys: Captured) -> None:
+    """All of them, and nothing is written."""
+    labels = write(Path("bad.jsonl"), [answer(1, right=True, label="?"), {"response": "x", "label": 1}])
+    code, _, err = typed(capsys, "judge", "calibrate", "--labels", labels, "--output-dir", "out")
+    assert code == 2
+    assert err.splitlines()[0].startswith("bad.jsonl:1 $.label: '?' is no label")
+    assert "bad.jsonl:2: it has no question" in err
+    assert not Path("out").exists()
+
+
+def test_help_has_examples(capsys: Captured) -> None:
+    out = typed(capsys, "judge", "calibrate", "--help").out
+    assert "assay judge calibrate --labels answers_with_votes.json" in out
+    assert "--min-kappa" in out
+
+
+def judged_pipeline(folder: Path) -> None:
+    """A pipeline whose only test needs a judge, and a model that counts."""
+    lab = PipelineLab(folder)
+    lab.pipeline(says("one", "number 4"))
+    lab.tests(case(expected_outputs={"one": "judge:It is even."}))
+
+
+def run_pipeline(capsys: Captured, server: LoopbackServer, *words: str) -> tuple[int, str, str]:
+    return typed(capsys, *COMMAND, "--judge", JUDGE, "--base-url", server.url, *words)
+
+
+def calibrate_rubric(capsys: Captured, server: LoopbackServer, wrong: int) -> None:
+    """So many of ten labels say otherwise than the judge."""
+    rows = [text(n, label=(n % 2 == 0) != (n < wrong)) for n in range(10)]
+    command = ("judge", "calibrate", "--judge", JUDGE, "--base-url", server.url, "--output-dir", "cal")
+    assert typed(capsys, *command, "--labels", write(Path("texts.jsonl"), rows)).code == 0
+    server.bodies.clear()
+
+
+def test_a_pipeline_refuses_a_judge_that_is_not_good_enough(
+    folder: Path, capsys: Captured, server: LoopbackServer
 ) -> None:
-    """And a case shows the judge's word with its reason."""
-    monkeypatch.chdir(tmp_path)
-    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
-    command = (
-        "task",
-        "t.yaml",
-        "--model",
-        "python/model.py:echo",
-        "--output-dir",
-        "out",
-        "--judge",
-        "offline",
+    """Unknown or below the floor: exit code 2 before the first call. Without a floor it is only told."""
+    judged_pipeline(folder)
+    code, _, err = run_pipeline(capsys, server, "--min-kappa", "0.7")
+    assert (code, server.bodies) == (2, [])
+    assert "openai/judge is not calibrated" in err
+    assert "assay judge calibrate --judge openai/judge" in err
+    calibrate_rubric(capsys, server, wrong=3)
+    code, _, err = run_pipeline(capsys, server, "--min-kappa", "0.7")
+    assert (code, server.bodies) == (2, [])
+    assert "kappa 0.40" in err
+    assert "at least 0.7" in err
+    assert not Path("out").exists()
+    code, out, _ = run_pipeline(capsys, server)
+    assert (code, len(server.bodies)) == (0, 1)
+    assert "judge openai/judge (passed): calibrated: kappa 0.40" in out
+    assert run_pipeline(capsys, server, "--min-kappa", "0.4")[0] == 0
+
+
+def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Captured) -> None:
+    """A floor is no reason to refuse what no judge decides."""
+    lab = PipelineLab(folder)
+    lab.pipeline(says("one", "4"))
+    lab.tests(case(expected_outputs={"one": "4"}))
+    code, out, _ = typed(capsys, *COMMAND, "--min-kappa", "0.9")
+    assert (code, "calibrated" in out) == (0, False)
+
+
+def test_what_is_known_later_is_shown_of_earlier_runs(
+    folder: Path, capsys: Captured, server: LoopbackServer
+) -> None:
+    """`assay show` looks it up again; a damaged file is told and stops nothing."""
+    judged_pipeline(folder)
+    run_pipeline(capsys, server)
+    assert "judge openai/judge (passed): not calibrated" in typed(capsys, "show", "out").out
+    calibrate_rubric(capsys, server, wrong=0)
+    assert "judge openai/judge (passed): calibrated: kappa 1.00" in typed(capsys, "show", "out").out
+    (path,) = calibrations.folder().glob("*.json")
+    path.write_text("{")
+    shown = typed(capsys, "show", "out")
+    assert (shown.code, "not calibrated" in shown.out, str(path) in shown.err) == (0, True, True)
+
+
+def made_run(name: str, values: dict[str, float], judge: dict[str, Any]) -> str:
+    """A run whose scores a judge gave."""
+    run = Made(Path(name) / "assay" / f"{name}-made-0")
+    for key, value in values.items():
+        run.case(key, [{"metric": "passed", "value": value}], subject="m")
+    return str(run.finish(results={"m": {"metrics": [], **judge}}))
+
+
+def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
+    capsys: Captured, server: LoopbackServer
+) -> None:
+    """Unknown or below: exit code 2 with judge, kappa and floor, whether something got worse or not."""
+    fingerprint = RubricJudge().fingerprint
+    judge = about(rubric_judge(JUDGE, fingerprint, ["passed"]))
+    base = made_run("base", {"a": 1.0, "b": 1.0}, judge)
+    worse, same = (
+        made_run("worse", {"a": 1.0, "b": 0.0}, judge),
+        made_run("same", {"a": 1.0, "b": 1.0}, judge),
     )
-    assert typed(*command) == 0
-    (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if " judge " in line]
-    assert (line[:4], line[-1]) == (["t", "none", "judge", "0.5000"], "1/2")
-    assert typed("show", "out", "0") == 0
-    said = capsys.readouterr().out
-    assert "judge by none: 1, Correct" in said
-    assert "exact_match by none: 0" in said
-    assert typed("show", "out", "--failed") == 0
-    (path,) = (tmp_path / "out").glob("assay/*/summary.json")
-    assert json.loads(path.read_text())["results"]["t"]["judge"]["name"] == "offline"
+    gate = ("--fail-on-regression", "--min-kappa", "0.7")
+    for new in (worse, same):
+        code, out, err = typed(capsys, "compare", base, new, *gate)
+        assert (code, "openai/judge is not calibrated" in err) == (2, True)
+        assert "judge openai/judge (passed): not calibrated" in out
+    calibrate_rubric(capsys, server, wrong=3)
+    assert known(JUDGE, fingerprint, RUBRIC) is not None
+    code, _, err = typed(capsys, "compare", base, worse, *gate)
+    assert code == 2
+    assert err.startswith("passed cannot decide here: the judge openai/judge has a kappa 0.40")
+    assert err.count("cannot decide") == 1
+    low = ("--fail-on-regression", "--min-kappa", "0.4")
+    assert [typed(capsys, "compare", base, new, *low).code for new in (worse, same)] == [1, 0]
+    assert typed(capsys, "compare", base, worse, "--fail-on-regression").code == 1
 
 
-def test_a_pipeline_refuses_votes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its judge is asked once, and says so."""
-    monkeypatch.chdir(tmp_path)
-    assert typed("pipeline", "p.yaml", "--votes", "3") == 2
-    assert "--votes: the judge of a pipeline is asked once" in capsys.readouterr().err
+def test_numbers_without_a_judge_decide_as_ever(capsys: Captured) -> None:
+    """Only metrics that the judge gave are refused; a floor without a gate is a slip."""
+    judge = about_judge(Panel("offline"), ["answer_correct"])
+    base, worse = made_run("base", {"a": 1.0}, judge), made_run("worse", {"a": 0.0}, {})
+    gate = ("--fail-on-regression", "--min-kappa", "0.7")
+    assert typed(capsys, "compare", base, worse, *gate).code == 1
+    code, _, err = typed(capsys, "compare", base, worse, "--min-kappa", "0.7")
+    assert (code, "--fail-on-regression" in err) == (2, True)
+
+
+def test_a_comparison_as_json_names_the_judges(capsys: Captured) -> None:
+    """With what is known of each."""
+    judge = about_judge(Panel("offline"), ["passed"])
+    base, new = made_run("base", {"a": 1.0}, judge), made_run("new", {"a": 1.0}, judge)
+    found = json.loads(typed(capsys, "compare", base, new, "--json").out)
+    (one,) = found["comparisons"][0]["new"]["judges"]
+    assert (one["name"], one["metrics"], one["calibration"]) == ("offline", ["passed"], None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -127,11 +126,11 @@ def test_a_folder_that_cannot_be_written_stops_nothing(
     assert known("openai/m", "p1") is None
 
 
-def test_where_it_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_it_is_kept(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ASSAY_DATA, else the standard's variable, else the standard's folder."""
     monkeypatch.setenv("XDG_DATA_HOME", "/x")
     monkeypatch.setenv("HOME", "/home/h")
-    assert calibrations.folder().parent == Path(os.environ["ASSAY_DATA"])
+    assert calibrations.folder() == data_folder / "calibrations"
     monkeypatch.delenv("ASSAY_DATA")
     assert calibrations.folder() == Path("/x/assay/calibrations")
     monkeypatch.delenv("XDG_DATA_HOME")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,11 +27,13 @@ from assay.scoring.judging.agreement import (
 from assay.scoring.paired import t_quantile
 
 
-def rows(table: Sequence[int], **more: Any) -> list[Judged]:
+def rows(table: Sequence[int], category: str = "", cluster: str | None = None) -> list[Judged]:
     """Rows of a table: right accepted, right rejected, wrong accepted, wrong rejected."""
     cells = [(True, True), (True, False), (False, True), (False, False)]
     return [
-        Judged(label, said, **more) for (label, said), n in zip(cells, table, strict=True) for _ in range(n)
+        Judged(label, said, None, category, cluster)
+        for (label, said), n in zip(cells, table, strict=True)
+        for _ in range(n)
     ]
 
 

@@ -135,8 +135,8 @@ def test_rows_with_a_rubric(path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "right"),
     [
-        *[(True, True), (0, False), (1.0, True), (" CORRECT", True), ("Wrong", False), ("Omission", False)],
-        *[("Hallucination", False), ("incorrect", False), ("1", True), ("no", False)],
+        *((True, True), (0, False), (1.0, True), (" CORRECT", True), ("Wrong", False), ("Omission", False)),
+        *(("Hallucination", False), ("incorrect", False), ("1", True), ("no", False)),
     ],
 )
 def test_words_for_labels(value: Any, right: bool) -> None:

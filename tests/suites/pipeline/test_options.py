@@ -31,6 +31,7 @@ TABLE: dict[str, tuple[Any, bool]] = {
     "exclude_tags": (["x"], True),
     "ids": (["b"], True),
     "allow_code": (True, False),
+    "min_kappa": (0.7, False),
 }
 
 

@@ -9,11 +9,12 @@ from assay.core.errors import UsageError
 from assay.core.protocols import Context
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.judging.matters import CORRECT, Answered, Verdict
-from assay.scoring.judging.panel import OFFLINE, ROLE, Panel
+from assay.scoring.judging.panel import OFFLINE, Panel
 from assay.store.judges import JudgeIdentity, panel_judge, rubric_judge
 from assay.suites.calibration.row import Row
 
 METRIC = "accepted"
+_ROLE = "judge"
 
 
 class Said(NamedTuple):
@@ -64,11 +65,11 @@ class RubricBench:
             raise UsageError("a rubric is judged once wherever it decides: leave --votes away")
         self._judge = RubricJudge()
         self.identity = rubric_judge(name, self._judge.fingerprint, [METRIC])
-        self.roles: dict[str, Any] = {ROLE: name}
+        self.roles: dict[str, Any] = {_ROLE: name}
 
     async def said(self, row: Row, response: str, ctx: Context) -> Said:
         """Passed is accepted."""
-        verdict = await self._judge.judge(ctx.model(ROLE), row.rubric, response, row.reference)
+        verdict = await self._judge.judge(ctx.model(_ROLE), row.rubric, response, row.reference)
         return Said(verdict.passed, verdict.reason)
 
 

@@ -1,0 +1,87 @@
+"""`--judge` as people type it in `assay memory test` and `assay task`, and what other commands show of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.commands import typed
+from support.lab import Lab, docs_of
+from support.memory_talks import Talks, talk
+
+
+@pytest.fixture
+def talks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Talks:
+    """Two conversations in the working directory; one reference that no answer meets."""
+    monkeypatch.chdir(tmp_path)
+    ann = talk(4, "ann")
+    ann["questions"][3]["answer"] = "nothing of the kind"
+    return Talks(tmp_path, ann, talk(4, "ben"))
+
+
+def measured(talks: Talks, *flags: str) -> int:
+    """A test with the model that repeats what is found."""
+    common = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
+    model = talks.values()["model"]
+    return typed(*common, "--memory", talks.own, "--model", model, "--output-dir", "out", *flags)
+
+
+def test_a_judged_memory_test_leads_with_it(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the table, on the curve and by category; again in show, and for a conversation."""
+    assert measured(talks, "--judge", "offline") == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].split()[:4] == ["memory", "judged", "right", "token"]
+    assert next(line for line in said if line.startswith("own ")).split()[1::2][:2] == ["0.875", "8"]
+    assert any("judged right, test by test" in line for line in said)
+    assert any(line.split()[:3] == ["own", "plain", "0.875"] for line in said)
+    assert typed("show", "out", "ann") == 0
+    shown = capsys.readouterr().out.splitlines()
+    tests = shown.index(next(line for line in shown if line.startswith("test ")))
+    assert shown[tests + 3].split()[:4] == ["2", "0.750", "of", "4"]
+
+
+def test_a_judge_of_nobody_is_said(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, before anything is asked."""
+    assert measured(talks, "--votes", "3") == 2
+    assert "name a judge with --judge" in capsys.readouterr().err
+    assert measured(talks, "--judge", "offline", "--votes", "0") == 2
+    assert talks.asked() == []
+
+
+def test_a_judged_task_has_one_more_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And a case shows the judge's word with its reason."""
+    monkeypatch.chdir(tmp_path)
+    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
+    command = (
+        "task",
+        "t.yaml",
+        "--model",
+        "python/model.py:echo",
+        "--output-dir",
+        "out",
+        "--judge",
+        "offline",
+    )
+    assert typed(*command) == 0
+    (line,) = [line.split() for line in capsys.readouterr().out.splitlines() if " judge " in line]
+    assert (line[:4], line[-1]) == (["t", "none", "judge", "0.5000"], "1/2")
+    assert typed("show", "out", "0") == 0
+    said = capsys.readouterr().out
+    assert "judge by none: 1, Correct" in said
+    assert "exact_match by none: 0" in said
+    assert typed("show", "out", "--failed") == 0
+    (path,) = (tmp_path / "out").glob("assay/*/summary.json")
+    assert json.loads(path.read_text())["results"]["t"]["judge"]["name"] == "offline"
+
+
+def test_a_pipeline_refuses_votes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its judge is asked once, and says so."""
+    monkeypatch.chdir(tmp_path)
+    assert typed("pipeline", "p.yaml", "--votes", "3") == 2
+    assert "--votes: the judge of a pipeline is asked once" in capsys.readouterr().err
