@@ -11,6 +11,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageError
+from assay.store.cases import RunCases
 from assay.suites.task.chains import Chain
 from assay.suites.task.judging import answer_of, references_of
 
@@ -226,7 +227,11 @@ def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: Judge
 
 def test_likelihoods_are_not_judged(lab: Lab, server: JudgeServer) -> None:
     """Alone they are refused; beside generated answers a notice tells, and the judge needs no likelihoods."""
-    choice: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["x", "z"], "doc_to_target": "x"}
+    choice: dict[str, Any] = {
+        "output_type": "multiple_choice",
+        "doc_to_choice": ["x", "z"],
+        "doc_to_target": "x",
+    }
     lab.task("c.yaml", **choice)
     lab.task()
     lab.write("both.py", "def both(p, _):\n    return p\n\nboth.loglikelihood = lambda c, t: (-1.0, True)\n")
@@ -312,3 +317,34 @@ def test_runs_are_compared_by_it(lab: Lab) -> None:
     assert (row.n, row.base, row.new) == (4, 0.75, 0.0)
     shown = next(flip for flip in found.now_failing.shown if flip.metric == "judge")
     assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
+
+
+def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgeServer) -> None:
+    """The same judge under both names is paid once."""
+    lab.task(docs=FOUR)
+    first = lab.run(**at(server))
+    second = lab.run(**at(server, judge="openai/judge"))
+    assert (second.run.summary.scorers, len(server.judged())) == (first.run.summary.scorers, 4)
+
+
+def test_a_judge_at_an_endpoint_of_its_own(
+    lab: Lab, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another endpoint is another judge, and no key or model is asked there for anything else."""
+    lab.task(docs=FOUR)
+    first = lab.run(**at(server))
+    with JudgeServer(lambda _: label("Correct")) as own:
+        monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", own.url)
+        found = lab.run(**at(server))
+    assert (found.run.folder, models(own), len(server.bodies)) == (first.run.folder, ["judge"] * 4, 8)
+    assert (first.metric("judge")["value"], found.metric("judge")["value"]) == (0.75, 1.0)
+
+
+def test_a_run_that_is_going_on_shows_both_scorers(lab: Lab) -> None:
+    """Without a summary the newest of each name counts, the judge last."""
+    lab.task()
+    run = lab.run(judge="offline").run
+    (run.folder / "summary.json").unlink()
+    view = RunCases(run.folder).case(0)
+    assert view is not None
+    assert [score.metric for score in view.scores] == ["exact_match", "judge"]
