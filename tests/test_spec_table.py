@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.spec import Options, RunSpec, fields
+from assay.core.spec import Options, RunSpec, fields, marked
 from assay.suites.task.options import TaskOptions
 
 from servers.loopback import LoopbackServer, chat
@@ -80,6 +80,12 @@ def test_the_table_names_every_option() -> None:
     """An option that is not in this table has not been thought about."""
     assert set(COMMON) == {field.name for field in fields(RunSpec)} - {"suite", "options"}
     assert set(TASK) == {field.name for field in fields(TaskOptions)}
+
+
+def test_votes_count_through_the_judge() -> None:
+    """A run that nobody judges is the same whatever they are: what was scored before is not scored again."""
+    for suite in ("task", "memory-test", "pipeline", "hop"):
+        assert "votes" not in marked(assay.spec(suite, votes=3), "score")
 
 
 def test_an_unmarked_field_fails() -> None:

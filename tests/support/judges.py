@@ -23,6 +23,13 @@ class PlainWording:
     def __init__(self) -> None:
         self.params: dict[str, Any] = {"temperature": 0}
 
+    def decided(self, matter: Any) -> None:
+        """Everything is asked."""
+
+    def parts(self, matter: Any) -> list[Any]:
+        """In one piece."""
+        return [matter]
+
     def messages(self, matter: Any) -> list[dict[str, Any]]:
         """One message."""
         shown = {name: getattr(matter, name) for name in ("question", "reference", "response")}
@@ -59,15 +66,17 @@ class JudgeServer(LoopbackServer):
 
     def __init__(self, say: Say = by_words, model: Callable[[dict[str, Any]], str] = str) -> None:
         self.say = say
-        self.down = False
+        self.down = ""
+        """The end of questions about which judges cannot be asked; none if it is empty."""
         super().__init__(lambda body: self._answer(body, model))
 
     def _answer(self, body: dict[str, Any], model: Callable[[dict[str, Any]], str]) -> tuple[int, Any]:
         if not body["model"].startswith("judge"):
             return 200, chat(model(body))
-        if self.down:
+        shown = json.loads(body["messages"][-1]["content"])
+        if self.down and shown["question"].endswith(self.down):
             return 500, {"error": {"message": "not now"}}
-        return 200, chat(self.say(json.loads(body["messages"][-1]["content"])))
+        return 200, chat(self.say(shown))
 
     def judged(self) -> list[dict[str, Any]]:
         """What was put before judges, in order."""

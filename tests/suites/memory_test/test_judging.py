@@ -143,15 +143,17 @@ def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: Jud
 
 def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server: JudgeServer) -> None:
     """Other scores are there; what is not judged is counted, and the run says that it can go on."""
-    talks, server.down = Talks(tmp_path), True
+    talks, server.down = Talks(tmp_path), "fruit3"
     run = talks.run(**at(server, max_retries=0))
     judged = metrics(run)["judged"]
     assert (judged["value"], judged["n"], judged["invalid"], judged["not_judged"]) == (None, 0, 0, 4)
     assert (run.exit_code, run.summary.unscored, metrics(run)["f1"]["n"]) == (3, 1, 4)
-    server.down, asked = False, talks.asked()
+    assert len(server.bodies) == 4
+    server.down, asked = "", talks.asked()
     run = talks.run(**at(server, max_retries=0))
     assert (run.exit_code, metrics(run)["judged"]["n"], talks.asked()) == (0, 4, asked)
     assert "not_judged" not in metrics(run)["judged"]
+    assert [shown["question"] for shown in server.judged()[4:]] == ["who likes fruit3"]
 
 
 def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgeServer) -> None:
@@ -205,13 +207,21 @@ def test_memories_are_compared_by_it(tmp_path: Path) -> None:
     assert found.notes == []
 
 
-def test_runs_of_two_judges_are_compared_by_the_rest(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("judge", "why"), [(None, "not scored in new"), ("judge", "judged by other expectations")]
+)
+def test_runs_of_two_judges_are_compared_by_the_rest(
+    tmp_path: Path, server: JudgeServer, judge: str | None, why: str
+) -> None:
     """What two judges say does not mean the same; what words say does."""
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    judged = Talks(tmp_path / "one").run(judge="offline")
-    plain = Talks(tmp_path / "two").run()
-    (found,) = api.compare([str(judged.folder), str(plain.folder)]).comparisons
-    counts = {row.metric: row.n for row in found.rows}
-    assert counts == {"judged": 0, "f1": 4, "exact_match": 4, "evidence_recall": 4}
+    one = Talks(tmp_path / "one").run(**at(server, judge="offline"))
+    two = Talks(tmp_path / "two").run(**at(server, judge=judge))
+    (found,) = api.compare([str(one.folder), str(two.folder)]).comparisons
+    rows = {row.metric: row for row in found.rows}
+    assert {name: row.n for name, row in rows.items() if row.n} == dict.fromkeys(
+        ("f1", "exact_match", "evidence_recall"), 4
+    )
+    assert rows["judged"].left_out == {why: 4}
     assert any("not the same judge" in note for note in found.notes)

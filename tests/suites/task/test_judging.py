@@ -11,6 +11,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageError
+from assay.store.cases import RunCases
 from assay.suites.task.chains import Chain
 from assay.suites.task.judging import answer_of, references_of
 
@@ -214,14 +215,15 @@ def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab, monkeypatch
 
 def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgeServer) -> None:
     """The other metrics are there; what is not judged is left out by name."""
-    server.down = True
+    server.down = "4"
     lab.task(docs=FOUR)
     found = lab.run(**at(server, max_retries=0))
-    assert (found.run.exit_code, found.run.summary.unscored) == (3, 4)
-    assert (found.metric("exact_match")["n"], found.metric("judge")["left_out"]) == (4, {"not judged": 4})
-    server.down = False
+    assert (found.run.exit_code, found.run.summary.unscored) == (3, 1)
+    assert (found.metric("exact_match")["n"], found.metric("judge")["left_out"]) == (4, {"not judged": 1})
+    server.down = ""
+    server.bodies.clear()
     found = lab.run(**at(server, max_retries=0))
-    assert (found.run.exit_code, found.metric("judge")["n"], models(server).count("m")) == (0, 4, 4)
+    assert (found.run.exit_code, found.metric("judge")["n"], models(server)) == (0, 4, ["judge"])
 
 
 def test_likelihoods_are_not_judged(lab: Lab, server: JudgeServer) -> None:
@@ -316,3 +318,34 @@ def test_runs_are_compared_by_it(lab: Lab) -> None:
     assert (row.n, row.base, row.new) == (4, 0.75, 0.0)
     shown = next(flip for flip in found.now_failing.shown if flip.metric == "judge")
     assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
+
+
+def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgeServer) -> None:
+    """The same judge under both names is paid once."""
+    lab.task(docs=FOUR)
+    first = lab.run(**at(server))
+    second = lab.run(**at(server, judge="openai/judge"))
+    assert (second.run.summary.scorers, len(server.judged())) == (first.run.summary.scorers, 4)
+
+
+def test_a_judge_at_an_endpoint_of_its_own(
+    lab: Lab, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another endpoint is another judge, and no key or model is asked there for anything else."""
+    lab.task(docs=FOUR)
+    first = lab.run(**at(server))
+    with JudgeServer(lambda _: label("Correct")) as own:
+        monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", own.url)
+        found = lab.run(**at(server))
+    assert (found.run.folder, models(own), len(server.bodies)) == (first.run.folder, ["judge"] * 4, 8)
+    assert (first.metric("judge")["value"], found.metric("judge")["value"]) == (0.75, 1.0)
+
+
+def test_a_run_that_is_going_on_shows_both_scorers(lab: Lab) -> None:
+    """Without a summary the newest of each name counts, the judge last."""
+    lab.task()
+    run = lab.run(judge="offline").run
+    (run.folder / "summary.json").unlink()
+    view = RunCases(run.folder).case(0)
+    assert view is not None
+    assert [score.metric for score in view.scores] == ["exact_match", "judge"]
