@@ -11,7 +11,7 @@ from msgspec import Struct
 from assay.core.memory import BUNDLE, Kind
 from assay.core.types import Record
 from assay.solvers.memory.delta import ADD, ARCHIVE, Change, Fold, Made, Shown
-from assay.solvers.memory.sessions import ANSWER, SESSION
+from assay.solvers.memory.sessions import ANSWER, SESSION, USED
 from assay.suites.memory_eval.feeding import asked
 from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
 from assay.suites.memory_eval.sample import Point, Question, Sample, Session
@@ -32,8 +32,15 @@ class Gold(Struct, frozen=True):
     top_k: int
 
     def rows(self, records: Sequence[Record]) -> Rows:
-        """As they are written; snapshots are folded while they are read."""
+        """As they are written; snapshots are folded while they are read. Of a sample not fed to its end, none."""
+        if not is_whole(records):
+            return Rows([], [])
         return _Building(self, records).rows()
+
+
+def is_whole(records: Sequence[Record]) -> bool:
+    """Whether the sample was fed to its end."""
+    return any(record.kind == USED for record in records)
 
 
 class _Building:

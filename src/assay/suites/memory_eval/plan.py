@@ -15,7 +15,7 @@ from assay.core.types import Case, Record, Score
 from assay.scoring.judging.panel import Panel
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
 from assay.store.judges import about_judge
-from assay.suites.memory_eval.building import Rows
+from assay.suites.memory_eval.building import Rows, is_whole
 from assay.suites.memory_eval.evals import evals
 from assay.suites.memory_eval.fed import Fed
 from assay.suites.memory_eval.filed import MARKS, Filed, Marks, marks_of, refuse_strange
@@ -101,7 +101,7 @@ class MemoryEvalPlan:
     def _sample(self, entry: Entry, reader: Reader, files: Files, tally: Tally) -> None:
         """Nothing is written of a sample that was not fed to its end."""
         end, records, scores = self._read(entry, reader)
-        if end is None or (self.origin.writes and not any(record.kind == USED for record in records)):
+        if end is None or (self.origin.writes and not is_whole(records)):
             why = end.failure.message if end and end.failure else "it was not fed to its end"
             tally.fail(entry.label, why)
             return
@@ -141,6 +141,7 @@ def _use(tally: Tally, records: list[Record], scores: list[Score]) -> None:
         if record.kind == SESSION:
             tally.use("storage", said["seconds"], None)
         elif record.kind == ANSWER:
+            tally.count(said)
             tally.use("retrieval", said["search_seconds"], None)
             tally.use("answer", said.get("answer_seconds"), said.get("tokens"))
         elif record.kind == USED:

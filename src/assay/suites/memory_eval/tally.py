@@ -37,7 +37,10 @@ JUDGED = (
 )
 LEXICAL = (F1, BLEU1)
 STAGES = ("storage", "retrieval", "answer", "judge")
-COUNTS = ("samples", "failed", "sessions", "questions", "unanswered", "citations")
+COUNTS = (
+    *("samples", "failed", "sessions", "questions", "unanswered", "errors"),
+    *("citations", "dropped_citations", "replies_without_json"),
+)
 _POOLED = (EVIDENCE, RETRIEVED)
 _OF_SESSIONS = (RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION)
 _LOWER = (HALLUCINATION, ANSWER_MADE_UP, ANSWER_OMITTED)
@@ -167,6 +170,12 @@ class Tally:
         """One that was not fed to its end, and the reason."""
         self.counts["failed"] += 1
         self._failures.append({"sample_id": sample_id, "reason": why})
+
+    def count(self, said: Mapping[str, Any]) -> None:
+        """What a run recorded of an answer, and no file has room for."""
+        self.counts["errors"] += "error" in said
+        self.counts["dropped_citations"] += said.get("dropped", 0)
+        self.counts["replies_without_json"] += said.get("loose", False)
 
     def use(self, stage: str, seconds: float | None, tokens: Sequence[int] | None) -> None:
         """One piece of work of a stage; tokens are those that went in and those that came out."""

@@ -1,0 +1,247 @@
+"""A whole evaluation: five files, two stages, nothing asked twice, gold where it belongs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay.core.errors import InputError, UsageError
+from assay.suites.memory_eval.rows import QaRow, SessionRow
+
+from support.memory_samples import Samples, lines, sample
+from support.memory_talks import MEMORY
+
+FIVE = {
+    "pipeline_sessions.jsonl",
+    "pipeline_qa.jsonl",
+    "session_records.jsonl",
+    "qa_records.jsonl",
+    "aggregate_metrics.json",
+}
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_five_files_and_the_run(tmp_path: Path) -> None:
+    """Nothing else appears; lines are in the order of the data, and records are lines with an `eval`."""
+    samples = Samples(tmp_path, sample("s1", 3), sample("s2", 2))
+    run = samples.run()
+    assert names(samples.out) == {*FIVE, "assay"}
+    assert run.exit_code == 0
+    sessions, questions = (lines(samples.out / f"pipeline_{name}.jsonl") for name in ("sessions", "qa"))
+    assert [(row["sample_id"], row["session_id"]) for row in sessions] == [
+        *[("s1", "S01"), ("s1", "S02"), ("s1", "S03")],
+        *[("s2", "S01"), ("s2", "S02")],
+    ]
+    assert [row["checkpoint_id"] for row in questions] == [
+        "probe_1",
+        "probe_2",
+        "probe_3",
+        "probe_1",
+        "probe_2",
+    ]
+    for name, rows, kind in (("session", sessions, SessionRow), ("qa", questions, QaRow)):
+        records = lines(samples.out / f"{name}_records.jsonl")
+        assert [list(record)[-1] for record in records] == ["eval"] * len(rows)
+        assert [{k: v for k, v in record.items() if k != "eval"} for record in records] == rows
+        for row in rows:
+            assert json.loads(msgspec.json.encode(msgspec.convert(row, kind))) == row
+
+
+def test_what_a_session_shows(tmp_path: Path) -> None:
+    """Rounds are memories, captions are text, every memory keeps its session, and gold grows."""
+    samples = Samples(tmp_path)
+    samples.run()
+    first, second, _ = lines(samples.out / "pipeline_sessions.jsonl")
+    assert [held["memory_id"] for held in second["memory_snapshot"]] == ["0", "1", "2", "3"]
+    assert [held["session_id"] for held in second["memory_snapshot"]] == ["S01", "S01", "S02", "S02"]
+    assert first["memory_snapshot"][0] == {
+        "memory_id": "0",
+        "text": "user: my pet1x1 of s1 is called Rex1x1\nassistant: I see. (shows a dog1)",
+        "session_id": "S01",
+        "status": "active",
+        "source": "bm25",
+        "raw_backend_id": "0",
+        "raw_backend_type": "linear",
+        "metadata": {},
+    }
+    assert [delta["op"] for delta in second["memory_delta"]] == ["add", "add"]
+    gold = second["gold_state"]
+    assert [len(gold[key]) for key in gold if key != "session_id"] == [2, 0, 1, 1]
+
+
+def test_a_full_memory_is_one_text(tmp_path: Path) -> None:
+    """As the document shows it; citations name what is behind it."""
+    samples = Samples(tmp_path)
+    samples.run(baseline=["FUMemory"])
+    *_, last = lines(samples.out / "pipeline_qa.jsonl")
+    (item,) = last["retrieval"]["items"]
+    assert (item["rank"], item["memory_id"], item["score"]) == (0, "memgallery:string_bundle", 1.0)
+    assert item["raw_backend_id"] is None
+    assert item["text"].count("user: ") == 6
+    assert last["cited_memories"] == [
+        "user: my pet3x1 of s1 is called Rex3x1\nassistant: I see. (shows a dog3)"
+    ]
+
+
+def test_several_baselines_have_a_folder_each(tmp_path: Path) -> None:
+    """One run, and in each folder the five files."""
+    samples = Samples(tmp_path)
+    run = samples.run(baseline=["bm25,FUMemory"])
+    assert names(samples.out) == {"bm25", "FUMemory", "assay"}
+    assert [names(samples.out / name) for name in ("bm25", "FUMemory")] == [FIVE, FIVE]
+    ids = [
+        json.loads((samples.out / name / "aggregate_metrics.json").read_text())["baseline_id"]
+        for name in run.results
+    ]
+    assert ids == ["bm25", "FUMemory"]
+
+
+def test_the_same_command_asks_nothing(tmp_path: Path) -> None:
+    """Its result is shown."""
+    samples = Samples(tmp_path)
+    samples.run()
+    before = len(samples.asked())
+    assert (samples.run().asked, len(samples.asked())) == (False, before)
+
+
+def test_other_settings_are_refused(tmp_path: Path) -> None:
+    """Files of fixed names are paid work: the keys that differ are named, and --fresh allows it."""
+    samples = Samples(tmp_path)
+    samples.run()
+    with pytest.raises(UsageError, match=r"other settings \(top_k\)"):
+        samples.run(top_k=2)
+    samples.run(top_k=2, fresh=True)
+    assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
+
+
+def test_strange_pipeline_files_are_not_written_over(tmp_path: Path) -> None:
+    """Another tool's work, or ours that somebody changed."""
+    samples = Samples(tmp_path)
+    samples.run()
+    path = samples.out / "pipeline_qa.jsonl"
+    changed = path.read_text().replace("Rex1x1", "Max")
+    path.write_text(changed)
+    with pytest.raises(UsageError, match="--eval-only"):
+        samples.run(judge=None, no_judge=True)
+    assert path.read_text() == changed
+
+
+def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
+    """Answers stay, and are judged by what is right now; the pipeline files carry the new gold."""
+    samples = Samples(tmp_path)
+    samples.run()
+    before = len(samples.asked())
+    path = samples.folder / "data" / "s1.json"
+    path.write_text(path.read_text().replace('"answer": "Rex1x1"', '"answer": "Bella"'))
+    run = samples.run()
+    assert len(samples.asked()) == before
+    assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == "Bella"
+    assert run.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] == pytest.approx(2 / 3)
+
+
+def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
+    """The five files are there; what a judge would say is null, and the summary has words alone."""
+    samples = Samples(tmp_path)
+    run = samples.run(judge=None, no_judge=True)
+    assert names(samples.out) == {*FIVE, "assay"}
+    found = run.results["bm25"]
+    assert [metric["metric"] for metric in found["metrics"]] == ["f1", "bleu1"]
+    assert "judge" not in found
+    record = lines(samples.out / "qa_records.jsonl")[0]["eval"]
+    assert (record["answer_label"], record["answer_is_valid"]) == (None, False)
+
+
+def test_a_citation_of_nothing_is_dropped_and_counted(tmp_path: Path) -> None:
+    """The model cites a number that was not retrieved with every answer."""
+    samples = Samples(tmp_path)
+    run = samples.run()
+    assert [len(row["cited_memories"]) for row in lines(samples.out / "pipeline_qa.jsonl")] == [1, 1, 1]
+    assert run.results["bm25"]["counts"]["dropped_citations"] == 3
+
+
+def test_gold_reaches_judges_only(tmp_path: Path) -> None:
+    """A mark in every gold field is in no prompt and in no search of the subject, whatever the memory."""
+    marked: dict[str, Any] = sample()
+    for block in marked["memory_points"]:
+        for point in block["memory_points"]:
+            point |= {"memory_content": "GOLD", "original_memories": ["GOLD"], "memory_type": "GOLD"}
+    for checkpoint in marked["qa_checkpoints"]:
+        for question in checkpoint["questions"]:
+            question |= {"answer": "GOLD", "question_type": "GOLD", "question_type_abbrev": "GOLD"}
+            question |= {"difficulty": "GOLD"}
+    samples = Samples(tmp_path, marked)
+    samples.run(baseline=["bm25,FUMemory,STMemory,oracle,none"])
+    assert samples.asked()
+    assert "GOLD" not in json.dumps(samples.asked())
+
+
+def test_sessions_that_are_cut_off(tmp_path: Path) -> None:
+    """Checkpoints that reach beyond are not asked."""
+    samples = Samples(tmp_path)
+    samples.run(max_sessions=2)
+    assert len(lines(samples.out / "pipeline_sessions.jsonl")) == 2
+    assert [row["checkpoint_id"] for row in lines(samples.out / "pipeline_qa.jsonl")] == [
+        "probe_1",
+        "probe_2",
+    ]
+
+
+def test_some_samples(tmp_path: Path) -> None:
+    """By id, or the first alone; an unknown id is told with the nearest."""
+    samples = Samples(tmp_path, sample("s1", 1), sample("s2", 1))
+    samples.run(sample=["s2"])
+    assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s2"}
+    samples.run(smoke=True, output_dir=f"{tmp_path}/smoke")
+    assert {row["sample_id"] for row in lines(tmp_path / "smoke" / "pipeline_qa.jsonl")} == {"s1"}
+    with pytest.raises(UsageError, match="s2"):
+        samples.run(sample=["s22"], output_dir=f"{tmp_path}/none")
+
+
+def test_what_is_refused_before_anything_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data, no memory, no model, a key that is missing: exit code 2, and never a made-up answer."""
+    for name in ("OPENAI_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    samples = Samples(tmp_path)
+    refused: list[dict[str, Any]] = [
+        {"dataset": ""},
+        {"baseline": []},
+        {"model": ""},
+        {"model": "openai/gpt-x"},
+        {"judge": "openai/gpt-x"},
+        {"dataset": f"{tmp_path}/nowhere"},
+    ]
+    for options in refused:
+        with pytest.raises((UsageError, InputError)) as caught:
+            samples.run(**options)
+        assert caught.value.exit_code == 2
+    assert not samples.out.exists()
+
+
+def test_the_model_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """OPENAI_MODEL names the model, and the judge unless JUDGE_MODEL names one."""
+    samples = Samples(tmp_path)
+    monkeypatch.setenv("OPENAI_MODEL", f"python/{tmp_path}/model.py:answer")
+    monkeypatch.setenv("JUDGE_MODEL", "offline")
+    run = samples.run(model="", judge=None)
+    assert run.results["bm25"]["judge"]["name"] == "offline"
+    assert samples.asked()
+
+
+def test_a_memory_that_raises_costs_its_sample(tmp_path: Path) -> None:
+    """It is named, and has no lines; the others are whole."""
+    bad = sample("bad", 2)
+    bad["sessions"][1]["dialogue"][0]["content"] = "poison"
+    samples = Samples(tmp_path, bad, sample("good", 2))
+    (tmp_path / "own.py").write_text(MEMORY)
+    run = samples.run(baseline=[f"{tmp_path}/own.py:Own"])
+    found = run.results["own"]
+    assert [failure["sample_id"] for failure in found["failures"]] == ["bad"]
+    assert "it is bad" in found["failures"][0]["reason"]
+    assert {row["sample_id"] for row in lines(samples.out / "pipeline_sessions.jsonl")} == {"good"}
