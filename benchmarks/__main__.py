@@ -23,6 +23,7 @@ from benchmarks.lm_eval_rescore import rescored
 from benchmarks.measure import REPOSITORY, Server, environment, own_core, python, server
 from benchmarks.memories import memories
 from benchmarks.million import million
+from benchmarks.sessions import sessions
 from benchmarks.testset import testset
 
 
@@ -41,6 +42,7 @@ class Sizes(NamedTuple):
     records: int
     rows: int
     messages: int
+    samples: int
 
 
 FULL = Sizes(
@@ -56,6 +58,7 @@ FULL = Sizes(
     records=1_000_000,
     rows=20_000,
     messages=100_000,
+    samples=200,
 )
 QUICK = Sizes(
     turns=1,
@@ -70,6 +73,7 @@ QUICK = Sizes(
     records=5_000,
     rows=500,
     messages=2_000,
+    samples=10,
 )
 _HOW = """\
 CPU is user and system time of the whole process, best of several turns taken alternately with the bare
@@ -159,6 +163,11 @@ def measure_memories(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[
     return memories(folder, sizes.messages)
 
 
+def measure_sessions(folder: Path, endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
+    """Memory evaluations of many samples, and of long ones."""
+    return sessions(folder, endpoint, sizes.samples, sizes.turns)
+
+
 def measure_help(folder: Path, _endpoint: Server, sizes: Sizes) -> Iterator[Figure]:
     """The command line's own start."""
     env, log = environment(uvloop=True), folder / "help.log"
@@ -185,6 +194,7 @@ BENCHMARKS: dict[str, Measurement] = {
     "hop": measure_hop,
     "answers": measure_answers,
     "memories": measure_memories,
+    "sessions": measure_sessions,
 }
 
 
