@@ -56,6 +56,15 @@ def test_every_dimension_has_something_to_judge() -> None:
         assert any(turn.captions for session in sample.sessions for turn in session.turns)
 
 
+def test_the_page_counts_right() -> None:
+    points = (
+        [point for each in SESSIONS for point in getattr(each, kind)]
+        for kind in ("new", "updates", "interference")
+    )
+    counts = [*map(len, points), sum(len(sample.checkpoints) for sample in SAMPLES)]
+    assert f"| all | | | {' | '.join(map(str, counts))} |" in (EXAMPLES / "README.md").read_text()
+
+
 def test_questions_are_of_all_kinds() -> None:
     counts = Counter(question.abbrev for question in QUESTIONS)
     assert counts == {"FR": 12, "MH": 12, "DU": 12, "MB": 12, "MC": 6, "GA": 6}
