@@ -101,13 +101,6 @@ class Node:
         """A text, a number or a truth, as the data has it."""
         return self._typed((str, int, float, bool), "a text or a number", None)
 
-    def words(self) -> str:
-        """A text; a number or a truth as JSON spells it."""
-        found = self.answer()
-        return (
-            found if isinstance(found, str) else "" if found is None else msgspec.json.encode(found).decode()
-        )
-
     def truth(self) -> bool:
         """True or false."""
         found: bool = self._typed((bool,), "true or false", default=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import pytest
 
 from assay import api
 from assay.core.errors import Problem
-from assay.suites.memory_eval import has_samples
+from assay.suites.memory_eval import has_samples, shape
 from assay.suites.memory_eval.loading import load
 from assay.suites.memory_eval.sources import CHECKPOINTS, MAIN, POINTS
 
-from suites.memory_eval.files import GOOD, Path_, changed, without, written
+from suites.memory_eval.files import EXAMPLES, GOOD, Path_, changed, without, written
 
 POINT = ("memory_points", 0, "memory_points", 0)
 UPDATE = ("memory_points", 1, "memory_points", 0)
@@ -76,6 +77,22 @@ def test_a_session_stands_where_the_data_has_it(tmp_path: Path) -> None:
     """Points that are told in another order than the sessions are seen in the order of sessions."""
     value = changed(("memory_points",), GOOD["memory_points"][::-1])
     assert found(written(tmp_path / "a.json", value)) == []
+
+
+def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
+    """People copy it; the page also names every key that is read."""
+    page = (EXAMPLES.parents[1] / "docs" / "memory-eval.md").read_text()
+    found_blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert found_blocks
+    for block in found_blocks:
+        (tmp_path / "a.json").write_text(block)
+        assert found(tmp_path / "a.json") == []
+    shapes = [
+        each for each in vars(shape).values() if isinstance(each, type) and each.__module__ == shape.__name__
+    ]
+    keys = {name for each in shapes for name in getattr(each, "__struct_encode_fields__", ())}
+    assert len(keys) > 20
+    assert not {key for key in keys if f"`{key}`" not in page}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,9 @@ QUESTIONS = [each for sample in SAMPLES for checkpoint in sample.checkpoints for
 SESSIONS = [session for sample in SAMPLES for session in sample.sessions]
 UNKNOWN = "Not mentioned in memory."
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
+NUMBERS = "two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|thirty|eighty|first|second|third|twice"
+HAN_NUMBERS = "[一二三四五六七八九十百千万]+"
+NAMES = re.compile(rf"\d+(?:,\d+)*|(?<=[a-z,] )[A-Z]\w+|\b(?:{NUMBERS})\b|{HAN_NUMBERS}")
 MOST_WORDS = 0.6
 
 
@@ -54,6 +57,15 @@ def test_every_dimension_has_something_to_judge() -> None:
             any(getattr(each, kind) for each in sample.sessions) for kind in ("updates", "interference")
         )
         assert any(turn.captions for session in sample.sessions for turn in session.turns)
+
+
+def test_the_page_counts_right() -> None:
+    points = (
+        [point for each in SESSIONS for point in getattr(each, kind)]
+        for kind in ("new", "updates", "interference")
+    )
+    counts = [*map(len, points), sum(len(sample.checkpoints) for sample in SAMPLES)]
+    assert f"| all | | | {' | '.join(map(str, counts))} |" in (EXAMPLES / "README.md").read_text()
 
 
 def test_questions_are_of_all_kinds() -> None:
@@ -107,9 +119,10 @@ def test_every_point_is_said_in_its_session(sample: Sample) -> None:
 def held(point: Point, session: Session) -> tuple[set[str], float]:
     """Names and numbers that the session does not have, and the share of the point's words that it has."""
     said = " ".join(" ".join((turn.content, *turn.captions)) for turn in session.turns)
-    names = set(re.findall(r"\d[\d,]*|(?<=[a-z,] )[A-Z]\w+", point.content))
+    names = {name.lower() for name in NAMES.findall(point.content)}
     wanted = words(re.sub(r"用户|\buser\b", "", point.content))
-    return {name for name in names if name not in said}, len(wanted & words(said)) / len(wanted)
+    tokens = set(re.findall(rf"\d+(?:,\d+)*|{HAN_NUMBERS}|[a-zê]+", said.lower()))
+    return names - tokens, len(wanted & words(said)) / len(wanted)
 
 
 def words(text: str) -> set[str]:

@@ -257,6 +257,14 @@ def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
     ]
 
 
+def test_a_file_that_breaks_between_two_readings_is_told(tmp_path: Path) -> None:
+    """It is not a sample less."""
+    found = load(written(tmp_path / "a.json", GOOD))
+    written(tmp_path / "a.json", without(("sessions",)))
+    with pytest.raises(InputError, match="sessions: is missing"):
+        list(found)
+
+
 def test_many_problems_are_counted(tmp_path: Path) -> None:
     """A wrong kind of file does not fill the screen."""
     written(tmp_path / "a.json", [{"x": 1}] * 300)

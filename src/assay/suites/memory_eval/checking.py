@@ -93,7 +93,7 @@ def _check_checkpoint(checkpoint: Node, known: _Known) -> None:
     if checkpoint["questions"].value == []:
         checkpoint["questions"].note("is empty: nothing is asked", "warning")
     for question in checkpoint["questions"].objects():
-        if not question["answer"].words().strip():
+        if not str(question["answer"].value).strip():
             question["answer"].note("is empty: nothing can be compared with it")
         for evidence in question.get("evidence", []).objects():
             _check_evidence(evidence.either("memory_id", "image_id"), known, max(covered, default=0))

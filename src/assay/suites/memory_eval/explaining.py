@@ -67,7 +67,7 @@ def _named(session: Node, ids: set[str]) -> None:
 
 def _turn(turn: Node) -> None:
     turn["role"].filled()
-    turn.get("timestamp", "").words()
+    turn.get("timestamp", "").answer()
     shown = turn.get("attachments", []).objects()
     for image in shown:
         image.get("caption", "").text()
@@ -94,9 +94,9 @@ def _checkpoint(checkpoint: Node, ids: set[str]) -> None:
         covered.note("names no session: it is asked after the last one", "warning")
     for question in checkpoint["questions"].objects():
         question["question"].filled()
-        question["answer"].words()
+        question["answer"].answer()
         for key in ("question_type", "question_type_abbrev"):
             question.get(key, "").text()
-        question.get("difficulty", "").words()
+        question.get("difficulty", "").answer()
         for evidence in question.get("evidence", []).objects():
             evidence.either("memory_id", "image_id").name()

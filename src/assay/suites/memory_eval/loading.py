@@ -24,15 +24,22 @@ class Samples:
         self._path = path
         problems: list[Problem] = []
         self.ids = [found.sample.sample_id for found in read(path, problems)]
-        if errors := [problem for problem in problems if problem.level == "error"]:
-            raise InputError(told(path, errors))
+        self._refuse(problems)
         self.warnings = list(map(str, problems))
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Sample]:
-        return (found.sample for found in read(self._path, []))
+        problems: list[Problem] = []
+        for found in read(self._path, problems):
+            yield found.sample
+        self._refuse(problems)
+
+    def _refuse(self, problems: list[Problem]) -> None:
+        """What is an error now may have been none before: files can change between two readings."""
+        if errors := [problem for problem in problems if problem.level == "error"]:
+            raise InputError(told(self._path, errors))
 
 
 def load(path: Path) -> Samples:

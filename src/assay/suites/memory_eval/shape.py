@@ -97,7 +97,7 @@ def sample_of(parts: Parts) -> Sample | None:
         return None
 
 
-def words(value: Words | None) -> str:
+def _words(value: Words | None) -> str:
     """A text; a number or a truth as JSON spells it."""
     if isinstance(value, str):
         return value
@@ -152,10 +152,10 @@ def _turn(turn: _Turn) -> Turn:
     if not turn.attachments:
         if turn.content is None:
             raise msgspec.ValidationError("there is no content")
-        return Turn(turn.role, turn.content, words(turn.timestamp))
+        return Turn(turn.role, turn.content, _words(turn.timestamp))
     captions = (each.caption or "" for each in turn.attachments)
     shown = tuple(caption for caption in captions if caption.strip())
-    return Turn(turn.role, turn.content or "", words(turn.timestamp), shown)
+    return Turn(turn.role, turn.content or "", _words(turn.timestamp), shown)
 
 
 def _checkpoint(checkpoint: _Checkpoint, contents: dict[str, str]) -> Checkpoint:
@@ -168,10 +168,10 @@ def _question(question: _Question, contents: dict[str, str]) -> Question:
     evidence = tuple(_first(each.memory_id, each.image_id) for each in question.evidence or ())
     return Question(
         text=question.question,
-        answer=words(question.answer),
+        answer=_words(question.answer),
         evidence=evidence,
         contents=tuple(contents[name] for name in evidence if name in contents),
         type=question.question_type or "",
         abbrev=question.question_type_abbrev or "",
-        difficulty=words(question.difficulty),
+        difficulty=_words(question.difficulty),
     )
