@@ -12,6 +12,7 @@ import pytest
 
 from assay.core.errors import InputError, Problem
 from assay.suites.memory_eval.explaining import explain
+from assay.suites.memory_eval import loading
 from assay.suites.memory_eval.loading import is_sound, load
 from assay.suites.memory_eval.sample import Turn, cut
 from assay.suites.memory_eval.shape import sample_of
@@ -257,8 +258,11 @@ def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
     ]
 
 
-def test_a_file_that_breaks_between_two_readings_is_told(tmp_path: Path) -> None:
-    """It is not a sample less."""
+def test_a_file_that_breaks_between_two_readings_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not a sample less. Only what is too large to be held is read again."""
+    monkeypatch.setattr(loading, "HELD_BYTES", 0)
     found = load(written(tmp_path / "a.json", GOOD))
     written(tmp_path / "a.json", without(("sessions",)))
     with pytest.raises(InputError, match="sessions: is missing"):

@@ -24,8 +24,8 @@ class Rows(NamedTuple):
     questions: list[QaRow]
 
 
-class Gold(Struct, frozen=True):
-    """What is known of a sample besides what the memory was told."""
+class Gold(Struct, frozen=True, dict=True):
+    """What is known of a sample besides what the memory was told. It goes with its case."""
 
     sample: Sample
     memory: Kind
@@ -35,7 +35,10 @@ class Gold(Struct, frozen=True):
         """As they are written, snapshots folded while reading; none of a sample not fed to its end."""
         if not is_whole(records):
             return Rows([], [])
-        return _Building(self, records).rows()
+        if "made" not in self.__dict__:  # several scorers ask
+            self.__dict__["made"] = _Building(self, records).rows()
+        made: Rows = self.__dict__["made"]
+        return made
 
 
 def is_whole(records: Sequence[Record]) -> bool:

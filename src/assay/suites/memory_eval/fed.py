@@ -90,7 +90,7 @@ class Fed:
             self._sessions += len(sample.sessions)
             self._questions += sum(len(each.questions) for each in sample.checkpoints)
             self._keys.append([sample.sample_id, row_key(_encode([sample.sample_id, visits(sample, "")]))])
-            golds.append(fingerprint(msgspec.to_builtins(sample)))
+            golds.append(row_key(_encode(sample)))
         self.gold = fingerprint(golds)
         self.ask: dict[str, Any] = {
             "set": self._name,

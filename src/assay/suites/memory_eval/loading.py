@@ -13,9 +13,12 @@ from assay.suites.memory_eval.sample import Sample
 from assay.suites.memory_eval.shape import sample_of
 from assay.suites.memory_eval.sources import Parts, parts
 
+HELD_BYTES = 1 << 24
+"""Data up to this size is kept in memory; larger data is read anew for each pass."""
+
 
 class Samples:
-    """The samples of a file or a folder, in their order, as often as one likes: each time they are read anew.
+    """The samples of a file or a folder, in their order, as often as one likes.
 
     `ids` are those of the samples. `warnings` tell what is odd and stops nothing.
     """
@@ -23,7 +26,12 @@ class Samples:
     def __init__(self, path: Path) -> None:
         self._path = path
         problems: list[Problem] = []
-        self.ids = [found.sample.sample_id for found in read(path, problems)]
+        self._held: list[Sample] | None = [] if _size(path) <= HELD_BYTES else None
+        self.ids: list[str] = []
+        for found in read(path, problems):
+            self.ids.append(found.sample.sample_id)
+            if self._held is not None:
+                self._held.append(found.sample)
         self._refuse(problems)
         self.warnings = list(map(str, problems))
 
@@ -31,6 +39,9 @@ class Samples:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Sample]:
+        return self._again() if self._held is None else iter(self._held)
+
+    def _again(self) -> Iterator[Sample]:
         problems: list[Problem] = []
         for found in read(self._path, problems):
             yield found.sample
@@ -40,6 +51,11 @@ class Samples:
         """What is an error now may have been none before: files can change between two readings."""
         if errors := [problem for problem in problems if problem.level == "error"]:
             raise InputError(told(self._path, errors))
+
+
+def _size(path: Path) -> int:
+    files = path.rglob("*.json*") if path.is_dir() else [path]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def load(path: Path) -> Samples:
