@@ -11,7 +11,7 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.calibration_report import report_calibration
+from assay.cli.calibration_report import report_calibration, show_answer
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
@@ -28,7 +28,7 @@ _REPORTS = {
     "memory-test": report_memory_test,
     "calibration": report_calibration,
 }
-_RECORDS = {"hop": show_row}
+_RECORDS = {"hop": show_row, "calibration": show_answer}
 _WORDS = {"memory-test": "conversation"}
 """What the id of a case names, where it is no row."""
 
