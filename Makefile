@@ -6,6 +6,8 @@ ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
+# Labelled conversations that the judge offline was not made with.
+ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
 .PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo test-mem0 calibrate-offline clean
 
@@ -49,7 +51,7 @@ locomo: $(VENV)/.dev
 # make calibrate-offline ASSAY_VOTES=path/to/labels.json
 calibrate-offline: $(VENV)/.dev
 	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
-	  --output-dir results/calibration --save src/assay/scoring/judging/calibrated/offline.json
+	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/judging/calibrated/offline.json
 
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready

@@ -55,7 +55,7 @@ def test_a_table_worth_looking_at(capsys: Captured) -> None:
     assert (code, err) == (0, "")
     (overall,) = [line.split() for line in out.splitlines() if line.startswith("all ")]
     assert overall[:6] == ["all", "10", "0.500", "0.900", "0.900", "0.800"]
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("  ") and "of" in line] == [
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("  ") and "/" in line] == [
         "4",
         "5",
     ]
@@ -69,7 +69,7 @@ def test_a_floor_is_told_with_a_sentence(capsys: Captured) -> None:
     """Exit code 1, and the judge, its kappa and the floor; a quiet run says only that."""
     code, _, err = calibrate(capsys, "--min-kappa", "0.9")
     assert code == 1
-    assert "the judge offline has a kappa 0.80" in err
+    assert "the judge offline has kappa 0.80" in err
     assert "at least 0.9" in err
     assert calibrate(capsys, "--min-kappa", "0.9", "--quiet")[:2] == (1, "")
     assert calibrate(capsys, "--min-kappa", "0.8")[0] == 0
@@ -99,6 +99,8 @@ def test_it_is_shown_again(capsys: Captured) -> None:
     calibrate(capsys)
     assert "label: wrong              1              4" in typed(capsys, "show", "out").out
     assert "labels kappa 0.8000" in typed(capsys, "runs").out
+    one = typed(capsys, "show", "out", "0").out
+    assert ("boat number 0" in one, "accepted: 1" in one) == (True, True)
 
 
 def test_bad_labels_are_told_with_their_lines(capsys: Captured) -> None:
@@ -209,7 +211,7 @@ def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
     assert known(JUDGE, fingerprint, RUBRIC) is not None
     code, _, err = typed(capsys, "compare", base, worse, *gate)
     assert code == 2
-    assert err.startswith("passed cannot decide here: the judge openai/judge has a kappa 0.40")
+    assert err.startswith("passed cannot decide here: the judge openai/judge has kappa 0.40")
     assert err.count("cannot decide") == 1
     low = ("--fail-on-regression", "--min-kappa", "0.4")
     assert [typed(capsys, "compare", base, new, *low).code for new in (worse, same)] == [1, 0]

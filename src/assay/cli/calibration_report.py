@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from assay.api import Run
 from assay.cli.report import closing
-from assay.cli.screen import block, counted, table
+from assay.cli.screen import block, counted, heading, table
+from assay.core.types import Record
 from assay.store.calibrations import Agreement, Calibration, shown
 from assay.store.judges import judges_in
 
+_MOST_CHARACTERS = 4000
 _HEADER = [
     *("category", "n", "base rate", "accuracy", "balanced", "kappa", "95% interval", "AUC"),
-    *("false accepts", "false rejects", "invalid"),
+    *("false acc.", "false rej.", "invalid"),
 ]
 
 
@@ -33,6 +37,13 @@ def report_calibration(run: Run) -> None:
     closing(run)
 
 
+def show_answer(records: Sequence[Record]) -> None:
+    """The answer of a row, which the judge looked at."""
+    for record in records:
+        heading("answer")
+        block(str(record.data), most=_MOST_CHARACTERS)
+
+
 def _head(found: Calibration) -> None:
     votes = f" · {found.votes} votes" if found.votes > 1 else ""
     what = "answers" if found.kind == "answer" else "texts by rubrics"
@@ -44,7 +55,8 @@ def _head(found: Calibration) -> None:
 def _table(found: Calibration) -> None:
     rows = [_row("all", found.overall)]
     rows += [_row(f"  {name}", one) for name, one in found.categories.items()]
-    table(_HEADER, rows)
+    shown = len(_HEADER) - (not found.overall.invalid)
+    table(_HEADER[:shown], [row[:shown] for row in rows])
     click.echo()
 
 
@@ -57,10 +69,10 @@ def _row(name: str, found: Agreement) -> list[str]:
         _number(found.accuracy),
         _number(found.balanced_accuracy),
         _number(found.kappa),
-        f"{low_high[0]:.3f} – {low_high[1]:.3f}" if low_high else "",
+        f"{low_high[0]:.2f} – {low_high[1]:.2f}" if low_high else "",
         _number(found.auc),
-        f"{found.false_accepts.count:,} of {found.false_accepts.of:,}",
-        f"{found.false_rejects.count:,} of {found.false_rejects.of:,}",
+        f"{found.false_accepts.count:,}/{found.false_accepts.of:,}",
+        f"{found.false_rejects.count:,}/{found.false_rejects.of:,}",
         f"{found.invalid:,}",
     ]
 

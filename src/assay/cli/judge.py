@@ -20,8 +20,8 @@ _OPTIONS = api.options_of("calibration")
 _EXAMPLES = """\b
 Examples:
   assay judge calibrate --labels answers_with_votes.json
-  assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3
-  assay judge calibrate --judge openai/NAME --labels labelled.jsonl --label-field human.word --min-kappa 0.7
+  assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3 --min-kappa 0.7
+  assay judge calibrate --judge openai/NAME --labels rows.json --label-field human.word
 """
 
 

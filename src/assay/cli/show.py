@@ -11,7 +11,7 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.calibration_report import report_calibration
+from assay.cli.calibration_report import report_calibration, show_answer
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
@@ -30,7 +30,7 @@ _REPORTS = {
     "memory-eval": report_memory_eval,
     "calibration": report_calibration,
 }
-_RECORDS = {"hop": show_row}
+_RECORDS = {"hop": show_row, "calibration": show_answer}
 _WHOLE = {"memory-test": show_tests, "memory-eval": show_sample}
 """What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")

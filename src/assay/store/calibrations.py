@@ -140,6 +140,6 @@ def shown(calibration: Calibration | None) -> str:
 def kappa_of(found: Agreement) -> str:
     """`kappa 0.78 (0.74–0.82)`."""
     if found.kappa is None:
-        return "kappa unknown, since labels and verdicts are all alike"
+        return "no kappa (labels and verdicts are all alike)"
     low_high = f" ({found.interval[0]:.2f}–{found.interval[1]:.2f})" if found.interval else ""
     return f"kappa {found.kappa:.2f}{low_high}"

@@ -91,14 +91,12 @@ def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[Ju
 def too_weak(judge: str, found: Calibration | None, floor: float) -> str:
     """Why this judge may not decide where its kappa must reach a floor; empty where it may."""
     if found is None:
-        return f"the judge {judge} is not calibrated, and its kappa must be at least {floor:g}"
+        return f"the judge {judge} is not calibrated; a kappa of at least {floor:g} is wanted"
     kappa = found.overall.kappa
     if kappa is not None and kappa >= floor:
         return ""
-    return (
-        f"the judge {judge} has a {kappa_of(found.overall)} on {found.labels}, "
-        f"and its kappa must be at least {floor:g}"
-    )
+    on = f"{found.overall.n:,} labels of {found.labels}"
+    return f"the judge {judge} has {kappa_of(found.overall)} on {on}; at least {floor:g} is wanted"
 
 
 def require(identity: JudgeIdentity, floor: float) -> None:

@@ -151,6 +151,16 @@ def test_a_limited_calibration_is_not_remembered() -> None:
     assert known("offline", Panel("offline").fingerprint("answer")) != found_in(run)
 
 
+def test_only_some_clusters() -> None:
+    """Those that were held out when the judge was made; the others are counted, and a wrong name is a slip."""
+    rows = [answer(n, right=n % 2 == 0, sample_id=f"c{n % 3}") for n in range(9)]
+    found = found_in(calibrate(rows, cluster=["c0,c2"]))
+    assert (found.overall.n, found.overall.clusters, found.left_out) == (6, 2, {"of other clusters": 3})
+    assert known("offline", Panel("offline").fingerprint("answer")) == found
+    with pytest.raises(UsageError, match="no cluster named 'c4'"):
+        calibrate(rows, cluster=["c4"])
+
+
 @pytest.mark.parametrize(("floor", "code"), [(None, 0), (0.6, 0), (0.7, 1)])
 def test_a_floor_decides_the_exit_code(floor: float | None, code: int) -> None:
     """Also of a run that was finished before; nothing is judged again for it."""

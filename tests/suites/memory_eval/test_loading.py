@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, Problem
-from assay.suites.memory_eval.explaining import explain
 from assay.suites.memory_eval import loading
+from assay.suites.memory_eval.explaining import explain
 from assay.suites.memory_eval.loading import is_sound, load
 from assay.suites.memory_eval.sample import Turn, cut
 from assay.suites.memory_eval.shape import sample_of

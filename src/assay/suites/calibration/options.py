@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, field
 
 from assay.core.spec import Options, RunSpec, ask, score
 from assay.scoring.judging.panel import judge_named
@@ -25,11 +25,19 @@ class CalibrationOptions(Options, frozen=True, kw_only=True):
     cluster_field: Annotated[
         str, ask("Field that says which rows belong together, such as a conversation.", content=True)
     ] = ""
+    cluster: Annotated[
+        list[str], ask("Only rows of these clusters: those that the judge was not made with.", content=True)
+    ] = field(default_factory=list)
     min_kappa: Annotated[
         Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit 1 where kappa is below this.")
     ] = None
 
 
 def normalise(spec: RunSpec) -> RunSpec:
-    """The judge by its full name: what the environment says belongs to the run."""
-    return msgspec.structs.replace(spec, judge=judge_named(spec.judge))
+    """The judge by its full name, for what the environment says belongs to the run; clusters may be `a,b`."""
+    options = spec.options
+    assert isinstance(options, CalibrationOptions)
+    clusters = [name.strip() for text in options.cluster for name in text.split(",") if name.strip()]
+    return msgspec.structs.replace(
+        spec, judge=judge_named(spec.judge), options=msgspec.structs.replace(options, cluster=clusters)
+    )

@@ -13,6 +13,7 @@ from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import RepeatFinder, Twins, file_sha256, fingerprint, row_key
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
+from assay.core.registry import unknown
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, Score
 from assay.scoring.judging.agreement import Judged, agreement, among_votes, by_category
@@ -24,6 +25,7 @@ from assay.suites.calibration.row import Row
 from assay.suites.calibration.scorer import CalibrationScorer, RowSolver
 from assay.suites.calibration.writing import Disagreements, metrics_of, write_calibration
 
+OTHERS = "of other clusters"
 _MOST_NAMED = 3
 _encode = msgspec.json.Encoder().encode
 
@@ -58,11 +60,11 @@ class CalibrationPlan:
 
     def _read(self, limit: float | None) -> None:
         found = read(self._path, _told(self._options))
-        count = limited(limit, len(found.rows))
-        self._rows = found.rows[:count]
-        self._left_out = dict(found.left_out)
-        if count < len(found.rows):
-            self._left_out[LIMITED] = len(found.rows) - count
+        chosen = _chosen(found.rows, self._options.cluster)
+        count = limited(limit, len(chosen))
+        self._rows = chosen[:count]
+        others = {OTHERS: len(found.rows) - len(chosen), LIMITED: len(chosen) - count}
+        self._left_out = found.left_out | {why: left for why, left in others.items() if left}
         self._keys = _keys(self._rows)
         self.notices: tuple[str, ...] = ()
         if places := found.passed_over:
@@ -133,6 +135,14 @@ class CalibrationPlan:
         """Whether kappa is as high as it must be; one that is unknown is not."""
         floor, kappa = self._options.min_kappa, calibration.overall.kappa
         return floor is None or (kappa is not None and kappa >= floor)
+
+
+def _chosen(rows: list[Row], clusters: list[str]) -> list[Row]:
+    """The rows of these clusters, or all; a name that no row has is a slip."""
+    known = {row.cluster for row in rows if row.cluster is not None}
+    if missing := [name for name in clusters if name not in known]:
+        raise UsageError(unknown("cluster", missing[0], sorted(known)))
+    return [row for row in rows if row.cluster in clusters] if clusters else rows
 
 
 def _told(options: CalibrationOptions) -> dict[str, str]:

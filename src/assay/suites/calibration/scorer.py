@@ -31,7 +31,12 @@ class CalibrationScorer:
         row: Row = view.case.gold
         said = await self._bench.said(row, view.records[0].data, ctx)
         valid = said.accepted is not None
-        data = {"label": said.label, "sure": said.sure}
+        data = {
+            "id": row.place,
+            "target": row.rubric or row.reference,
+            "label": said.label,
+            "sure": said.sure,
+        }
         return [
             Score(
                 *view.case.head,
@@ -40,6 +45,6 @@ class CalibrationScorer:
                 status="scored" if valid else "invalid",
                 value=float(said.accepted) if said.accepted is not None else None,
                 reason=said.reason,
-                data={key: value for key, value in data.items() if value not in ("", None)} or None,
+                data={key: value for key, value in data.items() if value not in ("", None)},
             )
         ]
