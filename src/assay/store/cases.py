@@ -14,6 +14,9 @@ from assay.journal.folder import read_summary
 from assay.journal.reader import CallReader, RunReader
 from assay.journal.scan import CallLine, Index, decoded
 
+_TAIL = 1 << 20
+"""Bytes of scores that are looked at for the newest scorers: a judge may say much of one case."""
+
 
 class CaseView(NamedTuple):
     """One case with everything the journal has of it."""
@@ -122,7 +125,7 @@ def _latest_scorers(folder: Path) -> list[str]:
     path = folder / "scores.jsonl"
     size = path.stat().st_size
     with path.open("rb") as file:
-        file.seek(max(0, size - (1 << 16)))
+        file.seek(max(0, size - _TAIL))
         lines = file.read().split(b"\n")
     found = {stage.partition("@")[0]: stage for raw in lines if (stage := _stage(raw))}
     return sorted(found.values(), key=lambda stage: stage.startswith(f"{JUDGE}@"))
