@@ -44,7 +44,7 @@ class Panel:
         self._asking = {} if name == OFFLINE else {kind: _asking(kind, self.votes) for kind in KINDS}
 
     def fingerprint(self, kind: str) -> str:
-        """Changes with the judge's model, its prompt for this kind, its parameters and its number of votes."""
+        """Changes with the judge's model, its prompt for this kind, its parameters and its votes."""
         if self.name == OFFLINE:
             return offline.FINGERPRINT
         return fingerprint([self.name, self._content, self._asking[kind].fingerprint])
