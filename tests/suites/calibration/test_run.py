@@ -207,7 +207,6 @@ def test_votes_say_how_sure_a_judge_is() -> None:
     assert goodness(Verdict((CORRECT,))) is None
 
 
-@pytest.mark.skipif("answer" not in registry.names("judge"), reason="no model judges answers yet")
 def test_a_model_judges_answers_by_votes() -> None:
     """Another number of votes is another judge in the same run, and is asked."""
 

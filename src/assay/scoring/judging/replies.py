@@ -8,7 +8,7 @@ from typing import Any
 from assay.core.types import Response
 
 _SHOWN = 200
-_REASON = {"type": "string", "maxLength": 800}
+_REASON = {"type": "string", "maxLength": 400}
 """Bounded, since a small model that is held to a schema may not find an end."""
 
 

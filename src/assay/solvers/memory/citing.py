@@ -24,8 +24,8 @@ _PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 256}
 _REPLY = {
     "type": "object",
     "properties": {
-        "answer": {"type": "string", "maxLength": 300},
-        "citations": {"type": "array", "items": {"type": "integer"}, "maxItems": 20},
+        "answer": {"type": "string", "maxLength": 150},
+        "citations": {"type": "array", "items": {"type": "integer"}, "maxItems": 10},
     },
     "required": ["answer", "citations"],
 }
