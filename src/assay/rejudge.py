@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import msgspec
@@ -14,6 +15,8 @@ from assay.journal.folder import RunInfo, read_info
 from assay.start import Start
 
 _JUDGE = "judge"
+_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
+"""Where a judge is now: what is set today comes before the endpoint that the run knew."""
 
 
 def starting(spec: RunSpec, observers: Sequence[Notify]) -> Start:
@@ -36,7 +39,8 @@ def starting(spec: RunSpec, observers: Sequence[Notify]) -> Start:
 def _for_the_judge(spec: RunSpec) -> RunSpec:
     """Only the judge is asked: the endpoint is meant for it, and a model would be one too many."""
     options = spec.options
-    url = getattr(options, "judge_base_url", None) or spec.base_url
+    here = next((os.environ[name] for name in _URLS if os.environ.get(name)), None)
+    url = getattr(options, "judge_base_url", None) or spec.base_url or here
     told = msgspec.structs.replace(options, judge_base_url=url)
     return msgspec.structs.replace(spec, model="", base_url=None, options=told)
 
@@ -47,8 +51,11 @@ def _as_asked(spec: RunSpec, info: RunInfo) -> RunSpec:
     own = {f.name for f in fields(type(spec.options)) if f.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
-    return msgspec.structs.replace(
-        spec,
-        **{name: info.spec[name] for name in asked},
-        options=msgspec.convert(options, type(spec.options)),
-    )
+    told = {name: info.spec[name] for name in asked} | {"base_url": _address(info)}
+    return msgspec.structs.replace(spec, **told, options=msgspec.convert(options, type(spec.options)))
+
+
+def _address(info: RunInfo) -> str | None:
+    """The model's endpoint, for a judge that has none of its own; a file or weights have no address."""
+    known = info.spec["base_url"]
+    return known if known and known.startswith(("http://", "https://")) else None

@@ -12,6 +12,11 @@ from typing import Any, Self
 Answer = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
+class _Listening(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # of more than the usual five connections at once some would wait a second
+
+
 class LoopbackServer:
     """Answers POST with what `answer(body)` gives: a status and JSON. Keeps every body. GET lists one model."""
 
@@ -42,9 +47,8 @@ class LoopbackServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
+        self._http = _Listening(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:

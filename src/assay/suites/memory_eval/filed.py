@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.connect import CHAT
-from assay.core.errors import UsageError
+from assay.core.errors import InputError, UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
 from assay.core.protocols import Context
@@ -125,11 +125,22 @@ class Filed:
         ]
 
     def _imported(self) -> list[tuple[int, str, str, str]]:
+        """All lines are looked at before anything is asked: nobody here has written them."""
         pairs = [(name, sample) for name, files in self._files.items() for sample in files.samples]
-        return [
-            (index, self._files[name].read(sample).key, name, sample)
-            for index, (name, sample) in enumerate(pairs)
-        ]
+        if not pairs:
+            raise UsageError(f"there is no line in {SESSIONS} and {QUESTIONS} of {self._where}")
+        found, problems = [], []
+        for index, (name, sample) in enumerate(pairs):
+            read = self._files[name].read(sample)
+            found.append((index, read.key, name, sample))
+            problems += read.problems
+        if problems:
+            raise InputError(problems)
+        return found
+
+    @property
+    def _where(self) -> str:
+        return ", ".join(map(str, self._folders.values()))
 
     @property
     def facts(self) -> dict[str, Any]:

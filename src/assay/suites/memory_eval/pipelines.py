@@ -8,16 +8,29 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from assay.core.errors import InputError, Problem, UsageError, unreadable
 from assay.core.hashing import row_key
+from assay.core.registry import short
 from assay.core.types import Record
 from assay.suites.memory_eval.building import Rows
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
 T = TypeVar("T")
+
+
+class _Session(SessionRow, frozen=True, kw_only=True):
+    """What an `eval` says that stands there already, and in which form, does not matter: it is judged anew."""
+
+    eval: Any = UNSET
+
+
+class _Question(QaRow, frozen=True, kw_only=True):
+    """The same of a question."""
+
+    eval: Any = UNSET
 
 
 class _Head(Struct):
@@ -47,9 +60,21 @@ class Read(NamedTuple):
     def rows(self, records: Sequence[Record]) -> Rows:
         """The files say everything; what a run recorded is not needed."""
         return Rows(
-            [_decoded(line, SessionRow) for line in self.sessions],
-            [_decoded(line, QaRow) for line in self.questions],
+            [_decoded(line, _Session) for line in self.sessions],
+            [_decoded(line, _Question) for line in self.questions],
         )
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Lines that cannot be judged."""
+        found: list[Problem] = []
+        for lines, kind in ((self.sessions, _Session), (self.questions, _Question)):
+            for line in lines:
+                try:
+                    _decoded(line, kind)
+                except InputError as error:
+                    found += error.problems
+        return found
 
 
 class PipelineFiles:
@@ -115,7 +140,9 @@ def folders_of(output: Path, baselines: list[str]) -> dict[str, Path]:
     """Where the files of each baseline are: in the folder itself, or in one below it of the baseline's name.
 
     Without names, the one that the first question or memory tells, or every folder below that has both files.
+    A memory of a file is called as that file is.
     """
+    baselines = [short(name) for name in baselines]
     if _has_both(output):
         name = baselines[0] if baselines else _told_baseline(output)
         return {name: output}

@@ -1,0 +1,305 @@
+"""`--eval-only`: only the judge is asked, nothing twice, and the pipeline files stay as they are."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.errors import InputError, UsageError
+
+from servers.judging import JudgingServer
+from support.commands import typed
+from support.memory_court import STAGE_ONE, SUBJECT, Court, reply, stage_one, stage_two
+from support.memory_samples import lines, sample
+from support.memory_talks import MEMORY
+
+SEVERAL = "FUMemory,bm25,GAMemory"
+Row = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No endpoint, model or key of whoever runs this."""
+    for name in ("MODEL", "BASE_URL", "API_KEY"):
+        monkeypatch.delenv(f"OPENAI_{name}", raising=False)
+        monkeypatch.delenv(f"OPENAI_{name}_JUDGE", raising=False)
+    monkeypatch.delenv("JUDGE_MODEL", raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgingServer]:
+    with JudgingServer(other=reply) as judging:
+        yield judging
+
+
+@pytest.fixture
+def court(tmp_path: Path, server: JudgingServer) -> Court:
+    """Two samples, of two sessions and of one."""
+    return Court(tmp_path / "court", server, sample("s1", 2), sample("s2", 1))
+
+
+@pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
+def test_a_second_judge_is_all_that_is_asked(court: Court, baselines: str) -> None:
+    """No data, no model; the pipeline files keep their bytes and times; scores stand side by side."""
+    first = court.run(baseline=[baselines])
+    files, asked, scored = stage_one(court.out), court.calls(), court.scorers()
+    shutil.move(court.folder / "data", court.folder / "away")
+    second = court.judged("openai/judge-b")
+    assert court.calls() - asked == {"judge-b": asked["judge-a"]}
+    assert stage_one(court.out) == files
+    assert second.folder == first.folder
+    (words, judged) = sorted(scored, key=lambda name: name.startswith("judged"))
+    (added,) = court.scorers().keys() - scored.keys()
+    assert court.scorers() == {**scored, added: scored[judged]}
+    assert words.startswith("words@")
+    assert [found["judge"]["name"] for found in second.results.values()] == ["openai/judge-b"] * len(
+        second.results
+    )
+
+
+@pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
+def test_the_first_judge_again_is_asked_nothing(court: Court, baselines: str) -> None:
+    """Its files come back to the byte, by `--eval-only` and by the whole command."""
+    court.run(baseline=[baselines])
+    before = stage_two(court.out)
+    court.judged("offline")
+    assert stage_two(court.out) != before
+    asked = court.calls()
+    for data in ("", f"{court.folder}/data", f"{court.folder}/nowhere"):
+        court.judged("openai/judge-a", dataset=data)
+        assert (court.calls(), stage_two(court.out)) == (asked, before)
+    court.judged("offline")
+    court.run(baseline=[baselines])
+    assert (court.calls(), stage_two(court.out)) == (asked, before)
+
+
+def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
+    """Named by its path or not at all, alone and among several; it is the run's own, and paid already."""
+    (court.folder / "own.py").write_text(MEMORY)
+    own = f"{court.folder}/own.py:Own"
+    for baselines in (own, f"bm25,{own}"):
+        out = f"{court.folder}/{len(baselines)}"
+        run = court.run(baseline=[baselines], output_dir=out)
+        asked = court.calls()
+        for named in ([baselines], []):
+            again = court.judged("openai/judge-a", baseline=named, output_dir=out)
+            assert (again.folder, list(again.results)) == (run.folder, list(run.results))
+        assert court.calls() == asked
+
+
+def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
+    """Stopped in the middle of judging, and continued: what was received is not asked again."""
+    court.run(judge="offline")
+    files = stage_one(court.out)
+    stopped = court.judged("openai/judge-b", max_calls=5)
+    assert (stopped.exit_code, court.calls()["judge-b"]) == (3, 5)
+    assert court.judged("openai/judge-b").exit_code == 0
+    said = court.said_to("judge-b")
+    assert len(said) == len(set(said))
+    assert stage_one(court.out) == files
+
+
+def test_one_of_several_is_judged_apart(court: Court) -> None:
+    """Only its records change, and it has a run of its own, since the run's results are of all of them."""
+    run = court.run(baseline=[SEVERAL], judge="offline")
+    files, before = stage_one(court.out), stage_two(court.out)
+    apart = court.judged("openai/judge-a", baseline=["bm25"])
+    assert (list(apart.results), apart.folder == run.folder) == (["bm25"], False)
+    assert stage_one(court.out) == files
+    changed = {name for name, content in stage_two(court.out).items() if before[name] != content}
+    assert {Path(name).parent.name for name in changed} == {"bm25"}
+    assert set(court.calls()) == {SUBJECT, "judge-a"}
+    asked = court.calls()
+    court.judged("openai/judge-a", baseline=["bm25"])
+    assert court.calls() == asked
+
+
+@pytest.mark.parametrize("how", ["base_url", "judge_base_url", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"])
+def test_the_judge_may_be_elsewhere(court: Court, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By flag or by environment; the run is the same one, whose model was at another endpoint."""
+    run = court.run(judge="offline")
+    with JudgingServer() as elsewhere:
+        told: Row = {"base_url": None}
+        if how.isupper():
+            monkeypatch.setenv(how, elsewhere.url)
+        else:
+            told[how] = elsewhere.url
+        assert court.judged("openai/judge-b", **told).folder == run.folder
+        assert {body["model"] for body in elsewhere.bodies} == {"judge-b"}
+    assert set(court.calls()) == {SUBJECT}
+
+
+def test_without_an_endpoint_of_its_own_the_judge_is_where_the_model_was(court: Court) -> None:
+    """As the help of --judge-base-url says."""
+    court.run(judge="offline")
+    court.judged("openai/judge-b", base_url=None)
+    assert court.calls()["judge-b"]
+
+
+def test_a_model_without_address_lends_none(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of a function is judged at an endpoint; without one and without a key it is refused as such."""
+    told = {"model": f"python/{court.folder}/model.py:answer", "base_url": None}
+    court.run(judge="offline", **told)
+    with pytest.raises(UsageError, match="no endpoint and no key"):
+        court.judged("openai/judge-b", base_url=None)
+    monkeypatch.setenv("OPENAI_BASE_URL", court.server.url)
+    assert court.judged("openai/judge-b", base_url=None).exit_code == 0
+    assert set(court.calls()) == {"judge-b"}
+
+
+def test_where_there_are_no_files_it_is_said(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, a sentence, and no folder."""
+    for flags in ((), ("--baseline", "bm25"), ("--baseline", SEVERAL)):
+        nowhere = str(court.folder / "nowhere")
+        code = typed("memory", "eval", "--output-dir", nowhere, "--eval-only", "--judge", "offline", *flags)
+        assert code == 2
+        assert "pipeline_sessions.jsonl" in capsys.readouterr().err
+        assert not Path(nowhere).exists()
+
+
+def without(row: Row, key: str) -> Row:
+    return {name: value for name, value in row.items() if name != key}
+
+
+FOREIGN: dict[str, Any] = {
+    "extra keys": lambda row: {"tool": {"name": "x"}} | row | {"late": [None, 1.5, "ü"]},
+    "no sample_uuid": lambda row: without(row, "sample_uuid"),
+    "an eval": lambda row: row | {"eval": {"session_id": "S01", "recall": 0.5}},
+    "an eval first": lambda row: {"eval": {"answer_label": "Correct"}} | row,
+    "an eval of nothing": lambda row: row | {"eval": None},
+    "an eval of another shape": lambda row: row | {"eval": {"recall": "n/a", "answer_label": 3}},
+}
+
+
+class Foreign:
+    """The two files alone, as another tool may have written them."""
+
+    def __init__(self, court: Court) -> None:
+        court.run(judge="offline")
+        self.out = court.folder / "foreign"
+        self.out.mkdir()
+        self.rows = [lines(court.out / name) for name in STAGE_ONE]
+        for name in STAGE_ONE:
+            shutil.copy(court.out / name, self.out / name)
+        self._court = court
+
+    def write(self, sessions: list[Row], questions: list[Row]) -> None:
+        for name, rows in zip(STAGE_ONE, (sessions, questions), strict=True):
+            (self.out / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+
+    def judged(self, **options: Any) -> Any:
+        """Judged, with the files untouched."""
+        before = stage_one(self.out)
+        run = self._court.judged("openai/judge-b", output_dir=str(self.out), **options)
+        assert stage_one(self.out) == before
+        return run
+
+    def records(self) -> list[list[Row]]:
+        return [lines(self.out / name) for name in ("session_records.jsonl", "qa_records.jsonl")]
+
+
+@pytest.fixture
+def foreign(court: Court) -> Foreign:
+    return Foreign(court)
+
+
+def test_files_without_a_run_become_one(court: Court, foreign: Foreign) -> None:
+    """The same figures as in place, only judge calls, and nothing asked when it is repeated."""
+    run = foreign.judged()
+    asked = court.calls()
+    assert set(asked) == {SUBJECT, "judge-b"}
+    here = court.judged("openai/judge-b").results["bm25"]
+    assert run.results["bm25"]["aggregate"] == here["aggregate"]
+    assert court.calls()["judge-b"] == 2 * asked["judge-b"]
+    again = foreign.judged()
+    assert (again.folder, again.asked) == (run.folder, False)
+
+
+@pytest.mark.parametrize("how", FOREIGN)
+def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
+    """Keys that nobody here knows stay where they stand; an `eval` is replaced and comes last."""
+    rows = [[FOREIGN[how](row) for row in kind] for kind in foreign.rows]
+    foreign.write(*rows)
+    found = foreign.judged().results["bm25"]
+    assert (found["counts"]["sessions"], found["counts"]["questions"]) == (3, 3)
+    for records, written in zip(foreign.records(), rows, strict=True):
+        assert [list(without(record, "eval").items()) for record in records] == [
+            list(without(row, "eval").items()) for row in written
+        ]
+        assert {list(record)[-1] for record in records} == {"eval"}
+    assert {record["eval"]["answer_is_valid"] for record in foreign.records()[1]} == {True}
+
+
+def test_edited_files_are_judged_as_they_are_now(court: Court) -> None:
+    """The run that wrote them keeps its scores; the edited ones are another run's."""
+    run = court.run()
+    path = court.out / STAGE_ONE[1]
+    path.write_text(path.read_text().replace('"Rex1x1"', '"Bella"'))
+    edited = court.judged("openai/judge-a")
+    assert edited.folder != run.folder
+    correct = [each.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] for each in (run, edited)]
+    assert correct == [1.0, pytest.approx(1 / 3)]
+    assert court.calls()[SUBJECT] == 3
+
+
+def test_samples_may_be_mixed_and_lines_blank(foreign: Foreign) -> None:
+    """Each sample is judged as if its lines stood together; no newline at the end is needed."""
+    expected = foreign.judged().results["bm25"]["aggregate"]
+    sessions, questions = foreign.rows
+    foreign.write([sessions[0], sessions[2], sessions[1]], [questions[2], *questions[:2]])
+    for name in STAGE_ONE:
+        path = foreign.out / name
+        path.write_text("\n" + path.read_text().replace("\n", "\r\n \n").rstrip())
+    assert foreign.judged().results["bm25"]["aggregate"] == expected
+    assert Counter(row["sample_id"] for row in foreign.records()[1]) == {"s1": 2, "s2": 1}
+
+
+def test_a_sample_may_have_no_questions(foreign: Foreign) -> None:
+    """Or nothing but questions: what is there is judged."""
+    sessions, questions = foreign.rows
+    foreign.write(sessions, questions[2:])
+    assert foreign.judged().results["bm25"]["counts"]["questions"] == 1
+    foreign.write(sessions[2:], questions)
+    found = foreign.judged().results["bm25"]
+    assert (found["counts"]["samples"], found["counts"]["sessions"]) == (2, 1)
+    foreign.write([], [])
+    with pytest.raises(UsageError, match="no line"):
+        foreign.judged()
+
+
+def test_the_name_of_another_tools_memory_is_told_or_found(foreign: Foreign) -> None:
+    """By --baseline, else by what the rows say, else there is none."""
+    assert list(foreign.judged(baseline=["theirs"]).results) == ["theirs"]
+    sessions, questions = foreign.rows
+    nameless = [row | {"retrieval": row["retrieval"] | {"raw_trace": {}}} for row in questions]
+    bare = [row | {"memory_snapshot": []} for row in sessions]
+    foreign.write(sessions, nameless)
+    assert list(foreign.judged().results) == ["bm25"]
+    foreign.write(bare, nameless)
+    assert list(foreign.judged().results) == ["baseline"]
+
+
+@pytest.mark.parametrize("baseline", [[], ["bm25"]])
+def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
+    court: Court, foreign: Foreign, baseline: list[str]
+) -> None:
+    """File and line of each, the key that is missing, exit code 2, and no run folder."""
+    sessions, questions = foreign.rows
+    foreign.write(sessions, [*questions[:2], without(questions[2], "question")])
+    asked = court.calls()
+    with pytest.raises(InputError, match=r"pipeline_qa\.jsonl:3: .*`question`") as caught:
+        foreign.judged(baseline=baseline)
+    assert caught.value.exit_code == 2
+    path = foreign.out / STAGE_ONE[0]
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"pipeline_sessions\.jsonl:3: .*truncated") as caught:
+        foreign.judged(baseline=baseline)
+    assert caught.value.exit_code == 2
+    assert court.calls() == asked
+    assert not (foreign.out / "assay").exists()
