@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core import registry
 from assay.core.errors import InputError, UsageError
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.judging.agreement import Share

@@ -203,6 +203,8 @@ def test_counts_failures_seconds_and_tokens() -> None:
         tally.use("storage", seconds, (5, 2))
     tally.use("judge", None, (7, 1))
     tally.use("answer", 0.5, None)
+    tally.count({"dropped": 2, "loose": True})
+    tally.count({"error": "no answer"})
     found = tally.summary()
     assert found["failures"] == [{"sample_id": "conv-9", "reason": "it fell"}]
     assert found["counts"] == {
@@ -211,7 +213,10 @@ def test_counts_failures_seconds_and_tokens() -> None:
         "sessions": 5,
         "questions": 4,
         "unanswered": 1,
+        "errors": 1,
         "citations": 3,
+        "dropped_citations": 2,
+        "replies_without_json": 1,
     }
     assert list(found["seconds"]) == ["storage", "retrieval", "answer", "judge"]
     assert found["seconds"]["storage"] == {"n": 3, "p50": 2.0, "p95": 3.0}
