@@ -36,6 +36,19 @@ def test_one_object_is_found_whatever_stands_around_it(reply: str) -> None:
     assert read_reply(reply) == GOOD
 
 
+def test_thoughts_are_no_reply() -> None:
+    """What a model says to itself before may hold other objects, whether its beginning is marked or not."""
+    thoughts = 'Perhaps {\'label\': 1} or {"label": "Omission"}</think>\n\n'
+    for before in ("", "<think>"):
+        assert read_reply(f'{before}{thoughts}{{"label": "Correct"}}') == {"label": "Correct"}
+        assert read_reply(f'{before}{thoughts}```json\n{{"label": "Correct"}}\n```') == {"label": "Correct"}
+
+
+def test_a_reply_that_only_is_an_object_may_speak_of_thoughts() -> None:
+    """Its own texts are looked at last."""
+    assert read_reply('{"reason": "it has </think> in it"}') == {"reason": "it has </think> in it"}
+
+
 def test_line_breaks_in_texts_and_trailing_commas_are_forgiven() -> None:
     """Only commas outside of texts go."""
     reply = '{"reason": "a,}\nb,]", "labels": {"1": "covered",\n},\n}'
@@ -47,7 +60,7 @@ def test_line_breaks_in_texts_and_trailing_commas_are_forgiven() -> None:
     [
         ("", "is empty"),
         (" \n", "is empty"),
-        ("<think>hm</think>", "is empty"),
+        ("<think>hm</think>", "has no JSON object"),
         ("It is correct.", "has no JSON object"),
         ('[{"label": "Correct"}]', "is no JSON object"),
         ('"Correct"', "is no JSON object"),

@@ -34,13 +34,13 @@ def read_reply(text: str, asked: str = "") -> dict[str, Any]:
     Two objects that differ are no reply, nor is one that breaks off. An object among prose that stands word
     for word in what was `asked` is quoted, and nothing that the model says itself. ValueError says why not.
     """
-    text = text.rpartition(_THOUGHT)[2].strip()
-    if not text:
+    if not text.strip():
         raise ValueError("the reply is empty")
     try:
         whole = read_json(text)
     except ValueError:
-        return _only_one([one for one in _objects(text) if not _quoted(one, asked)])
+        said = text.rpartition(_THOUGHT)[2]
+        return _only_one([one for one in _objects(said) if not _quoted(one, asked)])
     if not isinstance(whole, dict):
         raise ValueError("the reply is no JSON object")  # noqa: TRY004
     return whole

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from assay.scoring.judging.matters import (
     CORRECT,
     COVERED,
     HALLUCINATION,
+    IRRELEVANT,
     KINDS,
     MISSED,
     OMISSION,
@@ -241,6 +243,24 @@ def test_votes_on_parts_join_where_a_vote_is_whole(tmp_path: Path) -> None:
         [verdict] = judged(tmp_path, server, MANY, votes=3)
     labels = (TRUE,) * 100
     assert verdict == Verdict(labels, "so\nso\nso", sure=(1.0,) * 100, votes=(labels,) * 2, stable=True)
+
+
+def test_a_part_that_differs_makes_the_whole_unstable(tmp_path: Path) -> None:
+    """Even where another part has only one valid vote, which shows nothing."""
+    seen: Counter[int] = Counter()
+
+    def judge(matter: Matter) -> Verdict:
+        seen[matter.count] += 1
+        odd = matter.count == 20 and seen[20] == 1
+        return Verdict((IRRELEVANT if odd else TRUE,) + (TRUE,) * (matter.count - 1), "so")
+
+    first = MANY.texts[0]
+    spoil = lambda matter, attempt: "prose" if first in matter.texts and attempt != 1 else ""  # noqa: E731
+    with JudgingServer(judge, spoil) as server:
+        [verdict] = judged(tmp_path, server, MANY, votes=3)
+    assert isinstance(verdict, Verdict)
+    assert verdict.labels == (TRUE,) * 100
+    assert (verdict.sure[0], round(verdict.sure[80], 2), verdict.stable) == (1.0, 0.67, False)
 
 
 def test_a_replay_pays_nothing_and_says_the_same(tmp_path: Path) -> None:

@@ -114,13 +114,13 @@ def _joined(ballots: list[list[Verdict]]) -> Verdict:
             return invalid(f"part {number} of {len(found)}: {one.reason}")
     casts = zip(*ballots, strict=True)
     whole = [cast for cast in casts if len(ballots[0]) > 1 and all(vote.valid for vote in cast)]
-    marks = [one.stable for one in found]
+    marks = {one.stable for one in found}
     return Verdict(
         _row(one.labels for one in found),
         "\n".join(one.reason for one in found),
         sure=tuple(chain.from_iterable(one.sure for one in found)),
         votes=tuple(_row(vote.labels for vote in cast) for cast in whole),
-        stable=None if None in marks else all(marks),
+        stable=False if False in marks else None if None in marks else True,
     )
 
 
