@@ -46,7 +46,11 @@ def bleu1(said: str, reference: str) -> float:
     the penalty is 1 where c > r, else exp(1 - r / c). Nothing is smoothed. 0 where one text alone has no
     words, 1 where neither has any.
     """
-    one, two = tokens(said), tokens(reference)
+    return overlap_bleu1(tokens(said), tokens(reference))
+
+
+def overlap_bleu1(one: list[str], two: list[str]) -> float:
+    """BLEU-1 of words that are taken apart already."""
     if not one or not two:
         return float(one == two)
     shared = sum((Counter(one) & Counter(two)).values())

@@ -11,7 +11,6 @@ from assay.core import registry
 from assay.core.connect import Role
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Context
-from assay.scoring.judging import offline
 from assay.scoring.judging.asking import Asking
 from assay.scoring.judging.matters import KINDS, Matter, Verdict
 
@@ -47,7 +46,7 @@ class Panel:
     def fingerprint(self, kind: str) -> str:
         """Changes with the judge's model, its prompt for this kind, its parameters and votes."""
         if self.name == OFFLINE:
-            return offline.FINGERPRINT
+            return str(_offline().FINGERPRINT)
         return fingerprint([self.name, self._content, self._asking[kind].fingerprint])
 
     @property
@@ -68,7 +67,8 @@ class Panel:
         if not matter.count:
             return Verdict()
         if self.name == OFFLINE:
-            return offline.verdict(matter)
+            said: Verdict = _offline().verdict(matter)
+            return said
         return await self._asking[matter.kind].verdict(matter, ctx.model(ROLE), ctx)
 
 
@@ -83,3 +83,10 @@ def _content(name: str) -> str:
 
 def _asking(kind: str, votes: int) -> Asking:
     return Asking(registry.find("judge", kind).build(), votes)
+
+
+def _offline() -> Any:
+    """Loaded where it judges: its rules take longer to read than most commands to start."""
+    from assay.scoring.judging import offline
+
+    return offline

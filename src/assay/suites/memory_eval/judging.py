@@ -11,7 +11,7 @@ from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, View
 from assay.core.types import SUBJECT_KINDS, Score
-from assay.scoring.answers import bleu1, token_f1
+from assay.scoring.answers import overlap_bleu1, overlap_f1, tokens
 from assay.scoring.judging.matters import (
     BOTH,
     CORRECT,
@@ -235,6 +235,6 @@ class LexicalScorer:
                 why = "the question has no reference"
                 yield Score(*head, metric, part=part, status="not_applicable", reason=why, data=_about(row))
             return
-        shown = _about(row) | {"answer": said, "target": reference}
-        yield Score(*head, F1, part=part, value=token_f1(said, reference), data=shown)
-        yield Score(*head, BLEU1, part=part, value=bleu1(said, reference), data=_about(row))
+        shown, words = _about(row) | {"answer": said, "target": reference}, (tokens(said), tokens(reference))
+        yield Score(*head, F1, part=part, value=overlap_f1(*words), data=shown)
+        yield Score(*head, BLEU1, part=part, value=overlap_bleu1(*words), data=_about(row))
