@@ -7,7 +7,7 @@ ORACLE_EXAMPLES ?= 60
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo test-mem0 clean
+.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -44,6 +44,11 @@ demo-memory: $(VENV)/.local
 # Known sequences on the real LoCoMo, which is not ours to ship: make locomo ASSAY_LOCOMO=path/to/locomo10.json
 locomo: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/locomo
+
+# The offline judge against real votes and facts, which are not ours to ship, with every figure:
+# make judges ASSAY_LOCOMO=path/to/locomo10.json ASSAY_VOTES=path/to/locomo_answers_with_judge_votes.json
+judges: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/calibration -s
 
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready
