@@ -9,7 +9,7 @@ MEM0 ?= .mem0
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo test-mem0 calibrate-offline clean
+.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -46,6 +46,11 @@ demo-memory: $(VENV)/.local
 # Known sequences on the real LoCoMo, which is not ours to ship: make locomo ASSAY_LOCOMO=path/to/locomo10.json
 locomo: $(VENV)/.dev
 	$(BIN)/python -m pytest tests/locomo
+
+# The offline judge against real votes and facts, which are not ours to ship, with every figure:
+# make judges ASSAY_LOCOMO=path/to/locomo10.json ASSAY_VOTES=path/to/locomo_answers_with_judge_votes.json
+judges: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/calibration -s
 
 # What is known of the judge offline and comes with the package; numbers only, the labels are not ours to ship:
 # make calibrate-offline ASSAY_VOTES=path/to/labels.json

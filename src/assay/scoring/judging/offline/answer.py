@@ -11,11 +11,11 @@ from assay.scoring.judging.matters import CORRECT, HALLUCINATION, OMISSION, Answ
 from assay.scoring.judging.offline.agreement import agree, nearness, vaguer
 from assay.scoring.judging.offline.reading import Read, read
 from assay.scoring.judging.offline.spans import Dated, overlap
-from assay.scoring.judging.offline.stance import abstains, denied, leaning, negated, unknown
+from assay.scoring.judging.offline.stance import abstains, denied, hedges, leaning, negated, unknown
 from assay.scoring.judging.offline.words import alike, little, words_of
 
 ENOUGH = 0.42
-"""An answer is correct from here on: the best balanced accuracy on half of the labelled conversations."""
+"""An answer is correct from here on: just above what is left to one with a part missing or contradicted."""
 _LITTLE_WEIGHT = 0.2
 _ALIKE_WEIGHT = 0.7
 _TOUCHED = 0.2
@@ -57,11 +57,17 @@ def answer(matter: Answered) -> Verdict:
     trio = Trio(read(matter.question), read(matter.reference), read(matter.response))
     if not matter.response.strip():
         return Verdict((OMISSION,), "nothing was answered", sure=(0.0,))
-    if trio.reference.words == trio.response.words and matter.reference.strip():
+    if _same(matter, trio):
         return Verdict((CORRECT,), "the reference's own words", sure=(1.0,))
     if unknown(trio.reference.said, len(trio.reference.words)):
         return _of_unknown(trio.response)
     return _weighed(trio)
+
+
+def _same(matter: Answered, trio: Trio) -> bool:
+    if not trio.reference.words:
+        return matter.reference.strip() == matter.response.strip()
+    return trio.reference.words == trio.response.words
 
 
 def _of_unknown(response: Read) -> Verdict:
@@ -73,7 +79,7 @@ def _of_unknown(response: Read) -> Verdict:
 def _weighed(trio: Trio) -> Verdict:
     share = _words(trio)
     base = _base(trio, share)
-    silent = abstains(trio.response.said)
+    silent = hedges(trio.response.said)
     findings = [
         finding
         for find in (_of_dates, _numbers, _durations, _weekdays, _yes_or_no, _denied, _items)

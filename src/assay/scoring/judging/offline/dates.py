@@ -47,6 +47,8 @@ _LONE = (
 
 def dates_in(text: str) -> list[Dated]:
     """All dates, in order; a range is one, and `the week before 9 June 2023` is those seven days."""
+    if not _HINT.search(text):
+        return []
     found: list[Dated] = []
     left = text
     for pattern, build in _FORMS:
@@ -127,6 +129,8 @@ def _form(
     return re.compile(pattern, re.IGNORECASE), build
 
 
+_HINTS = "|".join((*_HOLIDAYS, *_SEASONS, *(name[:3] for name in MONTHS)))
+_HINT = re.compile(rf"\d|{_HINTS}", re.IGNORECASE)
 # Words of other meanings too: only in capitals, and after what stands before months.
 _LONE_FORM = re.compile(rf"(?i:{_LONE})(?P<month>{_SHORT})\b")
 _FORMS = [

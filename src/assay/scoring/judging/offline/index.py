@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Shares = NDArray[Any]
 
 _LONG = 400
-_SENTENCE = re.compile(r"[^.!?\n。！？]*[.!?\n。！？]*\s*")
+_SENTENCE = re.compile(rf"[^.!?\n。！？]{{0,{_LONG}}}[.!?\n。！？]{{0,9}}\s{{0,9}}")
 _LITTLE_WEIGHT = 0.2
 _SUBJECT_WEIGHT, _UNNAMED_WEIGHT = 0.5, 0.2
 _ALIKE_WEIGHT = 0.6

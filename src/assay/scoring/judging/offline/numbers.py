@@ -37,7 +37,7 @@ _RANK = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MANY = re.compile(r"(?<=\d)\s?k\b", re.IGNORECASE)
 
 _LASTING = re.compile(
-    r"(\d+(?:\.\d+)?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|小时|天|周|星期|个?月|年)s?",
+    r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|小时|天|周|星期|个?月|年)s?",
     re.IGNORECASE,
 )
 _LENGTHS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1, "week": 7, "month": 30.4, "year": 365}
@@ -89,7 +89,7 @@ def _value(digits: str, text: str, end: int) -> float:
 def _from_english(found: re.Match[str]) -> str:
     words = _WORD.findall(found.group().lower())
     if words in (["double"], ["pair"]) or (
-        words == ["second"] and _OF_TIME.search(found.string[: found.start()])
+        words == ["second"] and _OF_TIME.search(found.string, max(0, found.start() - 8), found.start())
     ):
         return found.group()
     total, part = 0, 0
@@ -122,5 +122,5 @@ def _from_chinese(found: re.Match[str]) -> str:
 
 def durations_in(text: str) -> list[Lasting]:
     """Lengths of time: `2 weeks` and `14 days` are the same."""
-    found = ((match[1][:9], match[2].lower()) for match in _LASTING.finditer(text))
+    found = ((match[1], match[2].lower()) for match in _LASTING.finditer(text))
     return [Lasting(float(count) * _LENGTHS[unit], unit) for count, unit in found]

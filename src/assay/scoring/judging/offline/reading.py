@@ -15,6 +15,8 @@ _DAYS = re.compile(
     r"\b((?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b|(?:星期|周|礼拜)([一二三四五六日天\d])",
     re.IGNORECASE,
 )
+_MOST = 20_000
+"""Characters of an answer that are read."""
 
 
 class Read(NamedTuple):
@@ -32,7 +34,7 @@ class Read(NamedTuple):
 @lru_cache(1 << 12)
 def read(text: str) -> Read:
     """Cached, since a reference and a question are met with several responses."""
-    said = in_digits(folded(text))
+    said = in_digits(folded(text[:_MOST]))
     dates = tuple(dates_in(said))
     rest = said
     for dated in reversed(dates):

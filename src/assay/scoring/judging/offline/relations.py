@@ -55,7 +55,8 @@ def related(text: str, found: list[Dated]) -> list[Dated]:
         listed = _AND.fullmatch(between)
         if listed and one.span.yearly and not two.span.yearly:
             one = moved[at] = one._replace(span=_before(one.span, two.span))
-        ranged = _JOIN.fullmatch(between) or (listed and _BETWEEN.search(text[: one.start]))
+        bounded = listed and _BETWEEN.search(text, max(0, one.start - _WINDOW), one.start)
+        ranged = _JOIN.fullmatch(between) or bounded
         if ranged and one.span.yearly == two.span.yearly:
             moved[at : at + 2] = [Dated(_from_to(one.span, two.span), one.start, two.end)]
     return moved

@@ -7,19 +7,21 @@ import re
 from assay.scoring.judging.offline.words import little, words_of
 
 _TOLD = (
-    "mention(?:ed|s)?|specif(?:y|ied|ic|ically)|stated?|provided?|known|available|information|indicat(?:e|ed|ion)|"
-    "record(?:ed)?|found|clear|given|disclosed|detail(?:s|ed)?|memor(?:y|ies)|referenced?|discuss(?:ed)?|explicitly"
+    "mention(?:ed|s)?|specif(?:y|ied|ic)|stated|provided?|known|available|information|indicat(?:ed|ion)|disclosed|"
+    "recorded|determined|inferred|discussed|referenced"
 )
+_LOOSELY = f"{_TOLD}|state|indicate|record|found|clear|given|details?|detailed|memor(?:y|ies)|explicitly|specifically"
 _UNKNOWN = re.compile(
-    rf"\b(?:not|never|no|nor)\b[^.;]{{0,40}}?\b(?:{_TOLD})\b|\bun(?:known|clear|specified|certain)\b"
-    r"|\b(?:no|without) (?:mention|information|indication|record|evidence|details?|answer|idea)\b"
+    rf"\b(?:not|never|no|nor)\s+(?:\w+\s+){{0,3}}?(?:{_TOLD})\b|\bun(?:known|clear|specified|certain)\b"
+    r"|\b(?:no|without) (?:record|evidence|details?|answer|idea)\b"
     r"|\b(?:do|ca|can|could|am|is|was)\s?not (?:be )?(?:able to )?"
-    r"(?:know|determined?|recall|remember|tell|answer|say|sure|find)\b"
-    r"|\bcannot (?:be )?(?:know|determined?|recall|remember|tell|answer|say|find|answered|inferred)\b"
-    r"|\bunable to\b|^\W*(?:n/?a|none|no answer)\W*$"
-    r"|不知道|不清楚|不确定|不明|不详|未知|无法(?:得知|确定|回答|判断|知道|推断)|(?:没有|未|没|并未)(?:被)?(?:提到|提及|说明|相关|明确|记录|透露)",
+    r"(?:know|determine|recall|remember|tell|answer|say|sure|find)\b"
+    r"|\bunable to (?:know|determine|recall|remember|tell|answer|say|find)\b|^\W*(?:n/?a|no answer)\W*$"
+    r"|不知道|不清楚|不确定|不明确|不详|未知|无法(?:得知|确定|回答|判断|知道|推断)"
+    r"|(?:没有|未|没|并未)(?:被)?(?:提到|提及|说明|相关|明确|记录|透露)",
     re.IGNORECASE,
 )
+_PARTLY = re.compile(rf"\b(?:not|never|no|nor)\b[^.;]{{0,40}}?\b(?:{_LOOSELY})\b", re.IGNORECASE)
 _LEAD = re.compile(
     r"^\W*(?:(?:most |very |quite )?(?:likely|probably|certainly|definitely|perhaps|possibly)\b[\s,]*)?"
     r"(?:(?P<yes>yes|yeah|yep|是的|对的|会的|有的|(?:是|对|会|有|能|可以)(?=\W*$))|(?P<no>no|nope|not|不是|不会|没有|否|不))(?:\b|(?<=[^\x00-\x7f]))",
@@ -35,8 +37,13 @@ _FEW = 12
 
 
 def abstains(said: str) -> bool:
-    """Whether a text says, somewhere, that something is not known."""
+    """Whether a text says that something is not known."""
     return bool(_UNKNOWN.search(said))
+
+
+def hedges(said: str) -> bool:
+    """Whether a text says so of a part at least: `no exact date was given`."""
+    return abstains(said) or bool(_PARTLY.search(said))
 
 
 def unknown(said: str, words: int) -> bool:
