@@ -18,7 +18,9 @@ def typed(folder: Path, url: str, model: str, command: str) -> subprocess.Comple
     """With the two variables that the document names."""
     named = environment() | {"OPENAI_MODEL": model, "OPENAI_BASE_URL": url}
     words = [sys.executable, "-m", *command.split()]
-    return subprocess.run(words, cwd=folder, env=named, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        words, cwd=folder, env=named, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_the_commands_of_the_document(tmp_path: Path) -> None:

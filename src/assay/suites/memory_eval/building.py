@@ -32,7 +32,7 @@ class Gold(Struct, frozen=True):
     top_k: int
 
     def rows(self, records: Sequence[Record]) -> Rows:
-        """As they are written, snapshots folded while reading; none of a sample that was not fed to its end."""
+        """As they are written, snapshots folded while reading; none of a sample not fed to its end."""
         if not is_whole(records):
             return Rows([], [])
         return _Building(self, records).rows()
