@@ -34,6 +34,8 @@ def _told(system: str, said: str) -> str:
     """To a memory that asks."""
     if "whole number" in system:
         return str(1 + len(said) % 10)
+    if "line of its own" in system:
+        return f"Who has pets, of {len(said)}?\nWhat is called Rex?"
     return "no" if "yes" in system else f"In short: {' '.join(said.split()[1:12])}"
 
 

@@ -192,12 +192,16 @@ def _label(score: Score | None) -> str:
     if score is None:
         return "–"
     labels = (score.data or {}).get("labels") or [score.status]
-    flaky = " (flaky)" if (score.data or {}).get("stable") is False else ""
-    return f"{labels[0]}{flaky}"
+    return f"{labels[0]}{_mark(score)}"
 
 
 def _score(score: Score | None) -> str:
-    return "–" if score is None or score.value is None else f"{score.value:.3f}"
+    return "–" if score is None or score.value is None else f"{score.value:.3f}{_mark(score)}"
+
+
+def _mark(score: Score) -> str:
+    """Where votes of the same judge disagreed."""
+    return " (flaky)" if (score.data or {}).get("stable") is False else ""
 
 
 def _short(text: str) -> str:

@@ -243,7 +243,9 @@ def test_edited_files_are_judged_as_they_are_now(court: Court) -> None:
     path.write_text(path.read_text().replace('"Rex1x1"', '"Bella"'))
     edited = court.judged("openai/judge-a")
     assert edited.folder != run.folder
-    correct = [each.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] for each in (run, edited)]
+    correct = [
+        each.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] for each in (run, edited)
+    ]
     assert correct == [1.0, pytest.approx(1 / 3)]
     assert court.calls()[SUBJECT] == 3
 

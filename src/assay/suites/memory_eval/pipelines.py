@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class _Session(SessionRow, frozen=True, kw_only=True):
-    """An `eval` that stands there already, in whatever form, does not matter: it is judged anew."""
+    """An `eval` that stands there already may have any form: the row is judged anew."""
 
     eval: Any = UNSET
 

@@ -1,0 +1,236 @@
+"""Judges that fail, through a whole evaluation: what cannot be read is counted, and moves nothing."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay import api
+from assay.scoring.judging.matters import KINDS, Answered, Kept, Matter, Verdict
+
+from servers.judging import FORGIVEN, SPOILED, JudgingServer
+from support.commands import typed
+from support.memory_court import Court, reply, stage_two
+from support.memory_samples import lines, sample
+
+UNREADABLE = [how for how in SPOILED if how not in FORGIVEN]
+OF_KIND = {
+    "recall": {"recall", "update_recall"},
+    "correctness": {"correctness", "hallucination"},
+    "update": {"update"},
+    "interference": {"interference"},
+    "answer": {"answer", "answer_hallucination", "answer_omission"},
+    "evidence": {"evidence", "evidence_mean", "retrieved_evidence"},
+}
+Spoil = Callable[[Matter, int], str]
+
+
+def mixed(matter: Matter) -> Verdict:
+    """Any of the labels, the same whenever it is asked: no figure is 0 or 1 by nature."""
+    labels = matter.labels
+    by_chance = [zlib.crc32(f"{at} {matter!r}".encode()) for at in range(matter.count)]
+    return Verdict(tuple(labels[number % len(labels)] for number in by_chance), "so it is")
+
+
+def unspoiled(_matter: Matter, _attempt: int) -> str:
+    return ""
+
+
+def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[api.Run, Court]:
+    """Two samples of three and of two sessions, judged by chance."""
+    with JudgingServer(mixed, spoil, reply) as server:
+        court = Court(folder, server, sample("one", 3), sample("two", 2))
+        return court.run(**options), court
+
+
+def figures(run: api.Run) -> dict[str, Any]:
+    """By metric, what a figure is over what was judged."""
+    names = ("value", "numerator", "denominator", "interval", "pooled")
+    return {one["metric"]: [one.get(name) for name in names] for one in run.results["bm25"]["metrics"]}
+
+
+def of(run: api.Run, key: str) -> dict[str, Any]:
+    return {one["metric"]: one[key] for one in run.results["bm25"]["metrics"]}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[api.Run, Court]:
+    return evaluated(tmp_path_factory.mktemp("whole") / "court")
+
+
+@pytest.fixture(scope="module")
+def first_alone(tmp_path_factory: pytest.TempPathFactory) -> api.Run:
+    return evaluated(tmp_path_factory.mktemp("first") / "court", sample=["one"])[0]
+
+
+def test_the_undisturbed_run_is_worth_comparing(undisturbed: tuple[api.Run, Court]) -> None:
+    """Most figures are neither 0 nor 1, and nothing is invalid."""
+    run, court = undisturbed
+    between = [value for value in of(run, "value").values() if 0 < value < 1]
+    assert len(between) >= 8
+    assert set(of(run, "invalid").values()) == {0}
+    assert {matter.kind for matter in court.server.matters} == set(KINDS)
+
+
+@pytest.mark.parametrize("how", FORGIVEN)
+def test_what_can_be_read_counts(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
+    """Fences, words around, a comma too many: the same files, and nothing asked again."""
+    run, court = evaluated(tmp_path / "court", lambda _matter, _attempt: how)
+    assert stage_two(court.out) == stage_two(undisturbed[1].out)
+    assert court.calls() == undisturbed[1].calls()
+    assert run.exit_code == 0
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
+    """Every matter is asked twice, and the files are as if nothing had been."""
+    _, court = evaluated(tmp_path / "court", lambda _matter, attempt: how if attempt == 1 else "")
+    assert stage_two(court.out) == stage_two(undisturbed[1].out)
+    assert court.calls()["judge-a"] == 2 * undisturbed[1].calls()["judge-a"]
+
+
+@pytest.mark.parametrize("how", UNREADABLE)
+def test_what_cannot_be_read_leaves_the_denominator(
+    tmp_path: Path, undisturbed: tuple[api.Run, Court], first_alone: api.Run, how: str
+) -> None:
+    """All of one sample: every figure is that of the other alone, and what is missing is counted beside it."""
+    run, court = evaluated(tmp_path / "court", lambda matter, _: how if " two " in repr(matter) else "")
+    whole = undisturbed[0]
+    assert run.exit_code == 0
+    assert figures(run) | {"f1": 0, "bleu1": 0} == figures(first_alone) | {"f1": 0, "bleu1": 0}
+    assert {name: figures(run)[name] for name in ("f1", "bleu1")} == {
+        name: figures(whole)[name] for name in ("f1", "bleu1")
+    }
+    for name, found in of(run, "over_all").items():
+        assert found["denominator"] == of(whole, "denominator")[name]
+        assert found["value"] == pytest.approx(of(run, "numerator")[name] / found["denominator"])
+    assert of(run, "invalid") == {
+        name: 0 if name in ("f1", "bleu1") else of(whole, "denominator")[name] - number
+        for name, number in of(first_alone, "denominator").items()
+    }
+    only_questions = {"question_answering": {**aggregate(first_alone)["question_answering"], "num_total": 5}}
+    assert aggregate(run) == aggregate(first_alone) | only_questions
+    assert aggregate(run)["question_answering"]["num_valid"] == 3
+    nulls(court)
+
+
+def aggregate(run: api.Run) -> dict[str, Any]:
+    found: dict[str, Any] = run.results["bm25"]["aggregate"]
+    return found
+
+
+def nulls(court: Court) -> None:
+    """Records of the second sample: null with the reason, never a label and never 0."""
+    sessions, questions = (
+        [row["eval"] for row in lines(court.out / f"{name}_records.jsonl") if row["sample_id"] == "two"]
+        for name in ("session", "qa")
+    )
+    for found in questions:
+        assert (found["answer_label"], found["answer_is_valid"]) == (None, False)
+        assert (found["evidence_hit_rate"], found["num_evidence"]) == (None, 1)
+        assert found["answer_reasoning"].startswith("no verdict: ")
+    for found in sessions:
+        assert {found[name] for name in ("recall", "update_recall", "correctness_rate")} == {None}
+        assert {found[name] for name in ("update_score", "interference_score")} == {None}
+        assert [one["label"] for one in found["interference_records"]] == [None]
+        assert (found["interference_total_items"], found["update_total_items"]) == (0, 0)
+        assert {one["label"] for one in found["correctness_records"]} == {None}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_judge_that_fails_leaves_the_others(
+    tmp_path: Path, undisturbed: tuple[api.Run, Court], kind: str
+) -> None:
+    """Its own metrics have no value and only invalid ones; no other figure moves."""
+    run, _ = evaluated(tmp_path / "court", lambda matter, _: "prose" if matter.kind == kind else "")
+    whole = undisturbed[0]
+    for name, figure in figures(run).items():
+        if name in OF_KIND[kind]:
+            assert figure[:3] == [None, 0, 0]
+            assert of(run, "invalid")[name] == of(whole, "over_all")[name]["denominator"]
+        else:
+            assert figure == figures(whole)[name]
+
+
+def test_a_judge_without_time_is_asked_later(
+    tmp_path: Path, first_alone: api.Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """429 beyond all retries is neither a verdict nor invalid: exit code 3; the same command asks the rest."""
+    busy = True
+
+    def spoil(matter: Matter, _attempt: int) -> str:
+        return "429" if busy and " two " in repr(matter) else ""
+
+    with JudgingServer(mixed, spoil, reply) as server:
+        court = Court(tmp_path / "court", server, sample("one", 3), sample("two", 2))
+        run = court.run(max_retries=0)
+        assert (run.exit_code, run.summary.state, run.summary.unscored) == (3, "incomplete", 1)
+        assert set(of(run, "invalid").values()) == {0}
+        judged = figures(run) | {"f1": 0, "bleu1": 0}
+        assert judged == figures(first_alone) | {"f1": 0, "bleu1": 0}
+        assert typed("show", str(court.out)) == 0
+        assert "1 case could not be judged; it will be judged again" in capsys.readouterr().err
+        busy = False
+        received = Counter(court.said_to("judge-a"))
+        assert court.run().exit_code == 0
+        again = Counter(court.said_to("judge-a")) - received
+        assert all(" two " in said for said in again)
+        assert max(Counter(court.said_to("subject")).values()) == 1
+
+
+class Wavering:
+    """Of every third vote about some matters another label."""
+
+    def __init__(self) -> None:
+        self._votes: Counter[Matter] = Counter()
+
+    def __call__(self, matter: Matter) -> Verdict:
+        verdict = mixed(matter)
+        self._votes[matter] += 1
+        if self._votes[matter] != 3 or matter not in self:
+            return verdict
+        other = [label for label in matter.labels if label != verdict.labels[0]]
+        return Verdict((other[0], *verdict.labels[1:]), "on second thoughts")
+
+    def __contains__(self, matter: Matter) -> bool:
+        return isinstance(matter, Answered | Kept) and "pet1x1" in repr(matter)
+
+
+def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The majority counts, so no figure moves; the mark is in the scores, the summary and `assay show`."""
+    one = sample("one", 2)
+    del one["qa_checkpoints"][0]["questions"][0]["evidence"]
+    with JudgingServer(Wavering(), other=reply) as server:
+        court = Court(tmp_path / "court", server, one)
+        single = court.run()
+        asked = court.calls()["judge-a"]
+        run = court.run(votes=3, output_dir=f"{tmp_path}/votes")
+        assert court.calls()["judge-a"] == 4 * asked
+    assert figures(run) == figures(single)
+    assert single.results["bm25"]["flaky"] == {}
+    flaky = run.results["bm25"]["flaky"]
+    assert {name for name, found in flaky.items() if found["flaky"]} == {"answer", "recall"}
+    assert flaky["answer"] == {"flaky": 1, "n": 2}
+    assert typed("show", f"{tmp_path}/votes", "one") == 0
+    said = capsys.readouterr().out.splitlines()
+    marked = [line.split()[0] for line in said if "(flaky)" in line]
+    assert marked == ["S01", "probe_1/1"]
+
+
+def test_a_bad_vote_among_good_ones_is_asked_again(
+    tmp_path: Path, undisturbed: tuple[api.Run, Court]
+) -> None:
+    """One more call for every matter, and all three votes count."""
+    run, court = evaluated(tmp_path / "court", lambda _, attempt: "half" if attempt == 2 else "", votes=3)
+    assert figures(run) == figures(undisturbed[0])
+    assert court.calls()["judge-a"] == 4 * undisturbed[1].calls()["judge-a"]
+    (path,) = court.out.glob("assay/*/scores.jsonl")
+    scores = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+    votes = [score["data"]["votes"] for score in scores if "votes" in (score.get("data") or {})]
+    assert {len(each) for each in votes} == {3}

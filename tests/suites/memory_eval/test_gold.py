@@ -1,0 +1,76 @@
+"""Gold never reaches the model under test: what a server sees, for memories that ask it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers.judging import JudgingServer
+from support.commands import typed
+from support.memory_court import STAGE_ONE, SUBJECT, Court, reply
+from support.memory_samples import sample
+
+MARK = "GOLDMARK"
+POINT = {"memory_type": MARK, "original_memories": [MARK], "importance": MARK, "note": {"why": [MARK]}}
+QUESTION = {"question_type": MARK, "question_type_abbrev": MARK, "difficulty": MARK, "rationale": MARK}
+
+
+def marked(sessions: int = 3) -> dict[str, Any]:
+    """A mark in every field that is gold: points with their ids, answers, evidence, kinds, and unknown keys."""
+    found = sample("s1", sessions)
+    for block in found["memory_points"]:
+        for point in block["memory_points"]:
+            name = f"{MARK}_{point['memory_id']}"
+            point |= POINT | {"memory_id": name, "memory_content": f"{MARK} {point['memory_content']}"}
+    for checkpoint in found["qa_checkpoints"]:
+        checkpoint |= {"checkpoint_id": f"{MARK}_{checkpoint['checkpoint_id']}", "hint": MARK}
+        for question in checkpoint["questions"]:
+            names = [{"memory_id": f"{MARK}_{one['memory_id']}"} for one in question["evidence"]]
+            question |= QUESTION | {"answer": f"{MARK} {question['answer']}", "evidence": names}
+    return found
+
+
+@pytest.mark.parametrize("memory", ["GAMemory", "RFMemory", "MBMemory", "SCMemory", "MTMemory", "oracle"])
+def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> None:
+    """Neither for the memory's own questions nor for answers; all that judges are asked of has some."""
+    with JudgingServer(other=reply) as server:
+        court = Court(tmp_path / "court", server, marked())
+        run = court.run(baseline=[memory])
+        bodies = [(body["model"], json.dumps(body)) for body in server.bodies]
+    asked = [body for model, body in bodies if model == SUBJECT]
+    judged = [body for model, body in bodies if model != SUBJECT]
+    assert run.results[memory]["counts"]["samples"] == 1
+    assert len([body for body in asked if "Question: " in body]) == 3
+    assert memory == "oracle" or len(asked) > 3
+    assert not [body for body in asked if MARK in body]
+    assert judged
+    assert all(MARK in body for body in judged)
+    for name in STAGE_ONE:
+        assert MARK in (court.out / name).read_text()
+
+
+def test_a_missing_key_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 before anything is written, of the model, of the judge, and of the judge alone."""
+    for name in ("OPENAI_API_KEY", "OPENAI_API_KEY_JUDGE", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"):
+        monkeypatch.delenv(name, raising=False)
+    with JudgingServer(other=reply) as server:
+        court = Court(tmp_path / "court", server)
+        court.run(judge="offline")
+    data, own = ("--dataset", f"{court.folder}/data", "--baseline", "bm25"), court.values()["model"]
+    python = f"python/{court.folder}/model.py:answer"
+    out = tmp_path / "out"
+    for told in (("--model", own, "--judge", "offline"), ("--model", python, "--judge", "openai/judge")):
+        assert typed("memory", "eval", *data, *told, "--output-dir", str(out)) == 2
+        assert "OPENAI_API_KEY" in capsys.readouterr().err
+        assert not out.exists()
+    out.mkdir()
+    for name in STAGE_ONE:
+        (out / name).write_bytes((court.out / name).read_bytes())
+    assert typed("memory", "eval", "--eval-only", "--judge", "openai/judge", "--output-dir", str(out)) == 2
+    assert "OPENAI_API_KEY" in capsys.readouterr().err
+    assert {path.name for path in out.iterdir()} == set(STAGE_ONE)

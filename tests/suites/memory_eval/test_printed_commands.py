@@ -1,0 +1,42 @@
+"""The commands of the document, as it prints them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from servers.judging import JudgingServer
+from support.commands import environment
+from support.memory_court import Court, reply, stage_one, stage_two
+from support.memory_samples import sample
+
+PRINTED = "eval_framework.cli --dataset data --baseline FUMemory --output-dir results/FU"
+
+
+def typed(folder: Path, url: str, model: str, command: str) -> subprocess.CompletedProcess[str]:
+    """With the two variables that the document names."""
+    named = environment() | {"OPENAI_MODEL": model, "OPENAI_BASE_URL": url}
+    words = [sys.executable, "-m", *command.split()]
+    return subprocess.run(
+        words, cwd=folder, env=named, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_the_commands_of_the_document(tmp_path: Path) -> None:
+    """OPENAI_MODEL answers and judges; another one with --eval-only judges, elsewhere, and answers nothing."""
+    with JudgingServer(other=reply) as server, JudgingServer() as elsewhere:
+        court = Court(tmp_path, server, sample("s1", 2))
+        first = typed(tmp_path, server.url, "one", PRINTED)
+        assert first.returncode == 0, first.stderr
+        assert set(court.calls()) == {"one"}
+        out = tmp_path / "results" / "FU"
+        files, records = stage_one(out), stage_two(out)
+        assert (len(files), len(records)) == (2, 3)
+        asked = court.calls()
+        second = typed(tmp_path, elsewhere.url, "two", f"{PRINTED} --eval-only")
+        assert second.returncode == 0, second.stderr
+        assert court.calls() == asked
+        assert [body["model"] for body in elsewhere.bodies] == ["two"] * len(server.matters)
+        assert stage_one(out) == files
+        assert "openai/two" in second.stdout
