@@ -24,12 +24,13 @@ def marked(sessions: int = 3) -> dict[str, Any]:
     for block in found["memory_points"]:
         for point in block["memory_points"]:
             name = f"{MARK}_{point['memory_id']}"
-            point |= POINT | {"memory_id": name, "memory_content": f"{MARK} {point['memory_content']}"}
+            told = {"memory_id": name, "memory_content": f"{MARK} {point['memory_content']}"}
+            point.update(POINT, **told)
     for checkpoint in found["qa_checkpoints"]:
-        checkpoint |= {"checkpoint_id": f"{MARK}_{checkpoint['checkpoint_id']}", "hint": MARK}
+        checkpoint.update(checkpoint_id=f"{MARK}_{checkpoint['checkpoint_id']}", hint=MARK)
         for question in checkpoint["questions"]:
             names = [{"memory_id": f"{MARK}_{one['memory_id']}"} for one in question["evidence"]]
-            question |= QUESTION | {"answer": f"{MARK} {question['answer']}", "evidence": names}
+            question.update(QUESTION, answer=f"{MARK} {question['answer']}", evidence=names)
     return found
 
 

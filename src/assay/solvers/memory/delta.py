@@ -14,7 +14,8 @@ ADD, UPDATE, KEEP, ARCHIVE = "add", "update", "keep", "archive"
 class Change(Struct, frozen=True, omit_defaults=True):
     """One item that came, changed or went. `linked` are the ids that it replaces.
 
-    `keep` is an item that has another id now and the same text: nothing that the session taught.
+    `keep` is an item that has another id now and the same text: nothing that the session taught. Without a
+    session of its own it stays with that of the item it replaces.
     """
 
     op: str
@@ -61,7 +62,7 @@ def _of(item: Item, old: Mapping[str, Item], gone: Mapping[str, Item], session: 
         return _change(UPDATE, item, session, (item.id,)) if changed else None
     same = tuple(one.id for one in gone.values() if one.text == item.text)
     if same:
-        return _change(KEEP, item, session, same)
+        return _change(KEEP, item, "", same)
     replaced = tuple(one.id for one in gone.values() if one.sources and set(one.sources) <= set(item.sources))
     return _change(UPDATE if replaced else ADD, item, session, replaced)
 
@@ -78,13 +79,16 @@ class Fold:
 
     def apply(self, made: Made) -> None:
         """The next snapshot. What changes in place keeps its place, and what replaces others comes last."""
+        gone: dict[str, Shown] = {}
         for change in made.changes:
             for one in change.linked:
-                if one != change.id:
-                    self.items.pop(one, None)
+                if one != change.id and one in self.items:
+                    gone[one] = self.items.pop(one)
             if change.op == ARCHIVE:
                 self.items.pop(change.id, None)
             else:
-                self.items[change.id] = Shown(change.id, change.text, change.session, change.kind)
+                kept = change.op == KEEP and not change.session
+                session = gone[change.linked[0]].session if kept else change.session
+                self.items[change.id] = Shown(change.id, change.text, session, change.kind)
         if made.order is not None:
             self.items = {name: self.items[name] for name in made.order}

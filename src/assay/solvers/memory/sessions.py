@@ -11,7 +11,7 @@ from msgspec import Struct
 from assay.core.memory import Found, Item, Message, Query
 from assay.core.protocols import Context
 from assay.solvers.memory.citing import PROMPT, Said, answer
-from assay.solvers.memory.delta import made_by
+from assay.solvers.memory.delta import Fold, made_by
 from assay.solvers.memory.flying import Flying
 from assay.solvers.memory.holding import Held, Maker
 
@@ -80,7 +80,7 @@ class _Feeding:
         self._held = held
         self._ctx = ctx
         self._items: list[Item] = []
-        self._texts: dict[str, str] = {}
+        self._shown = Fold()
         self._bundle = memory in told.bundles
         self.answers = Flying()
 
@@ -93,7 +93,7 @@ class _Feeding:
         now = await self._held.items()
         made = made_by(self._items, now, visit.id)
         self._items = now
-        self._texts |= {change.id: change.text for change in made.changes}
+        self._shown.apply(made)
         data: dict[str, Any] = {"delta": made.changes, "seconds": round(seconds, 6)}
         if made.order is not None:
             data["order"] = made.order
@@ -118,8 +118,9 @@ class _Feeding:
         return [(one.item.id, one.score) for one in found]
 
     def _is_strange(self, item: Item) -> bool:
-        """Some memories give another wording of an item than the snapshot has."""
-        return self._texts.get(item.id) != item.text
+        """Some memories give another wording than the snapshot has, or what it does not show."""
+        shown = self._shown.items.get(item.id)
+        return shown is None or shown.text != item.text
 
     async def _answer(self, due: Due, found: list[Found], data: dict[str, Any]) -> None:
         said = await answer(self._ctx.model(), due.text, found, self._told.prompt, quotes=self._bundle)

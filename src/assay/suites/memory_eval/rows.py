@@ -25,7 +25,10 @@ class Held(Struct, frozen=True):
 
 
 class Delta(Struct, frozen=True):
-    """What a session changed: `add`, `update` or `archive`; `linked_previous` are ids that it replaces."""
+    """What a session changed: `add`, `update`, `archive`, or `keep`, which is the same text under another id.
+
+    `linked_previous` are ids that it replaces.
+    """
 
     session_id: str
     op: str
