@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.scoring.answers import abstains, bleu1, exact_match, list_f1, recall, token_f1, tokens
+from assay.scoring.answers import _stem, abstains, bleu1, exact_match, list_f1, recall, token_f1, tokens
 
 
 def test_words_that_count() -> None:
@@ -80,3 +81,17 @@ def test_f1_is_symmetric_and_a_share(one: str, two: str) -> None:
     assert token_f1(one, two) == token_f1(two, one)
     assert 0 <= token_f1(one, two) <= 1
     assert token_f1(one, one) == 1
+
+
+def test_threads_do_not_stem_each_others_words() -> None:
+    """A stemmer keeps its word in itself; runs may score side by side."""
+    words = [
+        f"{start}{end}"
+        for start in ("relat", "hop", "conflat", "oper")
+        for end in ("ional", "ing", "ed", "ator")
+    ]
+    texts = [f"{word}{n}x {word}" for n in range(60) for word in words]
+    alone = [tokens(text) for text in texts]
+    _stem.cache_clear()
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(tokens, texts)) == alone

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import string
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
@@ -18,6 +19,8 @@ _ARTICLES = frozenset({"a", "an", "the", "and"})
 _TOKEN = re.compile(
     r"[\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uf900-\ufaff]+"
 )
+_ONE_AT_A_TIME = threading.Lock()
+"""A stemmer holds the word that it works on; runs may score in several threads."""
 _ABSENT = ("no information available", "not mentioned")
 
 
@@ -82,7 +85,8 @@ def recall(found: Collection[str], wanted: Sequence[str]) -> float | None:
 
 @lru_cache(1 << 16)
 def _stem(word: str) -> str:
-    return _stemmer()(word)
+    with _ONE_AT_A_TIME:
+        return _stemmer()(word)
 
 
 @cache
