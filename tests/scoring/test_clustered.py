@@ -46,3 +46,8 @@ def test_an_interval_has_a_width_where_all_agree() -> None:
     """Six clusters of three, all right: as sure as six single cases are."""
     alike = summed(*((1.0, at // 3) for at in range(18)))
     assert alike["interval"] == pytest.approx((0.6097, 1.0), abs=1e-4)
+
+
+def test_one_value_has_no_interval() -> None:
+    """It is one cluster."""
+    assert summed((1.0, 0))["interval"] is None

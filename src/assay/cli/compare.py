@@ -18,6 +18,8 @@ from assay.store.judges import too_weak
 
 _MOST_CHARACTERS = 400
 _GATE = "--fail-on-regression"
+_NUMBERS = ["base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
+"""What `table_row` gives."""
 
 
 class _Command(click.Command):
@@ -182,9 +184,24 @@ def show_pairs(run: api.Run) -> None:
         for pair in api.compare([f"{run.folder}@{name}" for name in subjects[at:]], 0).comparisons:
             names = [_shown(run, side.subject) for side in (pair.base, pair.new)]
             rows += [[*names, *table_row(row)] for row in pair.rows[:1]]
-    header = ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
-    table(header, rows, names=2)
+    table(["base", "new", *_NUMBERS], rows, names=2)
     click.echo(f"which cases: assay compare {run.folder}")
+    click.echo()
+
+
+def show_scores(run: api.Run, names: dict[str, str]) -> None:
+    """Every other subject of a run with the first, by each of these scores, on what both have."""
+    subjects = list(run.summary.results)
+    if len(subjects) < 2 or run.exit_code == 130:
+        return
+    rows = [
+        [_shown(run, pair.base.subject), _shown(run, pair.new.subject), names[row.metric], *table_row(row)]
+        for pair in api.compare([f"{run.folder}@{name}" for name in subjects], 0).comparisons
+        for row in pair.rows
+        if row.metric in names
+    ]
+    table(["base", "new", "score", *_NUMBERS], rows)
+    click.echo(f"one by one: assay compare {run.folder}")
     click.echo()
 
 

@@ -9,6 +9,8 @@ from assay.cli.screen import block, tell
 from assay.store.calibrations import shown
 from assay.store.judges import JudgeIdentity, judges_in
 
+_MOST_NAMED = 3
+
 
 def say_judge(results: Mapping[str, Any]) -> None:
     """A line for each judge that these results name: who it is, what it decided, and how good it is."""
@@ -19,5 +21,6 @@ def say_judge(results: Mapping[str, Any]) -> None:
 def judge_line(judge: JudgeIdentity) -> str:
     """`judge offline (answer_correct): calibrated: kappa …`."""
     votes = f", {judge.votes} votes" if judge.votes > 1 else ""
-    metrics = f" ({', '.join(judge.metrics)}{votes})" if judge.metrics else ""
+    named = ", ".join(judge.metrics) if len(judge.metrics) <= _MOST_NAMED else f"{len(judge.metrics)} scores"
+    metrics = f" ({named}{votes})" if judge.metrics else ""
     return f"judge {judge.name}{metrics}: {shown(judge.now(tell))}"

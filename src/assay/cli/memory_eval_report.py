@@ -7,9 +7,8 @@ from typing import Any
 
 import click
 
-from assay import api
 from assay.api import Run
-from assay.cli.compare import table_row
+from assay.cli.compare import show_scores
 from assay.cli.judge_report import say_judge
 from assay.cli.memory_report import show_use
 from assay.cli.report import closing
@@ -49,7 +48,7 @@ def report_memory_eval(run: Run) -> None:
             _groups(results, group, title)
         show_use(results)
         _failures(results)
-        _pairs(run)
+        show_scores(run, _compared(results))
     closing(run)
 
 
@@ -60,6 +59,13 @@ def _judge(results: Results) -> None:
     else:
         click.echo("not judged: answers are compared by their words alone")
     click.echo()
+
+
+def _compared(results: Results) -> dict[str, str]:
+    """The six dimensions, thing by thing; without a judge, words."""
+    if not any("judge" in found for found in results.values()):
+        return {"f1": _BESIDE["f1"]}
+    return {**_DIMENSIONS, "evidence": "evidence, mean of questions"}
 
 
 def _dimensions(results: Results, names: dict[str, str], title: str) -> None:
@@ -120,38 +126,6 @@ def _failures(results: Results) -> None:
         block(said, indent="", most=_MOST_CHARACTERS)
     if told:
         click.echo(f"and {len(told) - _MOST_FAILURES:,} more\n" if len(told) > _MOST_FAILURES else "")
-
-
-def _pairs(run: Run) -> None:
-    """Every other baseline against the first, dimension by dimension, on the same things."""
-    results = run.summary.results
-    if len(results) < 2 or run.exit_code == 130:
-        return
-    names = {**_DIMENSIONS, **_BESIDE}
-    compared = api.compare([f"{run.folder}@{name}" for name in results], 0).comparisons
-    rows = [
-        [pair.base.subject, pair.new.subject, names[row.metric], *table_row(row)]
-        for pair in compared
-        for row in pair.rows
-        if row.metric in _DIMENSIONS
-        or (row.metric == "f1" and not any(r.metric == "answer" for r in pair.rows))
-    ]
-    header = [
-        "base",
-        "new",
-        "score",
-        "base's",
-        "new's",
-        "difference",
-        "95% interval",
-        "n",
-        "won/lost",
-        "p",
-        "",
-    ]
-    table(header, rows)
-    click.echo(f"one by one: assay compare {run.folder}")
-    click.echo()
 
 
 def show_sample(view: CaseView) -> None:

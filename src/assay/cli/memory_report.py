@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from assay import api
 from assay.api import Run
-from assay.cli.compare import table_row
+from assay.cli.compare import show_scores
 from assay.cli.report import closing
 from assay.cli.screen import block, table
 from assay.core.chart import sparkline
@@ -36,33 +35,8 @@ def report_memory_test(run: Run) -> None:
         _categories(results, names)
         show_use(results)
         _failures(results)
-        _pairs(run)
+        show_scores(run, _NAMES)
     closing(run)
-
-
-def _pairs(run: Run) -> None:
-    """Every other memory against the first, by every score, on the same questions."""
-    results = run.summary.results
-    if len(results) < 2 or run.exit_code == 130:
-        return
-    compared = api.compare([f"{run.folder}@{name}" for name in results], 0).comparisons
-    alias = {name: found["alias"] for name, found in results.items()}
-    rows = [
-        [
-            alias[pair.base.subject],
-            alias[pair.new.subject],
-            _NAMES.get(row.metric, row.metric),
-            *table_row(row),
-        ]
-        for pair in compared
-        for row in pair.rows
-    ]
-    table(
-        ["base", "new", "score", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""],
-        rows,
-    )
-    click.echo(f"one by one: assay compare {run.folder}")
-    click.echo()
 
 
 def _has(found: dict[str, Any], name: str) -> bool:

@@ -44,12 +44,13 @@ class Values:
 
 
 def _interval(found: Paired) -> tuple[float, float] | None:
-    """Of right and wrong Wilson's, where each cluster has one value, or all values are the same.
+    """None of one cluster. Of right and wrong Wilson's, with one value a cluster or where all agree.
 
     Then Student's t would have no width: clusters count as single cases, which errs on the safe side.
     Every value is a share: of two clusters an interval can be wider than all that is possible.
     """
-    same = not found.stderr
-    if found.right_wrong and found.clusters > 1 and (same or found.clusters == found.n):
+    if found.clusters < 2:
+        return None
+    if found.right_wrong and (not found.stderr or found.clusters == found.n):
         return wilson(found.difference * found.clusters, found.clusters)
     return (max(0.0, found.interval[0]), min(1.0, found.interval[1])) if found.interval else None
