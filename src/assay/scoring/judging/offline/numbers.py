@@ -31,7 +31,7 @@ _WORD = re.compile("[a-z]+")
 _OF_TIME = re.compile(r"(?:\d|\ba|\bper|\beach|\bevery|\bsplit)[\s-]*$", re.IGNORECASE)
 _DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _STEPS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000}
-_CHINESE = re.compile("[零〇一二三四五六七八九十百千万亿两]+")
+_CHINESE = re.compile("[零〇一二三四五六七八九十百千万亿两]{1,24}")
 _NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _RANK = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MANY = re.compile(r"(?<=\d)\s?k\b", re.IGNORECASE)
