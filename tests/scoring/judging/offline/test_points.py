@@ -110,6 +110,12 @@ def test_a_point_that_grew_and_one_that_shrank() -> None:
     assert changed(short, grown, grown).labels == (OUTDATED,)
 
 
+def test_the_side_that_a_text_has_more_of_wins() -> None:
+    """A word of the new one in a text of the old one does not make it new."""
+    new, old = "Ana drinks green tea.", "Ana drinks coffee."
+    assert changed(new, old, "Ana drinks coffee from a green cup.").labels == (OUTDATED,)
+
+
 def test_every_old_one_counts() -> None:
     matter = Changed(
         "Ana lives in Oslo.", ("Ana lives in Rome.", "Ana lives in Bonn."), ("Ana lives in Oslo.",)
