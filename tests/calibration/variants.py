@@ -6,9 +6,8 @@ import random
 import re
 from collections.abc import Iterator
 
-_MONTHS = (
-    "January February March April May June July August September October November December"  # in order
-).split(" ")
+_YEAR_OF_MONTHS = "January February March April May June July August September October November December"
+_MONTHS = _YEAR_OF_MONTHS.split()
 _WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 _SEASONS = ("winter", "spring", "summer", "autumn")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")

@@ -28,7 +28,7 @@ def vaguer(said: Span, meant: Span) -> bool:
     if meant.days >= _MONTH:
         most = 1.5
     elif meant.days > 1:
-        most = 3.0
+        most = 2.0 if meant.relation else 3.0
     else:
         most = 10.0 if meant.relation else 2.0
     return said.days > most * meant.days

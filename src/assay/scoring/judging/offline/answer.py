@@ -264,14 +264,15 @@ def _denied(trio: Trio) -> list[Finding]:
 
 
 def _items(trio: Trio) -> list[Finding]:
-    """Of a short list more than half must be there; of alternatives one."""
+    """Of two short parts both must be there; of alternatives one."""
     items = [words_of(item) for item in _LIST.split(trio.reference.said)]
     items = [tuple(word for word in item if word not in little()) for item in items]
     items = [item for item in items if item]
-    if len(items) != 2 or max(map(len, items)) > _SHORT_ITEM or _OR.search(trio.reference.said):
+    listed = len(items) == 2 and max(map(len, items)) <= _SHORT_ITEM
+    if not listed or _OR.search(trio.reference.said) or leaning(trio.reference.said) is not None:
         return []
     said = set(trio.response.words)
     there = sum(not said.isdisjoint(item) for item in items)
-    if 2 * there > len(items):
+    if there == len(items):
         return []
     return [Finding(0.4, f"{there} of {len(items)} parts of the reference", made_up=False)]

@@ -18,7 +18,7 @@ _STAMP = re.compile(
     r"\s*(?:\[[^\]\n]{4,60}\]|\([^)\n]{4,60}\)|(?=[^:\n]{0,30}\d)[\w\s,/.:-]{6,40}?(?::\s|\s[|-]\s))",
     re.IGNORECASE,
 )
-_LONGER = 1.5
+_LONGER = 2
 _DAYS = "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun"
 _TIMES = frozenset((*_DAYS.split(), *MONTHS))
 
@@ -54,6 +54,7 @@ def claims_of(text: str) -> Claims:
     )
 
 
+@lru_cache(1 << 13)
 def conflict(point: str, text: str) -> str:
     """In words, or empty where there is none that can be seen."""
     meant, said = claims_of(point), claims_of(text)

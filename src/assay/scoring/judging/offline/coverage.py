@@ -13,8 +13,8 @@ ENOUGH = 0.36
 """A point is covered from here on; chosen on half of the conversations."""
 _TOGETHER = 0.1
 _CHANCE, _USUAL, _LEAST = 0.06, 10, 3
-_CONTRADICTED = 0.5
-_LOOKED_AT = 3
+_CONTRADICTED, _AT_MOST = 0.5, 0.3
+_LOOKED_AT = 200
 _WORTH = 0.3
 
 
@@ -34,7 +34,7 @@ def covered(points: tuple[str, ...], texts: tuple[str, ...]) -> Verdict:
 
 
 def cover(index: Index, point: str) -> Cover:
-    """The best of the pieces; one that contradicts the point counts half."""
+    """The best of the pieces; one that contradicts the point counts half, and never covers it."""
     if not index.pieces:
         return Cover(0.0, "there is no text")
     import numpy as np
@@ -52,7 +52,8 @@ def cover(index: Index, point: str) -> Cover:
     if not found.share:
         return found
     share = (1 - _TOGETHER) * found.share + _TOGETHER * index.together(point) - chance(len(index.pieces))
-    return Cover(min(1.0, max(0.0, share)), found.against)
+    most = _AT_MOST if found.against else 1.0
+    return Cover(min(most, max(0.0, share)), found.against)
 
 
 def chance(count: int) -> float:

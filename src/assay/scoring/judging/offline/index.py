@@ -112,7 +112,7 @@ def index_of(texts: tuple[str, ...]) -> Index:
     return Index(texts)
 
 
-@lru_cache(1 << 15)
+@lru_cache(1 << 14)
 def pieces_of(text: str) -> tuple[Piece, ...]:
     """The text itself, or groups of sentences where it is long. Cached: memories keep their texts."""
     said = in_digits(folded(text))

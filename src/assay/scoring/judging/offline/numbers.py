@@ -28,10 +28,11 @@ _WORDED = re.compile(
     re.IGNORECASE,
 )
 _WORD = re.compile("[a-z]+")
+_KNOWN = frozenset((*_VALUES, *_ORDINALS, *_TIMES, *_SCALES, *(f"{scale}s" for scale in _SCALES)))
 _OF_TIME = re.compile(r"(?:\d|\ba|\bper|\beach|\bevery|\bsplit)[\s-]*$", re.IGNORECASE)
 _DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _STEPS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000}
-_CHINESE = re.compile("[零〇一二三四五六七八九十百千万亿两]+")
+_CHINESE = re.compile("[零〇一二三四五六七八九十百千万亿两]{1,24}")
 _NUMBER = re.compile(r"\d+(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?")
 _RANK = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MANY = re.compile(r"(?<=\d)\s?k\b", re.IGNORECASE)
@@ -67,7 +68,9 @@ class Lasting(NamedTuple):
 
 def in_digits(text: str) -> str:
     """The text with number words as digits: `twenty-one` is 21, `third` 3, `twice` 2, `三十` 30."""
-    text = _CHINESE.sub(_from_chinese, text)
+    text = text if text.isascii() else _CHINESE.sub(_from_chinese, text)
+    if _KNOWN.isdisjoint(_WORD.findall(text.lower())):
+        return text  # looking for every number word at every place costs most of the reading
     return _WORDED.sub(_from_english, text)
 
 

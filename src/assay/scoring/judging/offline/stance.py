@@ -10,12 +10,15 @@ _TOLD = (
     "mention(?:ed|s)?|specif(?:y|ied|ic)|stated|provided?|known|available|information|indicat(?:ed|ion)|disclosed|"
     "recorded|determined|inferred|discussed|referenced"
 )
-_LOOSELY = f"{_TOLD}|state|indicate|record|found|clear|given|details?|detailed|memor(?:y|ies)|explicitly|specifically"
+_LOOSELY = (
+    f"{_TOLD}|state|indicate|record|found|clear|given|details?|detailed|memor(?:y|ies)|explicitly|"
+    "specifically"
+)
 _UNKNOWN = re.compile(
     rf"\b(?:not|never|no|nor)\s+(?:\w+\s+){{0,3}}?(?:{_TOLD})\b|\bun(?:known|clear|specified|certain)\b"
     r"|\b(?:no|without) (?:record|evidence|details?|answer|idea)\b"
     r"|\b(?:do|ca|can|could|am|is|was)\s?not (?:be )?(?:able to )?"
-    r"(?:know|determine|recall|remember|tell|answer|say|sure|find)\b"
+    r"(?:known?|determined?|inferred|recall|remember|tell|answer(?:ed)?|say|sure|find)\b"
     r"|\bunable to (?:know|determine|recall|remember|tell|answer|say|find)\b|^\W*(?:n/?a|no answer)\W*$"
     r"|不知道|不清楚|不确定|不明确|不详|未知|无法(?:得知|确定|回答|判断|知道|推断)"
     r"|(?:没有|未|没|并未)(?:被)?(?:提到|提及|说明|相关|明确|记录|透露)",
