@@ -113,6 +113,33 @@ def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
     assert stage_one(court.out) == files
 
 
+def test_fresh_asks_the_judge_anew_and_spoils_nothing(court: Court) -> None:
+    """The files become a run of their own; the run that wrote them is still there, and paid."""
+    run = court.run()
+    asked, before = court.calls(), stage_two(court.out)
+    fresh = court.judged("openai/judge-a", fresh=True)
+    assert fresh.folder != run.folder
+    assert court.calls() - asked == {"judge-a": asked["judge-a"]}
+    assert stage_two(court.out) == before
+    asked = court.calls()
+    assert [court.judged("openai/judge-a").folder, court.run().folder] == [run.folder, run.folder]
+    assert (court.calls(), stage_two(court.out)) == (asked, before)
+
+
+def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer) -> None:
+    """It has no lines to be judged, and is still named with its reason, whoever judges."""
+    bad = sample("bad", 2)
+    bad["sessions"][1]["dialogue"][0]["content"] = "poison"
+    court = Court(tmp_path / "court", server, bad, sample("good", 2))
+    (court.folder / "own.py").write_text(MEMORY)
+    first = court.run(baseline=[f"{court.folder}/own.py:Own"]).results["own"]
+    assert (first["counts"]["samples"], first["counts"]["failed"]) == (1, 1)
+    for options in ({}, {"retry_failed": True}):
+        second = court.judged("openai/judge-b", **options).results["own"]
+        assert (second["counts"], second["failures"]) == (first["counts"], first["failures"])
+    assert court.calls()[SUBJECT] == 3
+
+
 def test_one_of_several_is_judged_apart(court: Court) -> None:
     """Only its records change, and it has a run of its own, since the run's results are of all of them."""
     run = court.run(baseline=[SEVERAL], judge="offline")
@@ -217,7 +244,9 @@ def foreign(court: Court) -> Foreign:
     return Foreign(court)
 
 
-def test_files_without_a_run_become_one(court: Court, foreign: Foreign) -> None:
+def test_files_without_a_run_become_one(
+    court: Court, foreign: Foreign, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The same figures as in place, only judge calls, and nothing asked when it is repeated."""
     run = foreign.judged()
     asked = court.calls()
@@ -227,6 +256,9 @@ def test_files_without_a_run_become_one(court: Court, foreign: Foreign) -> None:
     assert court.calls()["judge-b"] == 2 * asked["judge-b"]
     again = foreign.judged()
     assert (again.folder, again.asked) == (run.folder, False)
+    for words in ([], ["s1"]):
+        assert typed("show", str(foreign.out), *words) == 0
+    assert "probe_2/1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("how", FOREIGN)

@@ -40,7 +40,7 @@ def own_run(spec: RunSpec) -> Path | None:
 
     options = spec.options
     assert isinstance(options, Options)
-    if not options.eval_only:
+    if not options.eval_only or spec.fresh:
         return None
     output = Path(spec.output_dir)
     own = filed.own_run(output, pipelines.folders_of(output, listed(options.baseline)))

@@ -89,7 +89,10 @@ class Imported:
 
 
 class Filed:
-    """The samples of the files. Of a run's own files the cases are that run's; others become a run."""
+    """The samples of the files. Of a run's own files the cases are that run's; others become a run.
+
+    With `--fresh` all files do: the judge is asked anew, and the run that wrote them stays as it is.
+    """
 
     alone = False
     writes = False
@@ -105,7 +108,7 @@ class Filed:
         self.roles: dict[str, Any] = {}
         self.solver = Imported()
         self.notices: tuple[str, ...] = ()
-        own = own_run(output, self._folders)
+        own = None if spec.fresh else own_run(output, self._folders)
         self._places = self._own(own.ask) if own else self._imported()
         self.ask: dict[str, Any] = own.ask if own else self._as_files()
         self.gold = own.gold if own else fingerprint(self._as_files())
@@ -121,7 +124,7 @@ class Filed:
             (at * len(subjects) + place, key, baseline, sample)
             for at, (sample, key) in enumerate(ask["data"])
             for place, baseline in enumerate(subjects)
-            if baseline in self._files and sample in self._files[baseline]
+            if baseline in self._files
         ]
 
     def _imported(self) -> list[tuple[int, str, str, str]]:
@@ -145,18 +148,20 @@ class Filed:
     @property
     def facts(self) -> dict[str, Any]:
         """For the run's own record."""
-        return {"samples": len(self._places), "baselines": list(self.baselines), "files": self._as_files()}
+        samples = len({sample for *_, sample in self._places})
+        return {"samples": samples, "baselines": list(self.baselines), "files": self._as_files()}
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
-        """Those that are not skipped."""
-        for one in self.entries(skip):
-            yield Case(one.index, one.key, self.ask["set"], one.baseline, one.label, one.label, one.gold)
+        """Those that are not skipped and have lines: of a sample that failed there is nothing to judge."""
+        for index, key, baseline, sample in self._places:
+            if not skip(index) and sample in self._files[baseline]:
+                gold = self._files[baseline].read(sample)
+                yield Case(index, key, self.ask["set"], baseline, sample, sample, gold)
 
-    def entries(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[Entry]:
+    def entries(self) -> Iterator[Entry]:
         """All of them, in order."""
         for index, key, baseline, sample in self._places:
-            if not skip(index):
-                yield Entry(index, key, baseline, sample, self._files[baseline].read(sample))
+            yield Entry(index, key, baseline, sample, self._files[baseline].read(sample))
 
     def folders(self, output: Path) -> dict[str, Path]:
         """Where they lie."""

@@ -101,7 +101,7 @@ class MemoryEvalPlan:
     def _sample(self, entry: Entry, reader: Reader, files: Files, tally: Tally) -> None:
         """Nothing is written of a sample that was not fed to its end."""
         end, records, scores = self._read(entry, reader)
-        if end is None or (self.origin.writes and not is_whole(records)):
+        if end is None or not _is_there(entry, records):
             why = end.failure.message if end and end.failure else "it was not fed to its end"
             tally.fail(entry.label, why)
             return
@@ -127,6 +127,13 @@ class MemoryEvalPlan:
 def _rows(view: View) -> Rows:
     rows: Rows = view.case.gold.rows(view.records)
     return rows
+
+
+def _is_there(entry: Entry, records: list[Record]) -> bool:
+    """Whether a sample has rows: a run's own files have no lines of one that was not fed to its end."""
+    if isinstance(entry.gold, Read):
+        return bool(entry.gold.sessions or entry.gold.questions)
+    return is_whole(records)
 
 
 def _cluster(index: int, baselines: int) -> int:
