@@ -116,7 +116,11 @@ def check_key(key: str, end: End, label: str) -> None:
 
 
 class Scorer(Protocol):
-    """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew."""
+    """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew.
+
+    With `asks_as`, its calls are logged under that name: scorers that share it share what was replied to the
+    same request about the same case, so that one that scores anew pays only for what it asks otherwise.
+    """
 
     id: str
 

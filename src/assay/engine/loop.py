@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
@@ -192,7 +193,7 @@ class Loop:
     async def _score(self, scorer: Scorer, view: View) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
             return
-        ctx = TryContext(view.case, scorer.id, view.end.try_, self._run)
+        ctx = TryContext(view.case, getattr(scorer, "asks_as", scorer.id), view.end.try_, self._run)
         started = time.perf_counter()
         try:
             scores = await scorer.score(view, ctx)
@@ -202,7 +203,7 @@ class Loop:
         finally:
             ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
-        self._journal.scored(end, scores)
+        self._journal.scored(replace(end, stage=scorer.id), scores)
 
     def _not_scored(self, case: Case, error: ModelError) -> None:
         self.unscored += 1

@@ -113,6 +113,20 @@ def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
     assert stage_one(court.out) == files
 
 
+def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:
+    """All is scored anew, by the judge's earlier words where it is asked the same."""
+    court.run()
+    asked, scored = court.calls(), court.scorers()
+    path = court.folder / "data" / "s1.json"
+    path.write_text(path.read_text().replace('"answer": "Rex1x1"', '"answer": "Bella"'))
+    found = court.run().results["bm25"]["aggregate"]["question_answering"]
+    assert court.calls() - asked == {"judge-a": 1}
+    assert (found["num_valid"], found["correct_ratio"]) == (3, pytest.approx(2 / 3))
+    assert sorted(court.scorers().values()) == sorted([*scored.values()] * 2)
+    court.judged("openai/judge-a")
+    assert court.calls() - asked == {"judge-a": 1}
+
+
 def test_fresh_asks_the_judge_anew_and_spoils_nothing(court: Court) -> None:
     """The files become a run of their own; the run that wrote them is still there, and paid."""
     run = court.run()
@@ -345,3 +359,13 @@ def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
     assert caught.value.exit_code == 2
     assert court.calls() == asked
     assert not (foreign.out / "assay").exists()
+
+
+def test_several_memories_of_another_tool_have_the_same_figures(court: Court) -> None:
+    """Every sample is a cluster of its own, in whatever order the files name them."""
+    run = court.run(baseline=["bm25,STMemory"], judge="offline")
+    shutil.rmtree(court.out / "assay")
+    read = court.judged("offline")
+    for name, found in run.results.items():
+        assert [metric["clusters"] for metric in found["metrics"][:2]] == [2, 2]
+        assert read.results[name]["metrics"] == found["metrics"]

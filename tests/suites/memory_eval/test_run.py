@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, UsageError
+from assay.suites.memory_eval.files import Lines
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
 from support.memory_samples import Samples, lines, sample
@@ -245,3 +246,23 @@ def test_a_memory_that_raises_costs_its_sample(tmp_path: Path) -> None:
     assert [failure["sample_id"] for failure in found["failures"]] == ["bad"]
     assert "it is bad" in found["failures"][0]["reason"]
     assert {row["sample_id"] for row in lines(samples.out / "pipeline_sessions.jsonl")} == {"good"}
+
+
+@pytest.mark.parametrize("appeared", [1, 2, 3])
+def test_killed_while_the_files_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appeared: int
+) -> None:
+    """Some files are new and others old or not there: the run knows each as its own, and goes on."""
+    samples = Samples(tmp_path)
+    for answer in ("Rex1x1", "Bella"):
+        path = samples.folder / "data" / "s1.json"
+        path.write_text(path.read_text().replace('"answer": "Rex1x1"', f'"answer": "{answer}"'))
+        with monkeypatch.context() as killed:
+            places = [Lines.appear] * appeared
+            killed.setattr(Lines, "appear", lambda lines, left=places: left.pop()(lines))
+            with pytest.raises(IndexError):
+                samples.run()
+        assert samples.run().exit_code == 0
+        assert names(samples.out) == {*FIVE, "assay"}
+        assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == answer
+    assert len(samples.asked()) == 3

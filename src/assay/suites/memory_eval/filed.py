@@ -69,11 +69,14 @@ def shas(folder: Path) -> dict[str, str]:
 
 
 def refuse_strange(output: Path, folders: dict[str, Path]) -> None:
-    """Pipeline files are paid work: those that no run here wrote are not written over."""
+    """Pipeline files are paid work: those that no run here wrote are not written over.
+
+    Each counts for itself: a run that was killed while its files appeared has left one of them, or an old one.
+    """
     noted = [marks for folder in run_folders(output) for marks in marks_of(folder)]
     for name, folder in folders.items():
-        found = shas(folder)
-        if found and not any(found == marks.files.get(name) for marks in noted):
+        own = {each for marks in noted for each in marks.files.get(name, {}).items()}
+        if not own.issuperset(shas(folder).items()):
             raise UsageError(
                 f"{folder} has pipeline files that no run there wrote as they are now; judge them with "
                 "--eval-only, or name another --output-dir"

@@ -92,6 +92,7 @@ class EvalScorer:
 
     def __init__(self, panel: Judge, rows_of: RowsOf, gold: str = "") -> None:
         """`gold` names what is held to be right, where that can change under the same panel."""
+        self.asks_as = f"judged@{fingerprint([_VERSION, panel.id])}"
         self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
         self._panel = panel
         self._rows_of = rows_of

@@ -114,7 +114,7 @@ class MemoryEvalPlan:
         for at, (question, answer) in enumerate(zip(rows.questions, found.questions, strict=True)):
             files.question(question, lines.questions[at].raw if lines else None, answer)
         pairs = list(zip(rows.questions, found.questions, strict=True))
-        tally.add(_cluster(entry.index, len(self._folders)), found.sessions, pairs, scores)
+        tally.add(entry.index, found.sessions, pairs, scores)
         _use(tally, records, scores)
 
     def _read(self, entry: Entry, reader: Reader) -> tuple[Any, list[Record], list[Score]]:
@@ -134,11 +134,6 @@ def _is_there(entry: Entry, records: list[Record]) -> bool:
     if isinstance(entry.gold, Read):
         return bool(entry.gold.sessions or entry.gold.questions)
     return is_whole(records)
-
-
-def _cluster(index: int, baselines: int) -> int:
-    """A sample, whatever the baseline."""
-    return index // baselines
 
 
 def _use(tally: Tally, records: list[Record], scores: list[Score]) -> None:
