@@ -119,9 +119,9 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
     """One label for each thing of the matter, or none where the status is `invalid`.
 
     `sure` has a number from 0 to 1 for each thing. Of a judge with a measure behind its labels (`offline`) it
-    is that measure, and says how good the thing is. Where several votes were cast it is the share of the valid
-    ones for the label that was chosen, and says nothing of good or bad. `votes` are the labels of each valid
-    vote where several were cast; `stable` says whether they all agree.
+    is that measure, and says how good the thing is. Where several votes were cast it is the share of valid
+    votes for the chosen label, and says nothing of good or bad. `votes` are the labels of each valid vote
+    where several were cast; `stable` says whether they all agree.
     """
 
     labels: tuple[str, ...] = ()

@@ -59,6 +59,15 @@ WORTH: dict[str, dict[str, float]] = {
     RETRIEVED: {COVERED: 1.0},
 }
 """What a label adds to its metric; any other adds nothing. In all but `hallucination` more is better."""
+METRICS: dict[str, tuple[str, ...]] = {
+    Kept.kind: (RECALL, UPDATE_RECALL),
+    Written.kind: (CORRECTNESS, HALLUCINATION),
+    Changed.kind: (UPDATE,),
+    Interfering.kind: (INTERFERENCE,),
+    Answered.kind: (ANSWER,),
+    Cited.kind: (EVIDENCE, RETRIEVED),
+}
+"""Which metrics follow from verdicts on which kind of matter."""
 _VERSION = 1
 
 RowsOf = Callable[[View], tuple[list[SessionRow], list[QaRow]]]
