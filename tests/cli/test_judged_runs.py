@@ -9,6 +9,7 @@ import pytest
 
 from support.commands import typed
 from support.lab import Lab, docs_of
+from support.memory_samples import Samples
 from support.memory_talks import Talks, talk
 
 
@@ -85,3 +86,24 @@ def test_a_pipeline_refuses_votes(
     monkeypatch.chdir(tmp_path)
     assert typed("pipeline", "p.yaml", "--votes", "3") == 2
     assert "--votes: the judge of a pipeline is asked once" in capsys.readouterr().err
+
+
+def test_a_calibration_on_answers_speaks_for_answers_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What else `offline` says of memories was never held against labels: it may not decide an exit code."""
+    run = Samples(tmp_path).run(judge="offline")
+    found = run.results["bm25"]
+    assert (found["judge"]["metrics"], found["judge"]["calibration"]["judge"]) == (["answer"], "offline")
+    others = {one["kind"]: one["metrics"] for one in found["judges"]}
+    assert others["recall"] == ["recall", "update_recall"]
+    assert "answer" not in others
+    assert {one["calibration"] for one in found["judges"]} == {None}
+    both = ("compare", str(run.folder), str(run.folder), "--fail-on-regression")
+    assert typed(*both, "--min-kappa", "0.1") == 2
+    said = capsys.readouterr()
+    assert "judge offline (answer): calibrated: kappa" in said.out
+    assert "judge offline (8 scores): not calibrated" in said.out
+    assert "recall, update_recall cannot decide here: the judge offline is not calibrated" in said.err
+    assert "answer cannot" not in said.err
+    assert typed(*both) == 0

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from assay import api
-from assay.cli.judge_report import judge_line
+from assay.cli.judge_report import judge_lines
 from assay.cli.screen import block, heading, number, rule, table, tell
 from assay.core.errors import UsageError
 from assay.store.comparison import Comparison, Flip, Flips, OneSided, Row, Side
@@ -136,8 +136,8 @@ def _show_side(name: str, side: Side) -> None:
     count = f"{side.cases:,} case{'s' * (side.cases != 1)}"
     subject = f"{side.subject} (reference)" if side.reference else side.subject
     block(f"{name:<4}  {side.run} · {subject}{model} · {started} · {count}", indent="")
-    for judge in side.judges:
-        block(judge_line(judge), indent="      ")
+    for line in judge_lines(side.judges):
+        block(line, indent="      ")
 
 
 def _show_rows(rows: list[Row]) -> None:

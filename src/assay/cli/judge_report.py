@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.cli.screen import block, tell
@@ -14,13 +14,21 @@ _MOST_NAMED = 3
 
 def say_judge(results: Mapping[str, Any]) -> None:
     """A line for each judge that these results name: who it is, what it decided, and how good it is."""
-    for judge in judges_in(results):
-        block(judge_line(judge), indent="")
+    for line in judge_lines(judges_in(results)):
+        block(line, indent="")
 
 
-def judge_line(judge: JudgeIdentity) -> str:
-    """`judge offline (answer_correct): calibrated: kappa …`."""
-    votes = f", {judge.votes} votes" if judge.votes > 1 else ""
-    named = ", ".join(judge.metrics) if len(judge.metrics) <= _MOST_NAMED else f"{len(judge.metrics)} scores"
-    metrics = f" ({named}{votes})" if judge.metrics else ""
-    return f"judge {judge.name}{metrics}: {shown(judge.now(tell))}"
+def judge_lines(judges: Iterable[JudgeIdentity]) -> list[str]:
+    """`judge offline (answer): calibrated: kappa …`; what is known of several kinds alike is one line."""
+    found: dict[tuple[str, int, str], list[str]] = {}
+    for judge in judges:
+        about = (judge.name, judge.votes, shown(judge.now(tell)))
+        found.setdefault(about, []).extend(judge.metrics)
+    return [_line(name, votes, known, metrics) for (name, votes, known), metrics in found.items()]
+
+
+def _line(name: str, votes: int, known: str, metrics: list[str]) -> str:
+    cast = f", {votes} votes" if votes > 1 else ""
+    named = ", ".join(metrics) if len(metrics) <= _MOST_NAMED else f"{len(metrics)} scores"
+    decided = f" ({named}{cast})" if metrics else ""
+    return f"judge {name}{decided}: {known}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -58,13 +59,22 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
         votes=panel.votes,
         kind=kind,
         fingerprint=panel.fingerprint(kind),
-        metrics=metrics,
+        metrics=list(metrics),
     )
 
 
 def about_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> dict[str, Any]:
     """`{"judge": …}` for a subject's results: the judge behind these metrics, and what is known of it."""
     return about(panel_judge(panel, metrics, kind))
+
+
+def about_judges(panel: Panel, metrics: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """`{"judge": …, "judges": […]}`: the judge of answers, and the same one for each other kind of matter.
+
+    A calibration is of one kind: how good a judge is with answers says nothing of its other scores.
+    """
+    others = [panel_judge(panel, names, kind) for kind, names in metrics.items() if kind != ANSWER]
+    return about_judge(panel, metrics[ANSWER]) | {"judges": [about(one)["judge"] for one in others]}
 
 
 def about(identity: JudgeIdentity) -> dict[str, Any]:
@@ -77,15 +87,23 @@ def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[Ju
     own = results.get(subject) if subject is not None else None
     inside = list(results.values()) if own is None else [own]
     found: dict[tuple[str, str], JudgeIdentity] = {}
-    for result in inside:
+    for told in chain.from_iterable(map(_told, inside)):
         try:
-            judge = msgspec.convert(result["judge"], JudgeIdentity)
-        except (KeyError, TypeError, msgspec.ValidationError):
+            judge = msgspec.convert(told, JudgeIdentity)
+        except msgspec.ValidationError:
             continue
         before = found.get((judge.id, judge.kind))
         metrics = dict.fromkeys([*(before.metrics if before else ()), *judge.metrics])
         found[judge.id, judge.kind] = msgspec.structs.replace(judge, metrics=list(metrics))
     return list(found.values())
+
+
+def _told(result: Any) -> list[Any]:
+    """What a result says of judges: one, and perhaps more."""
+    if not isinstance(result, Mapping):
+        return []
+    more = result.get("judges")
+    return [result.get("judge"), *(more if isinstance(more, Sequence) else ())]
 
 
 def too_weak(judge: str, found: Calibration | None, floor: float) -> str:

@@ -158,6 +158,21 @@ def test_the_registry_finds_it() -> None:
     assert isinstance(registry.find("judge", "rubric").build(), RubricJudge)
 
 
+class Declining(Replying):
+    """An asker that is told a failure of one kind."""
+
+    async def ask(self, request: Request) -> Response:
+        raise ModelError(Failure(self.reply.text, "told so"))
+
+
+@pytest.mark.parametrize("kind", ["refusal", "context_overflow"])
+def test_what_the_judge_declines_is_invalid(kind: str) -> None:
+    """Asked another day it would decline again; it is no failed call, and never a pass or a failure."""
+    assert judged(Declining(kind)) == JudgeVerdict(None, "no verdict: told so", "invalid")
+    with pytest.raises(ModelError):
+        judged(Declining("rate_limited"))
+
+
 def test_a_recorded_model_judges(tmp_path: Path) -> None:
     """Through a real provider; what it fails to answer is the engine's to decide."""
     replies = tmp_path / "replies.jsonl"

@@ -154,6 +154,16 @@ def test_perfect_agreement_is_not_certainty() -> None:
     assert 0.3 < interval.low < 0.6
 
 
+def test_rows_of_a_few_clusters_are_not_so_many_cases() -> None:
+    """A thousand rows of two conversations that all agree are two cases, not a thousand."""
+    two = [*rows((250, 0, 0, 250), cluster="a"), *rows((250, 0, 0, 250), cluster="b")]
+    interval, method, clusters = kappa_interval(two)
+    assert interval is not None
+    assert (method, clusters, interval.high) == (WILSON, 2, 1.0)
+    agreed = 1 / (1 + 1.959964**2 / 2)
+    assert interval.low == pytest.approx((agreed - 0.5) / 0.5)
+
+
 def test_one_cluster_says_nothing_about_others() -> None:
     """There is a kappa, and no interval."""
     found = agreement(rows((20, 5, 10, 15), cluster="conv-1"))

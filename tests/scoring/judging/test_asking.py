@@ -132,6 +132,36 @@ def test_an_endpoint_that_only_refuses_is_no_verdict_at_all(tmp_path: Path) -> N
     assert recall.valid
 
 
+OVERFLOW = 400, {"error": {"message": "the maximum context length is 9 tokens"}}
+REFUSAL = (
+    200,
+    {
+        "choices": [{"message": {"role": "assistant", "content": None, "refusal": "I will not."}}],
+        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
+    },
+)
+
+
+@pytest.mark.parametrize(("reply", "why"), [(OVERFLOW, "9 tokens"), (REFUSAL, "I will not.")])
+def test_what_a_judge_declines_is_invalid(reply: tuple[int, Any], why: str, tmp_path: Path) -> None:
+    """It would decline for ever: no failure of the run, and nothing that counts against what is judged."""
+    with LoopbackServer(lambda _: reply) as server:
+        [verdict] = judged(tmp_path, server, ANSWER)
+    assert isinstance(verdict, Verdict)
+    assert (verdict.status, verdict.labels) == ("invalid", ())
+    assert verdict.reason.startswith("no verdict: ")
+    assert why in verdict.reason
+
+
+def test_a_vote_that_is_declined_leaves_the_others(tmp_path: Path) -> None:
+    """Two of three valid votes decide."""
+    votes = voting(CORRECT, CORRECT, "", "")
+    with LoopbackServer(lambda body: votes(body) if body["seed"] < 102 else REFUSAL) as server:
+        [verdict] = judged(tmp_path, server, ANSWER, votes=3)
+    assert isinstance(verdict, Verdict)
+    assert (verdict.labels, verdict.votes) == ((CORRECT,), ((CORRECT,), (CORRECT,)))
+
+
 def test_invalid_verdicts_move_no_score(tmp_path: Path) -> None:
     """Of twelve answers every second gets an unreadable verdict: the others are as before, none is a 0."""
     answers = [Answered(f"Q{n}?", "Oslo", "Oslo" if n % 3 else "Rome") for n in range(12)]

@@ -194,19 +194,14 @@ def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
     ]
 
 
-def test_what_the_judge_refuses_is_invalid_and_what_fails_is_asked_again() -> None:
-    """A matter that is too long for it will always be; an endpoint that is down will not."""
+def test_what_fails_is_asked_again() -> None:
+    """An endpoint that is down may be up another day: no score is made up meanwhile."""
 
-    def fails(kind: str) -> Scripted:
-        def says(_: Matter) -> Verdict:
-            raise ModelError(Failure(kind, "told so"))
+    def fails(_: Matter) -> Verdict:
+        raise ModelError(Failure("rate_limit", "told so"))
 
-        return Scripted(says)
-
-    (answer, *_) = judge(fails("context_overflow"), [], [question()])
-    assert (answer.status, answer.reason) == ("invalid", "no verdict: told so")
     with pytest.raises(ModelError):
-        judge(fails("rate_limit"), [], [question()])
+        judge(Scripted(fails), [], [question()])
 
 
 def test_votes_are_kept() -> None:

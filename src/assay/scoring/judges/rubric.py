@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import prompts
+from assay.core.errors import ModelError
 from assay.core.protocols import Asker
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_json
 from assay.scoring.judges import JudgeVerdict
-from assay.scoring.judging.replies import no_verdict
+from assay.scoring.judging.replies import no_verdict, refused
 from assay.scoring.judging.wording import mark_of
 
 VERSION = "rubric.v1"
@@ -46,8 +47,15 @@ class RubricJudge:
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
     async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:
-        """The verdict on one text. A failed call raises ModelError; a reply that is no verdict is invalid."""
-        return read_verdict(await asker.ask(self.request(asker, rubric, text, reference)))
+        """The verdict on one text. A failed call raises ModelError; a reply that is no verdict is invalid.
+
+        So is what the judge refuses, or what is too long for it.
+        """
+        try:
+            response = await asker.ask(self.request(asker, rubric, text, reference))
+        except ModelError as error:
+            return JudgeVerdict(None, refused(error), "invalid")
+        return read_verdict(response)
 
 
 def build() -> RubricJudge:

@@ -182,7 +182,7 @@ def kappa_interval(rows: Sequence[Judged]) -> tuple[Interval | None, str, int]:
 
     The jackknife leaves out one cluster at a time, and Student's t gives the reach. One cluster says nothing
     about others. Where nothing varies, the jackknife would claim to be sure: Wilson's interval of the
-    agreement is taken instead, against the same chance.
+    agreement is taken instead, against the same chance, with each cluster as one case.
     """
     parts = _clusters(rows)
     method = CLUSTERED if any(row.cluster is not None for row in rows) else SINGLE
@@ -198,7 +198,7 @@ def kappa_interval(rows: Sequence[Judged]) -> tuple[Interval | None, str, int]:
     squares = math.fsum((value - mean) ** 2 * times for value, times in known)
     error = math.sqrt((count - 1) / count * squares)
     if error < 1e-12:
-        return _agreed_interval(whole, kappa), WILSON, count
+        return _agreed_interval(whole, kappa, count), WILSON, count
     reach = t_quantile(count - 1) * error
     return Interval(max(-1.0, kappa - reach), min(1.0, kappa + reach)), method, count
 
@@ -211,8 +211,8 @@ def _clusters(rows: Iterable[Judged]) -> Counter[Table]:
     return Counter(table_of(part) for part in found.values())
 
 
-def _agreed_interval(table: Table, kappa: float) -> Interval:
-    agreed = wilson(table.agreed, table.n)
+def _agreed_interval(table: Table, kappa: float, clusters: int) -> Interval:
+    agreed = wilson(table.agreed / table.n * clusters, clusters)
     reach = [table.beyond_chance(share * table.n**2) for share in agreed] if agreed else []
     values = [max(-1.0, min(1.0, value)) for value in (*reach, kappa) if value is not None]
     return Interval(min(values), max(values))

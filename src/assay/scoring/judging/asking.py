@@ -8,13 +8,14 @@ from itertools import chain
 from typing import Any, Protocol
 
 from assay.core.connect import SCHEMA, response_format
+from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Asker, Context
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_reply
 from assay.scoring.judging import fitting
 from assay.scoring.judging.matters import Verdict, invalid
-from assay.scoring.judging.replies import no_verdict
+from assay.scoring.judging.replies import no_verdict, refused
 
 TRIES = 2
 """Times that one vote is asked for before it is invalid."""
@@ -84,10 +85,18 @@ class Asking:
             open_ = [at for at, vote in enumerate(votes) if not vote.valid]
             if not open_:
                 break
-            replies = await ctx.map(lambda _: asker.ask(request), open_)
-            for at, response in zip(open_, replies, strict=True):
-                votes[at] = self._read(response, part, request)
+            said = await ctx.map(lambda _: self._vote(part, request, asker), open_)
+            for at, vote in zip(open_, said, strict=True):
+                votes[at] = vote
         return votes
+
+    async def _vote(self, part: Any, request: Request, asker: Asker) -> Verdict:
+        """One reply, read. What the judge refuses, or what is too long for it, is no failed call."""
+        try:
+            response = await asker.ask(request)
+        except ModelError as error:
+            return invalid(refused(error))
+        return self._read(response, part, request)
 
     def _read(self, response: Response, part: Any, request: Request) -> Verdict:
         asked = "\n".join(message["content"] for message in request.messages or [])

@@ -118,9 +118,10 @@ KINDS = ("recall", "correctness", "update", "interference", "answer", "evidence"
 class Verdict(Struct, frozen=True, omit_defaults=True):
     """One label for each thing of the matter, or none where the status is `invalid`.
 
-    `sure` says how good each thing is, from 0 to 1: for judges that have a measure behind their labels, and
-    for votes, of which it is the share. `votes` are the labels of each valid vote where several were cast;
-    `stable` says whether they all agree.
+    `sure` has a number from 0 to 1 for each thing. Of a judge with a measure behind its labels (`offline`) it
+    is that measure, and says how good the thing is. Where several votes were cast it is the share of valid
+    votes for the chosen label, and says nothing of good or bad. `votes` are the labels of each valid vote
+    where several were cast; `stable` says whether they all agree.
     """
 
     labels: tuple[str, ...] = ()

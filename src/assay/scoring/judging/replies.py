@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from assay.core.types import Response
+from assay.core.errors import ModelError
+from assay.core.types import SUBJECT_KINDS, Response
 
 _SHOWN = 200
 _REASON = {"type": "string", "maxLength": 400}
@@ -18,6 +19,16 @@ def no_verdict(response: Response, why: str) -> str:
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     cut = ", which was cut at its limit of tokens" if response.finish == "length" else ""
     return f"no verdict: {why}{cut}: {shown!r}"
+
+
+def refused(error: ModelError) -> str:
+    """The reason of an invalid verdict where the judge itself declined; a call that failed is raised again.
+
+    Asked another day, it would decline again: what is judged would stay without a verdict for ever.
+    """
+    if error.failure.kind not in SUBJECT_KINDS:
+        raise error
+    return f"no verdict: {error}"
 
 
 def label_schema(labels: Sequence[str]) -> dict[str, Any]:

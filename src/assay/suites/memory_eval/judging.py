@@ -7,10 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, View
-from assay.core.types import SUBJECT_KINDS, Score
+from assay.core.types import Score
 from assay.scoring.answers import overlap_bleu1, overlap_f1, tokens
 from assay.scoring.judging.matters import (
     BOTH,
@@ -60,6 +59,15 @@ WORTH: dict[str, dict[str, float]] = {
     RETRIEVED: {COVERED: 1.0},
 }
 """What a label adds to its metric; any other adds nothing. In all but `hallucination` more is better."""
+METRICS: dict[str, tuple[str, ...]] = {
+    Kept.kind: (RECALL, UPDATE_RECALL),
+    Written.kind: (CORRECTNESS, HALLUCINATION),
+    Changed.kind: (UPDATE,),
+    Interfering.kind: (INTERFERENCE,),
+    Answered.kind: (ANSWER,),
+    Cited.kind: (EVIDENCE, RETRIEVED),
+}
+"""Which metrics follow from verdicts on which kind of matter."""
 _VERSION = 1
 
 RowsOf = Callable[[View], tuple[list[SessionRow], list[QaRow]]]
@@ -110,15 +118,10 @@ class EvalScorer:
         ]
 
     async def _verdict(self, matter: Matter, ctx: Context) -> Verdict:
-        """What the judge refuses, or what is too long for it, is invalid; other failures are asked again."""
+        """Of one matter; a failed call is asked again another day."""
         if (plain := settled(matter)) is not None:
             return plain
-        try:
-            verdict = await self._panel.verdict(matter, ctx)
-        except ModelError as error:
-            if error.failure.kind not in SUBJECT_KINDS:
-                raise
-            return invalid(f"no verdict: {error}")
+        verdict = await self._panel.verdict(matter, ctx)
         if verdict.valid and len(verdict.labels) != matter.count:
             return invalid(f"no verdict: {len(verdict.labels)} labels for {matter.count} things")
         if strange := [label for label in verdict.labels if label not in matter.labels]:

@@ -14,13 +14,13 @@ from assay.core.spec import RunSpec
 from assay.core.types import Case, Record, Score
 from assay.scoring.judging.panel import Panel
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
-from assay.store.judges import about_judge
+from assay.store.judges import about_judges
 from assay.suites.memory_eval.building import Rows, is_whole
 from assay.suites.memory_eval.evals import evals
 from assay.suites.memory_eval.fed import Fed
 from assay.suites.memory_eval.filed import MARKS, Filed, Marks, marks_of, refuse_strange
 from assay.suites.memory_eval.files import Files
-from assay.suites.memory_eval.judging import WORTH, EvalScorer, LexicalScorer
+from assay.suites.memory_eval.judging import METRICS, EvalScorer, LexicalScorer
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.origin import Entry, Origin
 from assay.suites.memory_eval.pipelines import Read
@@ -96,7 +96,7 @@ class MemoryEvalPlan:
             write_json(folder / MARKS, msgspec.to_builtins([*before, marks]))
 
     def _about_judge(self) -> dict[str, Any]:
-        return about_judge(self._panel, list(WORTH)) if self._panel else {}
+        return about_judges(self._panel, METRICS) if self._panel else {}
 
     def _sample(self, entry: Entry, reader: Reader, files: Files, tally: Tally) -> None:
         """Nothing is written of a sample that was not fed to its end."""
