@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
         request = Request(model="m", prompt=f"é{index}")
         journal.call(Call(*key, ASK, 1, "hash", 0, request, Response(f"ü{index}", "stop", Usage(7, 5))))
         step = end(index, ASK)
-        step.lines.append(journal.record(Record(*key, 1, "step", "a", data={"text": f"ö{index}"})))
+        step.lines.extend(journal.written([Record(*key, 1, "step", "a", data={"text": f"ö{index}"})]))
         journal.end(step, [Record(*key, 1, "answer", data=[[f"ä{index}"]])])
         journal.scored(end(index, SCORER), [Score(*key, SCORER, "exact_match", "first", value=1.0)])
     journal.close()

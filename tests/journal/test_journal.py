@@ -47,11 +47,13 @@ def test_reading_is_in_data_order_whatever_the_order_of_writing(tmp_path: Path) 
 def test_records_of_a_try_that_did_not_end_do_not_count(tmp_path: Path) -> None:
     """Only an end commits; its lines are those of its own try."""
     journal = open_journal(tmp_path)
-    journal.record(record(0, "lost"))
+    journal.written([record(0, "lost")])
     kept = end(0, try_=1)
-    kept.lines.append(journal.record(record(0, "first")))
-    journal.end(kept, [record(0, "last")])
-    assert [line.data for line in journal.reader.records(0)] == ["first", "last"]
+    kept.lines.extend(journal.written([record(0, "first"), record(0, "sécond")]))
+    kept.lines.extend(journal.written([record(0, "third")]))
+    journal.end(kept, [record(0, "fourth"), record(0, "last")])
+    told = [line.data for line in journal.reader.records(0)]
+    assert told == ["first", "sécond", "third", "fourth", "last"]
     journal.close()
 
 

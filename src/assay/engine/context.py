@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 from msgspec import Struct
@@ -16,6 +16,8 @@ from assay.core.types import Call, Case, Failure, Record, Usage
 
 _COMMON = "OPENAI_BASE_URL"
 """The name of the common address among a try's doors; the others have the names of roles."""
+_GROUP = 64
+"""Records that are written at once."""
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -83,13 +85,16 @@ Verdict = Callable[[Case, list[Record], str], bool]
 class RecordLog(Protocol):
     """Where records go."""
 
-    def record(self, record: Record) -> int:
-        """Write one record; returns its place."""
+    def written(self, records: Sequence[Record]) -> list[int]:
+        """Write records; returns their places."""
         ...
 
 
 class TryContext:
-    """The Context of one stage of one try. Records are written one behind: the last goes with the end."""
+    """The Context of one stage of one try. Records are written in groups, the last group with the end.
+
+    Those of a try that did not end are never read: it is made again of its calls, which are in the log.
+    """
 
     def __init__(self, case: Case, stage: str, try_: int, run: RunContext) -> None:
         self.case = case
@@ -100,7 +105,7 @@ class TryContext:
         self._doors: dict[str, Door] = {}
         self._known = run.common.door.failure if run.common else None
         self.written: list[int] = []
-        self.pending: Record | None = None
+        self.pending: list[Record] = []
         self.records: list[Record] = []
 
     def model(self, role: str = "main") -> Asker:
@@ -156,9 +161,10 @@ class TryContext:
     def emit(self, kind: str, data: Any, part: str = "") -> None:
         """Write one record."""
         record = Record(*self.case.head, self.try_, kind, part, data=data)
-        if self.pending is not None:
-            self.written.append(self._run.log.record(self.pending))
-        self.pending = record
+        if len(self.pending) >= _GROUP:
+            self.written += self._run.log.written(self.pending)
+            self.pending = []
+        self.pending.append(record)
         self.records.append(record)
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:

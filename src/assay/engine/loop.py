@@ -171,7 +171,7 @@ class Loop:
         started = time.perf_counter()
         failure = case.failure or await self._attempt(case, ctx)
         end = _end(ctx, failure, time.perf_counter() - started)
-        self._journal.end(end, [ctx.pending] if ctx.pending else [])
+        self._journal.end(end, ctx.pending)
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
 

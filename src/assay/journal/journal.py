@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -136,9 +137,12 @@ class Journal:
         self._told = self._told or call.response is not None
         self._calls.append([self._calls.encode(call)])
 
-    def record(self, record: Record) -> int:
-        """Write one record of an open try; returns its place, which the end will name."""
-        return self._records.append([self._records.encode(record)])
+    def written(self, records: Sequence[Record]) -> list[int]:
+        """Write records of an open try at once; returns their places, which the end will name."""
+        lines = list(map(self._records.encode, records))
+        places = list(accumulate((len(line) + 1 for line in lines[:-1]), initial=self._records.size))
+        self._records.append(lines)
+        return places
 
     def end(self, end: End, last: Sequence[Record] = ()) -> None:
         """Commit a case, with records that were not written yet, in one write."""
