@@ -122,6 +122,17 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
 
 
+def test_a_run_whose_files_were_written_over_writes_them_again(tmp_path: Path) -> None:
+    """What is shown and what lies in the folder are of the same run; nothing is asked for it."""
+    samples = Samples(tmp_path)
+    first = samples.run()
+    samples.run(top_k=2, fresh=True)
+    asked = len(samples.asked())
+    assert samples.run().folder == first.folder
+    assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {5}
+    assert (len(samples.asked()), samples.run().asked) == (asked, False)
+
+
 def test_strange_pipeline_files_are_not_written_over(tmp_path: Path) -> None:
     """Another tool's work, or ours that somebody changed."""
     samples = Samples(tmp_path)
@@ -145,6 +156,22 @@ def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
     assert len(samples.asked()) == before
     assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == "Bella"
     assert run.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] == pytest.approx(2 / 3)
+
+
+def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
+    """It is gold, which no memory saw; `oracle` did, so what it found would be another thing now."""
+    samples = Samples(tmp_path)
+    told = {"baseline": ["oracle"], "output_dir": f"{tmp_path}/told"}
+    samples.run()
+    samples.run(**told)
+    before = len(samples.asked())
+    path = samples.folder / "data" / "s1.json"
+    path.write_text(path.read_text().replace('[{"memory_id": "mp_S02_1"}]', '[{"memory_id": "mp_S01_1"}]'))
+    samples.run()
+    assert lines(samples.out / "pipeline_qa.jsonl")[1]["gold_evidence_memory_ids"] == ["mp_S01_1"]
+    assert len(samples.asked()) == before
+    with pytest.raises(UsageError, match="other settings"):
+        samples.run(**told)
 
 
 def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
