@@ -144,6 +144,8 @@ def folders_of(output: Path, baselines: list[str]) -> dict[str, Path]:
     """
     baselines = [short(name) for name in baselines]
     if _has_both(output):
+        if len(baselines) > 1:
+            raise UsageError(f"{output} has the files of one memory; --baseline names {len(baselines)}")
         name = baselines[0] if baselines else _told_baseline(output)
         return {name: output}
     names = baselines or sorted(path.name for path in output.glob("*") if _has_both(path))
