@@ -67,8 +67,10 @@ class MemoryEvalPlan:
 
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """The five files of each baseline, and every number with its denominator."""
-        files = {name: Files(folder, writes=self.origin.writes) for name, folder in self._folders.items()}
+        files: dict[str, Files] = {}
         try:
+            for name, folder in self._folders.items():
+                files[name] = Files(folder, writes=self.origin.writes)
             return self._written(reader, facts, files)
         finally:
             for each in files.values():
