@@ -369,13 +369,3 @@ def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
     assert caught.value.exit_code == 2
     assert court.calls() == asked
     assert not (foreign.out / "assay").exists()
-
-
-def test_several_memories_of_another_tool_have_the_same_figures(court: Court) -> None:
-    """Every sample is a cluster of its own, in whatever order the files name them."""
-    run = court.run(baseline=["bm25,STMemory"], judge="offline")
-    shutil.rmtree(court.out / "assay")
-    read = court.judged("offline")
-    for name, found in run.results.items():
-        assert [metric["clusters"] for metric in found["metrics"][:2]] == [2, 2]
-        assert read.results[name]["metrics"] == found["metrics"]

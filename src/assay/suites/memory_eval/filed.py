@@ -141,8 +141,9 @@ class Filed:
         found, problems = [], []
         for index, (name, sample) in enumerate(pairs):
             read = self._files[name].read(sample)
-            found.append((index, read.key, name, sample))
             problems += read.problems
+            if not problems:
+                found.append((index, read.key, name, sample))
         if problems:
             raise InputError(problems)
         return found
