@@ -13,6 +13,7 @@ from assay.core.errors import InputError, UsageError
 from assay.suites.memory_eval.files import Lines
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
+from servers.loopback import LoopbackServer, chat
 from support.memory_samples import Samples, lines, sample
 from support.memory_talks import MEMORY
 
@@ -293,3 +294,29 @@ def test_killed_while_the_files_appear(
         assert names(samples.out) == {*FIVE, "assay"}
         assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == answer
     assert len(samples.asked()) == 3
+
+
+def test_an_answer_that_is_still_to_come_is_no_omission(tmp_path: Path) -> None:
+    """While the endpoint is down its sample has no lines; the same command asks only for what is missing."""
+    samples = Samples(tmp_path, sample("s1", 2), sample("s2", 2))
+    down = [True]
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        is_last = "pet2x1 of s2" in body["messages"][-1]["content"].rpartition("Question: ")[2]
+        return (500, {}) if down and is_last else (200, chat('{"answer": "Rex", "citations": [1]}'))
+
+    with LoopbackServer(answer) as server:
+        told = {"model": "openai/fake", "base_url": server.url, "max_retries": 0}
+        first = samples.run(**told)
+        assert (first.exit_code, first.results["bm25"]["counts"]["failed"]) == (3, 1)
+        assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s1"}
+        assert first.results["bm25"]["aggregate"]["question_answering"]["num_total"] == 2
+        down.clear()
+        asked = len(server.bodies)
+        assert samples.run(**told).exit_code == 0
+        assert len(server.bodies) == asked + 1
+    rows = lines(samples.out / "pipeline_qa.jsonl")
+    assert [(row["sample_id"], row["generated_answer"]) for row in rows] == [
+        *[("s1", "Rex"), ("s1", "Rex")],
+        *[("s2", "Rex"), ("s2", "Rex")],
+    ]

@@ -101,9 +101,12 @@ class MemoryEvalPlan:
         return about_judge(self._panel, list(WORTH)) if self._panel else {}
 
     def _sample(self, entry: Entry, reader: Reader, files: Files, tally: Tally) -> None:
-        """Nothing is written of a sample that was not fed to its end."""
+        """Nothing is written of a sample that was not fed to its end, or whose answers are asked for again.
+
+        The format has no word for an answer that is still to come: an empty one is an omission to any judge.
+        """
         end, records, scores = self._read(entry, reader)
-        if end is None or not _is_there(entry, records):
+        if end is None or end.status == "infra_error" or not _is_there(entry, records):
             why = end.failure.message if end and end.failure else "it was not fed to its end"
             tally.fail(entry.label, why)
             return
