@@ -149,6 +149,8 @@ class Start:
             return None
         if not all(Path(file).is_file() for file in summary.files):
             return None
+        if folders.written_over(path, summary, self.spec.suite):
+            return None
         folders.show_newest(path, summary)
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 

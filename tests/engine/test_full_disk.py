@@ -10,6 +10,7 @@ import pytest
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Job, task_job
+from support.memory_samples import Samples, sample
 from support.tasks import write_task
 
 CONCURRENCY = 8
@@ -79,3 +80,18 @@ def test_full_disk_before_the_first_request(server: FakeOpenAI, tmp_path: Path) 
     assert "Traceback" not in stopped.err
     assert not server.stats().requests
     assert job.run().code == 0
+
+
+def test_full_disk_under_the_files_of_a_memory_evaluation(tmp_path: Path) -> None:
+    """Snapshots grow with every session, the journal does not: the files do not fit, and none stays in part."""
+    samples = Samples(tmp_path, sample("s1", 40))
+    job = samples.job("--baseline", "bm25,STMemory", "--judge", "offline")
+    stopped = job.run(before=files_up_to(300_000))
+    assert stopped.code == 3
+    assert "cannot write" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert [path.name for path in samples.out.rglob("*") if path.name.endswith(".tmp")] == []
+    assert [path.name for path in samples.out.rglob("pipeline_*.jsonl")] == []
+    asked = len(samples.asked())
+    assert job.run().code == 0
+    assert len(samples.asked()) == asked

@@ -194,9 +194,14 @@ def show_scores(run: api.Run, names: dict[str, str]) -> None:
     subjects = list(run.summary.results)
     if len(subjects) < 2 or run.exit_code == 130:
         return
+    try:
+        found = api.compare([f"{run.folder}@{name}" for name in subjects], 0).comparisons
+    except UsageError as error:  # the run itself is well, and so are its files
+        block(f"not compared: {error}", indent="")
+        return
     rows = [
         [_shown(run, pair.base.subject), _shown(run, pair.new.subject), names[row.metric], *table_row(row)]
-        for pair in api.compare([f"{run.folder}@{name}" for name in subjects], 0).comparisons
+        for pair in found
         for row in pair.rows
         if row.metric in names
     ]

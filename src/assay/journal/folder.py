@@ -109,6 +109,18 @@ def reopen(folder: Path) -> None:
         write_json(folder / "summary.json", summary)
 
 
+def written_over(folder: Path, summary: Summary, suite: str) -> bool:
+    """Whether a later run has written files of the same names."""
+    own, when = set(summary.files), _finished(folder)
+    later = (path for path in of_suite(folder.parent, suite) if _finished(path) > when)
+    return any(found and own.intersection(found.files) for found in map(read_summary, later))
+
+
+def _finished(folder: Path) -> int:
+    path = folder / "summary.json"
+    return path.stat().st_mtime_ns if path.is_file() else 0
+
+
 def stamp(started: float) -> str:
     """The time in names of files and folders, such as 2026-01-28T03-22-54."""
     return time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))

@@ -34,6 +34,16 @@ def test_one_item_in_many_ways(citation: Any, *, quotes: bool) -> None:
     assert cited(citation, quotes=quotes) == ((1,), 0)
 
 
+@pytest.mark.parametrize("citation", ["(2024-03-04) we met Tom", "[2] (2024-03-04) we met Tom", "we met Tom"])
+@pytest.mark.parametrize("quotes", [False, True])
+def test_an_item_as_the_prompt_shows_it(citation: str, *, quotes: bool) -> None:
+    """With its date and its number, which are no part of its text; another's number is not its line."""
+    found = [Found(Item("m0", "hello")), Found(Item("m1", "we met Tom", date="2024-03-04"))]
+    for said, kept in ((citation, ((1,), 0)), ("[1] (2024-03-04) we met Tom", ((), 1))):
+        reply = json.dumps({"answer": "Tom", "citations": [said]})
+        assert citing.read(reply, found, quotes=quotes)[1:3] == kept
+
+
 @pytest.mark.parametrize(
     "citation",
     [

@@ -112,3 +112,25 @@ def test_the_order_is_told_where_it_changes() -> None:
     assert made_by([RED], [GREEN, RED], "S").order == ["b", "a"]
     assert made_by([RED, GREEN], [GREEN, RED], "S") == Made([], ["b", "a"])
     assert made_by([RED, GREEN], [GREEN], "S") == Made([Change(ARCHIVE, "a")])
+
+
+class Counted(str):
+    """A text that counts how often it is compared."""
+
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_memory_that_renames_everything_costs_no_square() -> None:
+    """Each item is looked up, not compared with all that went."""
+    count = 300
+    before = [Item(f"a{at}", Counted(f"text {at}"), sources=(str(at),)) for at in range(count)]
+    now = [Item(f"b{at}", Counted(f"text {at}"), sources=(str(at),)) for at in range(count)]
+    Counted.compared = 0
+    assert {change.op for change in made_by(before, now, "S02").changes} == {"keep"}
+    assert Counted.compared < 10 * count

@@ -154,6 +154,16 @@ def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer
     assert court.calls()[SUBJECT] == 3
 
 
+@pytest.mark.parametrize("named", ["bm52", "bm25,STMemory"])
+def test_a_run_is_not_judged_under_another_name(court: Court, named: str) -> None:
+    """A slip in --baseline would pay for everything again; several names fit no files of one memory."""
+    court.run()
+    asked = court.calls()
+    with pytest.raises(UsageError, match="--baseline names"):
+        court.judged("openai/judge-a", baseline=[named])
+    assert court.calls() == asked
+
+
 def test_one_of_several_is_judged_apart(court: Court) -> None:
     """Only its records change, and it has a run of its own, since the run's results are of all of them."""
     run = court.run(baseline=[SEVERAL], judge="offline")
@@ -359,13 +369,3 @@ def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
     assert caught.value.exit_code == 2
     assert court.calls() == asked
     assert not (foreign.out / "assay").exists()
-
-
-def test_several_memories_of_another_tool_have_the_same_figures(court: Court) -> None:
-    """Every sample is a cluster of its own, in whatever order the files name them."""
-    run = court.run(baseline=["bm25,STMemory"], judge="offline")
-    shutil.rmtree(court.out / "assay")
-    read = court.judged("offline")
-    for name, found in run.results.items():
-        assert [metric["clusters"] for metric in found["metrics"][:2]] == [2, 2]
-        assert read.results[name]["metrics"] == found["metrics"]

@@ -13,6 +13,7 @@ from assay.core.errors import InputError, UsageError
 from assay.suites.memory_eval.files import Lines
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
+from servers.loopback import LoopbackServer, chat
 from support.memory_samples import Samples, lines, sample
 from support.memory_talks import MEMORY
 
@@ -122,6 +123,17 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
 
 
+def test_a_run_whose_files_were_written_over_writes_them_again(tmp_path: Path) -> None:
+    """What is shown and what lies in the folder are of the same run; nothing is asked for it."""
+    samples = Samples(tmp_path)
+    first = samples.run()
+    samples.run(top_k=2, fresh=True)
+    asked = len(samples.asked())
+    assert samples.run().folder == first.folder
+    assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {5}
+    assert (len(samples.asked()), samples.run().asked) == (asked, False)
+
+
 def test_strange_pipeline_files_are_not_written_over(tmp_path: Path) -> None:
     """Another tool's work, or ours that somebody changed."""
     samples = Samples(tmp_path)
@@ -145,6 +157,22 @@ def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
     assert len(samples.asked()) == before
     assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == "Bella"
     assert run.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] == pytest.approx(2 / 3)
+
+
+def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
+    """It is gold, which no memory saw; `oracle` did, so what it found would be another thing now."""
+    samples = Samples(tmp_path)
+    told = {"baseline": ["oracle"], "output_dir": f"{tmp_path}/told"}
+    samples.run()
+    samples.run(**told)
+    before = len(samples.asked())
+    path = samples.folder / "data" / "s1.json"
+    path.write_text(path.read_text().replace('[{"memory_id": "mp_S02_1"}]', '[{"memory_id": "mp_S01_1"}]'))
+    samples.run()
+    assert lines(samples.out / "pipeline_qa.jsonl")[1]["gold_evidence_memory_ids"] == ["mp_S01_1"]
+    assert len(samples.asked()) == before
+    with pytest.raises(UsageError, match="other settings"):
+        samples.run(**told)
 
 
 def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
@@ -266,3 +294,29 @@ def test_killed_while_the_files_appear(
         assert names(samples.out) == {*FIVE, "assay"}
         assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == answer
     assert len(samples.asked()) == 3
+
+
+def test_an_answer_that_is_still_to_come_is_no_omission(tmp_path: Path) -> None:
+    """While the endpoint is down its sample has no lines; the same command asks only for what is missing."""
+    samples = Samples(tmp_path, sample("s1", 2), sample("s2", 2))
+    down = [True]
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        is_last = "pet2x1 of s2" in body["messages"][-1]["content"].rpartition("Question: ")[2]
+        return (500, {}) if down and is_last else (200, chat('{"answer": "Rex", "citations": [1]}'))
+
+    with LoopbackServer(answer) as server:
+        told = {"model": "openai/fake", "base_url": server.url, "max_retries": 0}
+        first = samples.run(**told)
+        assert (first.exit_code, first.results["bm25"]["counts"]["failed"]) == (3, 1)
+        assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s1"}
+        assert first.results["bm25"]["aggregate"]["question_answering"]["num_total"] == 2
+        down.clear()
+        asked = len(server.bodies)
+        assert samples.run(**told).exit_code == 0
+        assert len(server.bodies) == asked + 1
+    rows = lines(samples.out / "pipeline_qa.jsonl")
+    assert [(row["sample_id"], row["generated_answer"]) for row in rows] == [
+        *[("s1", "Rex"), ("s1", "Rex")],
+        *[("s2", "Rex"), ("s2", "Rex")],
+    ]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from assay.core import prompts
 from assay.core.connect import SCHEMA
 from assay.core.errors import ModelError
-from assay.core.memory import Found
+from assay.core.memory import Found, Item
 from assay.core.protocols import Asker
 from assay.core.types import Failure, Request, Usage
 from assay.solvers.memory.answering import NOTHING, dated
@@ -70,10 +70,14 @@ def _request(asker: Asker, question: str, found: Sequence[Found], prompt: Path) 
 
 def messages(question: str, found: Sequence[Found], prompt: Path = PROMPT) -> list[dict[str, Any]]:
     """The prompt with the memories numbered from 1, in the order in which they were found."""
-    lines = "\n".join(f"[{at}] {dated(one.item)}" for at, one in enumerate(found, 1)) or NOTHING
+    lines = "\n".join(_line(at, one.item) for at, one in enumerate(found, 1)) or NOTHING
     known = {"memories": lines, "question": question}
     parts = prompts.parts_of(prompt, *known)
     return [{"role": role, "content": prompts.filled(text, known)} for role, text in parts.items()]
+
+
+def _line(number: int, item: Item) -> str:
+    return f"[{number}] {dated(item)}"
 
 
 def read(text: str, found: Sequence[Found], *, quotes: bool) -> tuple[str, tuple[int | str, ...], int, bool]:
@@ -92,7 +96,7 @@ def read(text: str, found: Sequence[Found], *, quotes: bool) -> tuple[str, tuple
 
 
 def _place(citation: Any, found: Sequence[Found], *, quotes: bool) -> int | str | None:
-    """A number, or the text of an item; a part of one where quotations count."""
+    """A number, or an item's id, text or whole line in the prompt; a part of a text where quotations count."""
     if isinstance(citation, int) and not isinstance(citation, bool):
         return citation - 1 if 0 < citation <= len(found) else None
     if not isinstance(citation, str):
@@ -100,10 +104,15 @@ def _place(citation: Any, found: Sequence[Found], *, quotes: bool) -> int | str 
     if number := _NUMBER.fullmatch(citation.strip()):
         return _place(int(number[1]), found, quotes=quotes)
     text = citation.strip()
-    same = next((at for at, one in enumerate(found) if text in (one.item.id, one.item.text.strip())), None)
+    same = next((at for at, one in enumerate(found) if _is(text, at, one.item)), None)
     if same is not None or not quotes or len(text) < _SHORTEST:
         return same
     return text if any(text in one.item.text for one in found) else None
+
+
+def _is(text: str, at: int, item: Item) -> bool:
+    """A model copies what it was shown: with the date, and with the number too."""
+    return text in (item.id, item.text.strip(), dated(item).strip(), _line(at + 1, item).strip())
 
 
 def fingerprint(prompt: Path = PROMPT) -> str:

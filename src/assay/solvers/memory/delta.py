@@ -48,22 +48,44 @@ def made_by(before: Sequence[Item], now: Sequence[Item], session: str) -> Made:
         return Made([_change(ADD, item, session) for item in now[len(before) :]])
     old, names = {item.id: item for item in before}, [item.id for item in now]
     held = set(names)
-    gone = {name: item for name, item in old.items() if name not in held}
+    gone = _Gone([item for name, item in old.items() if name not in held])
     found = [change for item in now if (change := _of(item, old, gone, session))]
     replaced = {one for change in found for one in change.linked}
-    found += [Change(ARCHIVE, name) for name in gone if name not in replaced]
+    found += [Change(ARCHIVE, item.id) for item in gone.items if item.id not in replaced]
     folded = [name for name in old if name in held] + [name for name in names if name not in old]
     return Made(found, None if folded == names else names)
 
 
-def _of(item: Item, old: Mapping[str, Item], gone: Mapping[str, Item], session: str) -> Change | None:
+class _Gone:
+    """Items that went, found by what they said and by what they were made of: a memory may rename them all."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.items = items
+        self._by_text: dict[str, list[str]] = {}
+        self._by_source: dict[str, list[int]] = {}
+        for at, item in enumerate(items):
+            self._by_text.setdefault(item.text, []).append(item.id)
+            if item.sources:
+                self._by_source.setdefault(item.sources[0], []).append(at)
+
+    def saying(self, text: str) -> tuple[str, ...]:
+        """Ids of those with this very text."""
+        return tuple(self._by_text.get(text, ()))
+
+    def made_of(self, sources: tuple[str, ...]) -> tuple[str, ...]:
+        """Ids of those that were made of these messages and of no others."""
+        known = set(sources)
+        near = sorted(at for source in known for at in self._by_source.get(source, ()))
+        return tuple(self.items[at].id for at in near if known.issuperset(self.items[at].sources))
+
+
+def _of(item: Item, old: Mapping[str, Item], gone: _Gone, session: str) -> Change | None:
     if (was := old.get(item.id)) is not None:
         changed = (was.text, was.kind) != (item.text, item.kind)
         return _change(UPDATE, item, session, (item.id,)) if changed else None
-    same = tuple(one.id for one in gone.values() if one.text == item.text)
-    if same:
+    if same := gone.saying(item.text):
         return _change(KEEP, item, "", same)
-    replaced = tuple(one.id for one in gone.values() if one.sources and set(one.sources) <= set(item.sources))
+    replaced = gone.made_of(item.sources)
     return _change(UPDATE if replaced else ADD, item, session, replaced)
 
 

@@ -70,6 +70,7 @@ class Fed:
         makers = Makers(self._kinds, options.memory_args, options.embedder, self._spec.timeout)
         self.roles: dict[str, Any] = {"main": self._spec.model} | makers.roles
         self.needs = frozenset({CHAT})
+        self._told = makers.told
         bundles = frozenset(name for name, kind in self._kinds.items() if kind.about.bundle)
         self.solver = SessionsSolver(
             Told(
@@ -86,10 +87,12 @@ class Fed:
         self._keys: list[list[str]] = []
         golds = []
         self._sessions = self._questions = 0
+        evidence = bool(self._told)
         for sample in self._read(count=True):
             self._sessions += len(sample.sessions)
             self._questions += sum(len(each.questions) for each in sample.checkpoints)
-            self._keys.append([sample.sample_id, row_key(_encode([sample.sample_id, visits(sample, "")]))])
+            shown = [sample.sample_id, visits(sample, "", evidence=evidence)]
+            self._keys.append([sample.sample_id, row_key(_encode(shown))])
             golds.append(row_key(_encode(sample)))
         self.gold = fingerprint(golds)
         self.ask: dict[str, Any] = {
@@ -130,7 +133,7 @@ class Fed:
         """Sample after sample, each with every memory."""
         for entry, sample in self._pairs():
             if not skip(entry.index):
-                inputs = visits(sample, entry.baseline)
+                inputs = visits(sample, entry.baseline, evidence=entry.baseline in self._told)
                 yield Case(
                     entry.index, entry.key, self._name, entry.baseline, entry.label, inputs, entry.gold
                 )

@@ -13,11 +13,14 @@ from assay.suites.memory_eval.sample import Question, Sample, Session, Turn
 _USER = "user"
 
 
-def visits(sample: Sample, memory: str) -> Visits:
-    """All sessions in order. Messages are numbered through the sample, from 0."""
+def visits(sample: Sample, memory: str, *, evidence: bool) -> Visits:
+    """All sessions in order. Messages are numbered through the sample, from 0.
+
+    Only with `evidence` questions say where theirs stands: it is gold, and for memories that declare to need it.
+    """
     numbers = count()
     spoken = {session.id: tuple(_messages(session, numbers)) for session in sample.sessions}
-    places = _places(sample, spoken)
+    places = _places(sample, spoken) if evidence else {}
     return Visits(
         memory,
         tuple(

@@ -51,6 +51,9 @@ def own_run(output: Path, folders: dict[str, Path]) -> Own | None:
         for marks in reversed(marks_of(folder)):
             if marks.files == now:
                 return Own(state_of(folder).info.parts["ask"]["plan"], marks.gold, folder)
+            if list(marks.files.values()) == list(now.values()):
+                was, told = ", ".join(marks.files), ", ".join(now)
+                raise UsageError(f"a run wrote the files in {output} for {was}; --baseline names {told}")
     return None
 
 
@@ -138,8 +141,9 @@ class Filed:
         found, problems = [], []
         for index, (name, sample) in enumerate(pairs):
             read = self._files[name].read(sample)
-            found.append((index, read.key, name, sample))
             problems += read.problems
+            if not problems:
+                found.append((index, read.key, name, sample))
         if problems:
             raise InputError(problems)
         return found

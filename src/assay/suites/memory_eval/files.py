@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -50,7 +51,8 @@ class Lines:
 
     def vanish(self) -> None:
         """As if it had not been written."""
-        self._file.close()
+        with suppress(OSError):  # what waits to be written does not fit on a full disk now either
+            self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 

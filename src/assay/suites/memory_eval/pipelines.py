@@ -15,7 +15,7 @@ from assay.core.hashing import row_key
 from assay.core.registry import short
 from assay.core.types import Record
 from assay.suites.memory_eval.building import Rows
-from assay.suites.memory_eval.rows import QaRow, SessionRow
+from assay.suites.memory_eval.rows import QaRow, SessionRow, encode
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
 T = TypeVar("T")
@@ -54,8 +54,11 @@ class Read(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Names the sample by all that is said of it."""
-        return row_key(b"\n".join(line.raw for line in (*self.sessions, *self.questions)))
+        """Names the sample by what is asked and what is held to be right: the same for every memory."""
+        sessions, questions = self.rows([])
+        held = [[row.sample_id, row.session_id, row.gold_state] for row in sessions]
+        asked = [[row.sample_id, row.checkpoint_id, row.question, row.gold_answer] for row in questions]
+        return row_key(encode([held, asked]))
 
     def rows(self, records: Sequence[Record]) -> Rows:
         """The files say everything; what a run recorded is not needed."""
@@ -144,6 +147,8 @@ def folders_of(output: Path, baselines: list[str]) -> dict[str, Path]:
     """
     baselines = [short(name) for name in baselines]
     if _has_both(output):
+        if len(baselines) > 1:
+            raise UsageError(f"{output} has the files of one memory; --baseline names {len(baselines)}")
         name = baselines[0] if baselines else _told_baseline(output)
         return {name: output}
     names = baselines or sorted(path.name for path in output.glob("*") if _has_both(path))

@@ -67,8 +67,10 @@ class MemoryEvalPlan:
 
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """The five files of each baseline, and every number with its denominator."""
-        files = {name: Files(folder, writes=self.origin.writes) for name, folder in self._folders.items()}
+        files: dict[str, Files] = {}
         try:
+            for name, folder in self._folders.items():
+                files[name] = Files(folder, writes=self.origin.writes)
             return self._written(reader, facts, files)
         finally:
             for each in files.values():
@@ -99,9 +101,12 @@ class MemoryEvalPlan:
         return about_judges(self._panel, METRICS) if self._panel else {}
 
     def _sample(self, entry: Entry, reader: Reader, files: Files, tally: Tally) -> None:
-        """Nothing is written of a sample that was not fed to its end."""
+        """Nothing is written of a sample that was not fed to its end, or whose answers are asked for again.
+
+        The format has no word for an answer that is still to come: an empty one is an omission to any judge.
+        """
         end, records, scores = self._read(entry, reader)
-        if end is None or not _is_there(entry, records):
+        if end is None or end.status == "infra_error" or not _is_there(entry, records):
             why = end.failure.message if end and end.failure else "it was not fed to its end"
             tally.fail(entry.label, why)
             return
