@@ -145,6 +145,9 @@ def test_one_line_for_people() -> None:
     assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
     assert shown(None) == "not calibrated"
     assert "no kappa" in shown(calibration(overall=agreement([Judged(label=True, said=True)])))
+    nothing = agreement([Judged(label=True, said=None)] * 3)
+    assert "no kappa (not one verdict can be read) on 0 labels" in shown(calibration(overall=nothing))
+    assert shown(calibration(overall=nothing)).endswith(", 3 without a verdict")
 
 
 def test_results_name_their_judge() -> None:
