@@ -113,6 +113,12 @@ def test_bad_labels_are_told_with_their_lines(capsys: Captured) -> None:
     assert not Path("out").exists()
 
 
+def test_a_model_is_no_judge(capsys: Captured) -> None:
+    """Who writes --model means --judge; to calibrate `offline` in its place would mislead."""
+    code, _, err = calibrate(capsys, "--model", "openai/judge", "--base-url", "http://127.0.0.1:9/v1")
+    assert (code, "--judge, not --model" in err) == (2, True)
+
+
 def test_help_has_examples(capsys: Captured) -> None:
     out = typed(capsys, "judge", "calibrate", "--help").out
     assert "assay judge calibrate --labels answers_with_votes.json" in out
