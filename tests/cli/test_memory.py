@@ -41,7 +41,7 @@ def test_a_report_has_scores_curves_and_pairs(talks: Talks, capsys: pytest.Captu
     assert measured(talks) == 0
     said = capsys.readouterr().out
     headline = next(line for line in said.splitlines() if line.startswith("own "))
-    assert headline.split()[1:] == ["1.000", "(1.00–1.00)", "10", "2", "16", "0"]
+    assert headline.split()[1:] == ["1.000", "(0.34–1.00)", "10", "2", "16", "0"]
     assert "█" in said
     (pair,) = [line for line in said.splitlines() if line.startswith("own ") and "oracle" in line]
     assert pair.split()[:6] == ["own", "oracle", "(reference)", "evidence", "1.0000", "1.0000"]

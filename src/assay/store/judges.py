@@ -62,7 +62,7 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
         votes=panel.votes,
         kind=kind,
         fingerprint=panel.fingerprint(kind),
-        metrics=list(metrics),
+        metrics=metrics,
     )
 
 
@@ -81,8 +81,8 @@ def about_judges(panel: Panel, metrics: Mapping[str, Sequence[str]]) -> dict[str
 
 
 def about(identity: JudgeIdentity) -> dict[str, Any]:
-    """`{"judge": …}`, with the calibration that is known now."""
-    return {"judge": msgspec.to_builtins(identity.today())}
+    """`{"judge": …}`, with the calibration that is known now; as it will be read, lists and all."""
+    return {"judge": msgspec.json.decode(msgspec.json.encode(identity.today()))}
 
 
 def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[JudgeIdentity]:
