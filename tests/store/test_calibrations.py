@@ -103,7 +103,9 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
 
 def test_what_comes_with_the_package_can_be_read() -> None:
     """Every file is whole, of the judge as it is now, and of enough labels to speak of."""
-    for path in calibrations.SHIPPED.glob("*.json"):
+    paths = list(calibrations.SHIPPED.glob("*.json"))
+    assert paths
+    for path in paths:
         found = msgspec.json.decode(path.read_bytes(), type=Calibration)
         assert found.is_of("offline", Panel("offline").fingerprint("answer"), "answer")
         assert (found.overall.n > 100, found.labels) == (True, Path(found.labels).name)

@@ -42,7 +42,7 @@ Tell = Callable[[str], object]
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge against the labels of one file. Numbers only: no text of the file is in it."""
+    """A judge against the labels of one file. Numbers, and the names of categories: no other text of it."""
 
     judge: str
     kind: str
