@@ -113,6 +113,12 @@ def test_bad_labels_are_told_with_their_lines(capsys: Captured) -> None:
     assert not Path("out").exists()
 
 
+def test_a_model_is_no_judge(capsys: Captured) -> None:
+    """Who writes --model means --judge; to calibrate `offline` in its place would mislead."""
+    code, _, err = calibrate(capsys, "--model", "openai/judge", "--base-url", "http://127.0.0.1:9/v1")
+    assert (code, "--judge, not --model" in err) == (2, True)
+
+
 def test_help_has_examples(capsys: Captured) -> None:
     out = typed(capsys, "judge", "calibrate", "--help").out
     assert "assay judge calibrate --labels answers_with_votes.json" in out
@@ -157,6 +163,29 @@ def test_a_pipeline_refuses_a_judge_that_is_not_good_enough(
     assert (code, len(server.bodies)) == (0, 1)
     assert "judge openai/judge (passed): calibrated: kappa 0.40" in out
     assert run_pipeline(capsys, server, "--min-kappa", "0.4")[0] == 0
+
+
+def test_a_judge_that_was_edited_is_another_judge(folder: Path, capsys: Captured) -> None:
+    """A function of the user: its calibration is that of what the file held, and so are its verdicts."""
+    judged_pipeline(folder)
+    source = folder / "judging.py"
+    source.write_text(
+        "def judge(messages, params):\n"
+        "    number = int(messages[-1]['content'].rpartition('number ')[2].split()[0])\n"
+        "    return '{\"passed\": %s}' % ('false' if number % 2 else 'true')\n"
+    )
+    named = ("--judge", "python/judging.py:judge")
+    rows = [text(n, label=n % 2 == 0) for n in range(10)]
+    labels = write(Path("texts.jsonl"), rows)
+    assert typed(capsys, "judge", "calibrate", *named, "--labels", labels, "--output-dir", "cal").code == 0
+    floor = ("--min-kappa", "0.9")
+    assert typed(capsys, *COMMAND, *named, *floor).code == 0
+    source.write_text(source.read_text().replace("% ('false'", "% ('true' if False else 'false'"))
+    code, _, err = typed(capsys, *COMMAND, *named, *floor)
+    assert (code, "is not calibrated" in err) == (2, True)
+    assert typed(capsys, *COMMAND, *named).code == 0
+    source.write_text(source.read_text().replace("else 'true')", "else 'false')"))
+    assert typed(capsys, *COMMAND, *named).code == 1
 
 
 def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Captured) -> None:

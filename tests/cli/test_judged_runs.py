@@ -35,6 +35,7 @@ def test_a_judged_memory_test_leads_with_it(talks: Talks, capsys: pytest.Capture
     said = capsys.readouterr().out.splitlines()
     assert said[0].split()[:4] == ["memory", "judged", "right", "token"]
     assert next(line for line in said if line.startswith("own ")).split()[1::2][:2] == ["0.875", "8"]
+    assert any(line.startswith("judge offline (judged): calibrated: kappa") for line in said)
     assert any("judged right, test by test" in line for line in said)
     assert any(line.split()[:3] == ["own", "plain", "0.875"] for line in said)
     assert typed("show", "out", "ann") == 0

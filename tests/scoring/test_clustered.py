@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from assay.scoring.clustered import Values
 
 
-def summed(*values: tuple[float, int]) -> dict[str, object]:
+def summed(*values: tuple[float, int]) -> dict[str, Any]:
     """The summary of some values."""
     found = Values()
     for value, cluster in values:
@@ -46,6 +48,15 @@ def test_an_interval_has_a_width_where_all_agree() -> None:
     """Six clusters of three, all right: as sure as six single cases are."""
     alike = summed(*((1.0, at // 3) for at in range(18)))
     assert alike["interval"] == pytest.approx((0.6097, 1.0), abs=1e-4)
+
+
+def test_shares_that_agree_are_no_certainty() -> None:
+    """Two clusters with a half each are two cases; so are thirds, which rounding keeps from agreeing."""
+    halves = summed((0.5, 0), (0.5, 1))
+    assert halves["interval"] == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    low, high = summed(*((1 / 3, at // 3) for at in range(21)))["interval"]
+    assert low < 0.2
+    assert high > 0.5
 
 
 def test_one_value_has_no_interval() -> None:

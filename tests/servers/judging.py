@@ -1,7 +1,7 @@
 """An endpoint that judges: it reads the matter out of a judge's prompt and answers rightly, or as badly as told.
 
 What it judges by is a function of the matter, `offline` unless told otherwise. Prompts of nobody's judge get
-`other`. `spoil(matter, attempt)` names one of `SPOILED`, or `429`, or nothing; the n-th time a prompt arrives is
+`other`. `spoil(matter, attempt)` names one of `SPOILED`, or `429` or `500`, or nothing; the n-th time a prompt arrives is
 its n-th attempt.
 """
 
@@ -61,6 +61,9 @@ SPOILED: dict[str, Callable[[dict[str, Any]], str]] = {
 FORGIVEN = ("fenced", "around", "comma")
 """Those of them that can still be read; `half` ends as a reply does that met its limit of tokens."""
 
+FAILING = ("429", "500")
+"""Replies that are none."""
+
 
 class JudgingServer(LoopbackServer):
     """Keeps every matter that it was asked, in order of arrival."""
@@ -73,7 +76,7 @@ class JudgingServer(LoopbackServer):
     ) -> None:
         super().__init__(self._answer)
         self.matters: list[Matter] = []
-        self._judge, self._spoil, self._other = judge, spoil, other
+        self.judge, self.spoil, self._other = judge, spoil, other
         self._attempts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
@@ -90,13 +93,13 @@ class JudgingServer(LoopbackServer):
             self.matters.append(matter)
             self._attempts[messages[-1]["content"]] += 1
             attempt = self._attempts[messages[-1]["content"]]
-        return said(matter, self._judge(matter), self._spoil(matter, attempt))
+        return said(matter, self.judge(matter), self.spoil(matter, attempt))
 
 
 def said(matter: Matter, verdict: Verdict, how: str = "") -> tuple[int, Any]:
     """A status and a reply with this verdict, spoiled in some way."""
-    if how == "429":
-        return 429, {"error": {"message": "slow down", "type": "x", "code": None}}
+    if how in FAILING:
+        return int(how), {"error": {"message": "not now", "type": "x", "code": None}}
     reply: dict[str, Any] = {"reason": verdict.reason or "so it is"}
     if matter.kind in ONE_LABEL:
         reply["label"] = verdict.labels[0]
@@ -106,6 +109,24 @@ def said(matter: Matter, verdict: Verdict, how: str = "") -> tuple[int, Any]:
     if how == "half":
         told["choices"][0]["finish_reason"] = "length"
     return 200, told
+
+
+def always(label: str) -> Callable[[Matter], Verdict]:
+    """A judge of answers that has one word for all of them."""
+    return lambda _: Verdict((label,))
+
+
+def by_words(matter: Matter) -> Verdict:
+    """Of an answer: right is what holds the reference."""
+    assert isinstance(matter, Answered)
+    return Verdict(("Correct" if matter.reference in matter.response else "Hallucination",))
+
+
+def about(question: str, how: str) -> Callable[[Matter, int], str]:
+    """Spoils answers to questions with this end, and no others."""
+    return lambda matter, _: (
+        how if isinstance(matter, Answered) and matter.question.endswith(question) else ""
+    )
 
 
 def matter_of(messages: list[dict[str, Any]]) -> Matter | None:

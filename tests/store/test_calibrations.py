@@ -103,7 +103,9 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
 
 def test_what_comes_with_the_package_can_be_read() -> None:
     """Every file is whole, of the judge as it is now, and of enough labels to speak of."""
-    for path in calibrations.SHIPPED.glob("*.json"):
+    paths = list(calibrations.SHIPPED.glob("*.json"))
+    assert paths
+    for path in paths:
         found = msgspec.json.decode(path.read_bytes(), type=Calibration)
         assert found.is_of("offline", Panel("offline").fingerprint("answer"), "answer")
         assert (found.overall.n > 100, found.labels) == (True, Path(found.labels).name)
@@ -145,6 +147,9 @@ def test_one_line_for_people() -> None:
     assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
     assert shown(None) == "not calibrated"
     assert "no kappa" in shown(calibration(overall=agreement([Judged(label=True, said=True)])))
+    nothing = agreement([Judged(label=True, said=None)] * 3)
+    assert "no kappa (not one verdict can be read) on 0 labels" in shown(calibration(overall=nothing))
+    assert shown(calibration(overall=nothing)).endswith(", 3 without a verdict")
 
 
 def test_results_name_their_judge() -> None:

@@ -66,6 +66,7 @@ def command(
     Examples:
       assay compare results-before results-now
       assay compare results-before results-now --fail-on-regression
+      assay compare results-before results-now --fail-on-regression --min-kappa 0.7
       assay compare results@baseline results@concise --json
     """
     if min_kappa is not None and gate is None:

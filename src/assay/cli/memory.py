@@ -19,6 +19,7 @@ Examples:
   assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
   assay memory test --data locomo10.json --memory bm25,hybrid --references --model openai/NAME
   assay memory test --data locomo10.json --memory my_memory.py:make --task-id conv-26 --model local/smollm2
+  assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge openai/JUDGE --votes 3
 """
 
 

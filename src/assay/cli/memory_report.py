@@ -10,6 +10,7 @@ import click
 
 from assay.api import Run
 from assay.cli.compare import show_scores
+from assay.cli.judge_report import say_judge
 from assay.cli.report import closing
 from assay.cli.screen import block, table
 from assay.core.chart import sparkline
@@ -31,6 +32,7 @@ def report_memory_test(run: Run) -> None:
     if results:
         names = [name for name in _NAMES if any(_has(found, name) for found in results.values())]
         _scores(results, names)
+        _judge(results)
         _curves(results, names)
         _categories(results, names)
         show_use(results)
@@ -47,6 +49,13 @@ def _scores(results: dict[str, Any], names: list[str]) -> None:
     rows = [[found["alias"], *_row(_by_name(found), names), *_counts(found)] for found in results.values()]
     table(["memory", *map(_NAMES.__getitem__, names), "conversations", "asked", "errors"], rows)
     click.echo()
+
+
+def _judge(results: dict[str, Any]) -> None:
+    """Who judged, and how good that judge is, below its numbers."""
+    if any("judge" in found for found in results.values()):
+        say_judge(results)
+        click.echo()
 
 
 def _by_name(found: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ _EXAMPLES = """\b
 Examples:
   assay task examples/task/quickstart.yaml --model local/smollm2
   assay task gsm8k,arc --include-path tasks --model openai/NAME --base-url http://127.0.0.1:8000/v1 --limit 9
+  assay task gsm8k --include-path tasks --model openai/NAME --judge openai/JUDGE --votes 3
   assay task --list --include-path tasks
   assay task --model local-completions --tasks gsm8k --include_path tasks \\
       --model_args model=NAME,base_url=http://127.0.0.1:8000/v1/completions,num_concurrent=64

@@ -9,6 +9,9 @@ from typing import Any
 from assay.scoring.paired import Paired, paired
 from assay.scoring.statistics import wilson
 
+_NO_WIDTH = 1e-12
+"""What rounding leaves of a standard error that is 0."""
+
 
 class Values:
     """Numbers from 0 to 1, and the cluster of each: sixteen bytes a value."""
@@ -44,13 +47,14 @@ class Values:
 
 
 def _interval(found: Paired) -> tuple[float, float] | None:
-    """None of one cluster. Of right and wrong Wilson's, with one value a cluster or where all agree.
+    """None of one cluster. Wilson's where all agree, and of right and wrong with one value a cluster.
 
-    Then Student's t would have no width: clusters count as single cases, which errs on the safe side.
-    Every value is a share: of two clusters an interval can be wider than all that is possible.
+    Where all agree Student's t would have no width: clusters count as single cases, which errs on the safe
+    side. Every value is a share: of two clusters an interval can be wider than all that is possible.
     """
     if found.clusters < 2:
         return None
-    if found.right_wrong and (not found.stderr or found.clusters == found.n):
+    alike = found.stderr is not None and found.stderr < _NO_WIDTH
+    if alike or (found.right_wrong and found.clusters == found.n):
         return wilson(found.difference * found.clusters, found.clusters)
     return (max(0.0, found.interval[0]), min(1.0, found.interval[1])) if found.interval else None

@@ -42,7 +42,7 @@ Tell = Callable[[str], object]
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge against the labels of one file. Numbers only: no text of the file is in it."""
+    """A judge against the labels of one file. Numbers, and the names of categories: no other text of it."""
 
     judge: str
     kind: str
@@ -134,12 +134,14 @@ def shown(calibration: Calibration | None) -> str:
     found = calibration.overall
     auc = "" if found.auc is None else f", AUC {found.auc:.2f}"
     rate = "" if found.base_rate is None else f" (base rate {found.base_rate:.2f})"
-    return f"calibrated: {kappa_of(found)}{auc} on {found.n:,} labels of {calibration.labels}{rate}"
+    none = f", {found.invalid:,} without a verdict" if found.invalid else ""
+    return f"calibrated: {kappa_of(found)}{auc} on {found.n:,} labels of {calibration.labels}{rate}{none}"
 
 
 def kappa_of(found: Agreement) -> str:
     """`kappa 0.78 (0.74–0.82)`."""
     if found.kappa is None:
-        return "no kappa (labels and verdicts are all alike)"
+        why = "labels and verdicts are all alike" if found.n else "not one verdict can be read"
+        return f"no kappa ({why})"
     low_high = f" ({found.interval[0]:.2f}–{found.interval[1]:.2f})" if found.interval else ""
     return f"kappa {found.kappa:.2f}{low_high}"

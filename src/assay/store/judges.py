@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
+from assay.scoring.judging.panel import Panel, content_of
 from assay.store.calibrations import ANSWER, RUBRIC, Calibration, Tell, kappa_of, known
-
-if TYPE_CHECKING:
-    from assay.scoring.judging.panel import Panel
 
 
 class JudgeIdentity(Struct, frozen=True, kw_only=True):
@@ -40,7 +38,12 @@ class JudgeIdentity(Struct, frozen=True, kw_only=True):
 
 
 def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeIdentity:
-    """The judge of rubrics, which is asked once; the fingerprint is that of its prompt."""
+    """The judge of rubrics, which is asked once; the fingerprint is that of its prompt.
+
+    A judge that is a file of the user is known by its content too: when it is edited, it is another judge.
+    """
+    if content := content_of(judge):
+        fingerprint = fingerprint_of([fingerprint, content])
     return JudgeIdentity(
         name=judge,
         id=f"{judge}@{fingerprint_of([judge, fingerprint])}",
@@ -59,7 +62,7 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
         votes=panel.votes,
         kind=kind,
         fingerprint=panel.fingerprint(kind),
-        metrics=list(metrics),
+        metrics=metrics,
     )
 
 
@@ -78,8 +81,8 @@ def about_judges(panel: Panel, metrics: Mapping[str, Sequence[str]]) -> dict[str
 
 
 def about(identity: JudgeIdentity) -> dict[str, Any]:
-    """`{"judge": …}`, with the calibration that is known now."""
-    return {"judge": msgspec.to_builtins(identity.today())}
+    """`{"judge": …}`, with the calibration that is known now; as it will be read, lists and all."""
+    return {"judge": msgspec.json.decode(msgspec.json.encode(identity.today()))}
 
 
 def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[JudgeIdentity]:

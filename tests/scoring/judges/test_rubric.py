@@ -169,8 +169,13 @@ class Declining(Replying):
 def test_what_the_judge_declines_is_invalid(kind: str) -> None:
     """Asked another day it would decline again; it is no failed call, and never a pass or a failure."""
     assert judged(Declining(kind)) == JudgeVerdict(None, "no verdict: told so", "invalid")
+
+
+@pytest.mark.parametrize("kind", ["rate_limited", "user_code"])
+def test_a_call_that_fails_is_no_verdict(kind: str) -> None:
+    """Nor is a judge whose own code raises: it will be mended, and is asked again then."""
     with pytest.raises(ModelError):
-        judged(Declining("rate_limited"))
+        judged(Declining(kind))
 
 
 def test_a_recorded_model_judges(tmp_path: Path) -> None:

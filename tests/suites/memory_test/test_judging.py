@@ -11,24 +11,29 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageError
+from assay.scoring.judging.matters import Answered, Verdict
 from assay.suites.memory_test.conversation import Question
 from assay.suites.memory_test.scorer import FIRST, reference_of
 
-from support.judges import JudgeServer, by_words, label, plain_judges
+from servers.judging import JudgingServer, about, always, by_words
 from support.memory_talks import Talks, talk
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeServer]:
+def server() -> Iterator[JudgingServer]:
     """Where judges answer; nothing else is asked there."""
-    plain_judges(monkeypatch)
-    with JudgeServer() as running:
+    with JudgingServer(by_words) as running:
         yield running
 
 
-def at(server: JudgeServer, **more: Any) -> dict[str, Any]:
+def at(server: JudgingServer, **more: Any) -> dict[str, Any]:
     """The options of a run that this judge judges."""
     return {"judge": "judge", "base_url": server.url, "segments": 2, **more}
+
+
+def asked(server: JudgingServer) -> list[str]:
+    """The questions of what judges were shown, sorted."""
+    return sorted(matter.question for matter in server.matters if isinstance(matter, Answered))
 
 
 def metrics(run: api.Run, name: str = "own") -> dict[str, dict[str, Any]]:
@@ -71,19 +76,17 @@ def test_offline_is_a_metric_like_the_others(tmp_path: Path) -> None:
     assert ">judged<" in curve.read_text()
 
 
-def test_equal_answers_are_judged_once(tmp_path: Path, server: JudgeServer) -> None:
+def test_equal_answers_are_judged_once(tmp_path: Path, server: JudgingServer) -> None:
     """Six answers in two tests are four pairs of a question and an answer: four calls."""
     run = Talks(tmp_path).run(**at(server))
-    assert sorted(shown["question"] for shown in server.judged()) == [
-        f"who likes fruit{n}" for n in range(1, 5)
-    ]
+    assert asked(server) == [f"who likes fruit{n}" for n in range(1, 5)]
     assert [body["model"] for body in server.bodies] == ["judge"] * 4
     (found,) = run.summary.results.values()
     assert [test["judged"]["n"] for test in found["tests"]] == [2, 4]
     assert found["judge"]["name"] == "openai/judge"
 
 
-def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgeServer) -> None:
+def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgingServer) -> None:
     """The model is not asked again; the first judge's word stands in the journal, and costs nothing."""
     talks = Talks(tmp_path)
     first = talks.run(**at(server, judge=None))
@@ -91,7 +94,7 @@ def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgeServer) -> 
     assert (server.bodies, next(iter(metrics(first)))) == ([], "f1")
     judged = talks.run(**at(server))
     assert (judged.folder, metrics(judged)["judged"]["value"]) == (first.folder, 1.0)
-    server.say = lambda _: label("Omission")
+    server.judge = always("Omission")
     other = talks.run(**at(server, judge="openai/judge-2"))
     assert (other.folder, metrics(other)["judged"]["value"]) == (first.folder, 0.0)
     assert [body["model"] for body in server.bodies] == ["judge"] * 4 + ["judge-2"] * 4
@@ -101,9 +104,9 @@ def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgeServer) -> 
     assert first.summary.scorers[0] == again.summary.scorers[0]
 
 
-def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: JudgeServer) -> None:
+def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: JudgingServer) -> None:
     """It is asked once more, then counted beside the number."""
-    server.say = lambda shown: "Well." if "fruit1" in shown["question"] else by_words(shown)
+    server.spoil = about("fruit1", "prose")
     run = Talks(tmp_path).run(**at(server))
     judged = metrics(run)["judged"]
     assert (judged["value"], judged["n"], judged["invalid"]) == (1.0, 3, 1)
@@ -118,48 +121,48 @@ def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: JudgeS
     assert run.exit_code == 0
 
 
-def test_nobody_is_asked_about_nothing(tmp_path: Path, server: JudgeServer) -> None:
+def test_nobody_is_asked_about_nothing(tmp_path: Path, server: JudgingServer) -> None:
     """An answer that failed is empty, and wrong; to abstain is scored by its own rule."""
     one = talk()
     one["questions"][0]["question"] = "boom"
     one["questions"][1]["abstention"] = True
     del one["questions"][2]["answer"]
     run = Talks(tmp_path, one).run(**at(server, segments=1))
-    assert [shown["question"] for shown in server.judged()] == ["who likes fruit4"]
+    assert asked(server) == ["who likes fruit4"]
     judged = metrics(run)["judged"]
     assert (judged["value"], judged["n"], judged["invalid"]) == (0.5, 2, 0)
     assert metrics(run)["abstention"]["n"] == 1
 
 
-def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: JudgeServer) -> None:
+def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: JudgingServer) -> None:
     """LoCoMo's third category has its reason behind a semicolon."""
     question = Question.of("?", ["D1:1"], {"category": 3}, reference="yes; since she said so")
     assert reference_of(question, {3: FIRST}) == "yes"
     assert reference_of(question, {}) == "yes; since she said so"
     Talks(tmp_path, talk(1)).run(**at(server))
-    told = {"reference": "Bob likes fruit1", "response": "Bob likes fruit1"}
-    assert server.judged() == [{"question": "who likes fruit1", **told}]
+    assert server.matters == [Answered("who likes fruit1", "Bob likes fruit1", "Bob likes fruit1")]
 
 
-def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server: JudgingServer) -> None:
     """Other scores are there; what is not judged is counted, and the run says that it can go on."""
-    talks, server.down = Talks(tmp_path), "fruit3"
+    talks, server.spoil = Talks(tmp_path), about("fruit3", "500")
     run = talks.run(**at(server, max_retries=0))
     judged = metrics(run)["judged"]
     assert (judged["value"], judged["n"], judged["invalid"], judged["not_judged"]) == (None, 0, 0, 4)
     assert (run.exit_code, run.summary.unscored, metrics(run)["f1"]["n"]) == (3, 1, 4)
     assert len(server.bodies) == 4
-    server.down, asked = "", talks.asked()
+    server.spoil, paid = about("fruit3", ""), talks.asked()
+    server.matters.clear()
     run = talks.run(**at(server, max_retries=0))
-    assert (run.exit_code, metrics(run)["judged"]["n"], talks.asked()) == (0, 4, asked)
+    assert (run.exit_code, metrics(run)["judged"]["n"], talks.asked()) == (0, 4, paid)
     assert "not_judged" not in metrics(run)["judged"]
-    assert [shown["question"] for shown in server.judged()[4:]] == ["who likes fruit3"]
+    assert asked(server) == ["who likes fruit3"]
 
 
-def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgeServer) -> None:
+def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgingServer) -> None:
     """The majority counts; other votes are another judge, and ask no model again."""
     said = iter(["Correct", "Omission", "Correct"] * 4)
-    server.say = lambda _: label(next(said))
+    server.judge = lambda _: Verdict((next(said),))
     talks = Talks(tmp_path, talk(1))
     run = talks.run(**at(server, segments=1, votes=3))
     assert (len(server.bodies), metrics(run)["judged"]["value"]) == (3, 1.0)
@@ -184,11 +187,8 @@ def _lines(run: api.Run) -> list[str]:
         ({"judge": "openai-completions/m", "base_url": "http://127.0.0.1:1/v1"}, "cannot do chat"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], said: str
-) -> None:
+def test_what_cannot_be_judged_is_refused(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     """Before anything is asked."""
-    plain_judges(monkeypatch)
     talks = Talks(tmp_path)
     with pytest.raises(UsageError, match=said):
         talks.run(**options)
@@ -211,7 +211,7 @@ def test_memories_are_compared_by_it(tmp_path: Path) -> None:
     ("judge", "why"), [(None, "not scored in new"), ("judge", "judged by other expectations")]
 )
 def test_runs_of_two_judges_are_compared_by_the_rest(
-    tmp_path: Path, server: JudgeServer, judge: str | None, why: str
+    tmp_path: Path, server: JudgingServer, judge: str | None, why: str
 ) -> None:
     """What two judges say does not mean the same; what words say does."""
     (tmp_path / "one").mkdir()

@@ -11,12 +11,13 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageError
+from assay.scoring.judging.matters import Answered, Verdict
 from assay.store.cases import RunCases
 from assay.suites.task.chains import Chain
 from assay.suites.task.judging import answer_of, references_of
 
 from servers.fake_openai import FakeOpenAI
-from support.judges import JudgeServer, by_words, label, plain_judges
+from servers.judging import JudgingServer, about, always, by_words
 from support.lab import FOUR, Fn, Found, Lab, asked, docs_of
 
 FILTERS = [
@@ -34,19 +35,18 @@ def last_line(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[JudgeServer]:
+def server() -> Iterator[JudgingServer]:
     """Where the model and the judges answer."""
-    plain_judges(monkeypatch)
-    with JudgeServer(model=last_line) as running:
+    with JudgingServer(by_words, other=last_line) as running:
         yield running
 
 
-def at(server: JudgeServer, **more: Any) -> dict[str, Any]:
+def at(server: JudgingServer, **more: Any) -> dict[str, Any]:
     """The options of a run that this judge judges."""
     return {"model": "openai/m", "base_url": server.url, "judge": "judge", **more}
 
 
-def models(server: JudgeServer) -> list[str]:
+def models(server: JudgingServer) -> list[str]:
     """Who was asked, in order."""
     return [body["model"] for body in server.bodies]
 
@@ -95,7 +95,7 @@ def test_only_the_judge_is_added_to_files(lab: Lab) -> None:
     assert {key: value for key, value in after.results["t"].items() if "judge" not in key} == numbers
 
 
-def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgeServer) -> None:
+def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingServer) -> None:
     """Nor description nor prefix; the answer is what the first filter left, else the reply as it is."""
     shots = {"sampler": "first_n", "samples": [{"q": "1 of an example", "a": "1"}]}
     lab.task(
@@ -110,44 +110,45 @@ def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgeSer
         assert [body["messages"][0]["content"].startswith("Be brief.") for body in server.bodies[:1]] == [
             True
         ]
-        assert server.judged() == [
-            {"question": "say 5", "reference": "5", "response": "5"},
-            {"question": "say nothing", "reference": "5", "response": "say nothing"},
+        assert server.matters == [
+            Answered("say 5", "5", "5"),
+            Answered("say nothing", "5", "say nothing"),
         ]
         server.bodies.clear()
+        server.matters.clear()
 
 
-def test_another_judge_asks_judges_only(lab: Lab, server: JudgeServer) -> None:
+def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None:
     """So does a judge that comes later; the first one's word stands in the journal, and costs nothing."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server, judge=None))
     assert models(server) == ["m"] * 4
     judged = lab.run(**at(server))
     assert (judged.run.folder, judged.metric("judge")["value"]) == (first.run.folder, 0.75)
-    server.say = lambda _: label("Omission")
+    server.judge = always("Omission")
     other = lab.run(**at(server, judge="openai/judge-2"))
     assert other.metric("judge")["value"] == 0.0
     assert lab.run(**at(server)).metric("judge")["value"] == 0.75
     assert models(server) == ["m"] * 4 + ["judge"] * 4 + ["judge-2"] * 4
 
 
-def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgeServer) -> None:
+def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgingServer) -> None:
     """Another first filter or another target does: the judge is shown something else."""
     lab.task(docs=FOUR, filter_list=FILTERS)
     first = lab.run(**at(server))
     lab.task(docs=FOUR, filter_list=FILTERS, metric_list=[{"metric": "exact_match", "ignore_case": True}])
     second = lab.run(**at(server))
     assert second.run.summary.scorers[0] != first.run.summary.scorers[0]
-    assert (second.run.folder, len(server.judged())) == (first.run.folder, 4)
+    assert (second.run.folder, len(server.matters)) == (first.run.folder, 4)
     lab.task(docs=FOUR, filter_list=FILTERS[::-1])
     assert lab.run(**at(server)).run.folder == first.run.folder
-    assert len(server.judged()) == 8
+    assert len(server.matters) == 8
     lab.task(docs=FOUR, filter_list=FILTERS, doc_to_target="{{a}} ")
     lab.run(**at(server))
-    assert (len(server.judged()), models(server).count("m")) == (12, 4)
+    assert (len(server.matters), models(server).count("m")) == (12, 4)
 
 
-def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgeServer) -> None:
+def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgingServer) -> None:
     """Another metric is computed, and what the judge said stays."""
     lab.task(docs=FOUR)
     run = lab.run(**at(server)).run
@@ -157,10 +158,10 @@ def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgeServer) -> N
     assert [one["metric"] for one in again.results["t"]["metrics"]] == ["exact_match", "judge"]
 
 
-def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgeServer) -> None:
+def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgingServer) -> None:
     """The majority counts; other votes are another judge."""
     said = iter(["Correct", "Omission", "Correct", "Omission"])
-    server.say = lambda _: label(next(said))
+    server.judge = lambda _: Verdict((next(said),))
     lab.task(docs=FOUR[:1])
     found = lab.run(**at(server, votes=3))
     assert (found.metric("judge")["value"], models(server)) == (1.0, ["m", "judge", "judge", "judge"])
@@ -169,13 +170,14 @@ def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgeServer) -> None:
     assert (found.metric("judge")["value"], len(models(server))) == (0.0, 5)
 
 
-def test_several_targets_are_alternatives(lab: Lab, server: JudgeServer) -> None:
+def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> None:
     """A model is asked once and shown all of them; `offline` takes them one by one."""
     docs = [{"q": "a grey boat", "a": ["the whole wide sea and all of its fish", "grey boat"]}]
     lab.task(docs=docs, doc_to_target="a")
     lab.run(**at(server))
-    (shown,) = server.judged()
-    assert shown["reference"].splitlines() == [
+    (shown,) = server.matters
+    assert isinstance(shown, Answered)
+    assert shown.reference.splitlines() == [
         "Any one of these is a right answer:",
         "- the whole wide sea and all of its fish",
         "- grey boat",
@@ -183,29 +185,28 @@ def test_several_targets_are_alternatives(lab: Lab, server: JudgeServer) -> None
     assert lab.run(**at(server, judge="offline")).metric("judge")["value"] == 1.0
 
 
-def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgeServer) -> None:
+def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
     """It is asked once more, then left out by name; the row tells why."""
-    server.say = lambda shown: "Well." if shown["question"] == "1" else by_words(shown)
+    server.spoil = about("1", "prose")
     lab.task(docs=FOUR)
     found = lab.run(**at(server))
     judged = found.metric("judge")
-    assert (judged["n"], judged["left_out"], len(server.judged())) == (3, {"invalid": 1}, 5)
+    assert (judged["n"], judged["left_out"], len(server.matters)) == (3, {"invalid": 1}, 5)
     assert found.metric("exact_match")["n"] == 4
     assert ("judge" in found.rows()[0], found.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
 
 
-def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgeServer) -> None:
+def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgingServer) -> None:
     """An empty answer is wrong; a document without a target is left out."""
     lab.task(docs=[{"q": "x\n", "a": "1"}, {"q": "2", "a": ""}, {"q": "3", "a": "3"}])
     found = lab.run(**at(server))
     judged = found.metric("judge")
-    assert [shown["question"] for shown in server.judged()] == ["3"]
+    assert server.matters == [Answered("3", "3", "3")]
     assert (judged["value"], judged["n"], judged["left_out"]) == (0.5, 2, {"not_applicable": 1})
 
 
-def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
     """As in every metric of right and wrong: a refusal counts, an endpoint that failed does not."""
-    plain_judges(monkeypatch)
     lab.task(docs=docs_of("one=x", "two=x", "three=x"))
     with FakeOpenAI(always={"one": "refusal", "two": "400"}) as fake:
         found = lab.run(model="openai/m", base_url=fake.url, judge="offline", max_retries=0)
@@ -213,20 +214,20 @@ def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab, monkeypatch
     assert (judged["value"], judged["n"], judged["left_out"]) == (0.0, 2, {"infra_error": 1})
 
 
-def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgeServer) -> None:
+def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
     """The other metrics are there; what is not judged is left out by name."""
-    server.down = "4"
+    server.spoil = about("4", "500")
     lab.task(docs=FOUR)
     found = lab.run(**at(server, max_retries=0))
     assert (found.run.exit_code, found.run.summary.unscored) == (3, 1)
     assert (found.metric("exact_match")["n"], found.metric("judge")["left_out"]) == (4, {"not judged": 1})
-    server.down = ""
+    server.spoil = about("4", "")
     server.bodies.clear()
     found = lab.run(**at(server, max_retries=0))
     assert (found.run.exit_code, found.metric("judge")["n"], models(server)) == (0, 4, ["judge"])
 
 
-def test_likelihoods_are_not_judged(lab: Lab, server: JudgeServer) -> None:
+def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     """Alone they are refused; beside generated answers a notice tells, and the judge needs no likelihoods."""
     choice: dict[str, Any] = {
         "output_type": "multiple_choice",
@@ -320,21 +321,21 @@ def test_runs_are_compared_by_it(lab: Lab) -> None:
     assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
 
 
-def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgeServer) -> None:
+def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgingServer) -> None:
     """The same judge under both names is paid once."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
     second = lab.run(**at(server, judge="openai/judge"))
-    assert (second.run.summary.scorers, len(server.judged())) == (first.run.summary.scorers, 4)
+    assert (second.run.summary.scorers, len(server.matters)) == (first.run.summary.scorers, 4)
 
 
 def test_a_judge_at_an_endpoint_of_its_own(
-    lab: Lab, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, server: JudgingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another endpoint is another judge, and no key or model is asked there for anything else."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
-    with JudgeServer(lambda _: label("Correct")) as own:
+    with JudgingServer(always("Correct")) as own:
         monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", own.url)
         found = lab.run(**at(server))
     assert (found.run.folder, models(own), len(server.bodies)) == (first.run.folder, ["judge"] * 4, 8)

@@ -40,7 +40,7 @@ class Panel:
         self.name = name
         self._base_url = base_url
         self.votes = 1 if name == OFFLINE else votes
-        self._content = _content(name)
+        self._content = content_of(name)
         self._asking = {} if name == OFFLINE else {kind: _asking(kind, self.votes) for kind in KINDS}
 
     def fingerprint(self, kind: str) -> str:
@@ -72,7 +72,7 @@ class Panel:
         return await self._asking[matter.kind].verdict(matter, ctx.model(ROLE), ctx)
 
 
-def _content(name: str) -> str:
+def content_of(name: str) -> str:
     """What a judge's file holds, where it is a function or a script of the user; else nothing."""
     provider, _, file = name.partition("/")
     path = Path(file.rpartition(":")[0] if provider == "python" else file)

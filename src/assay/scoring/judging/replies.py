@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import ModelError
-from assay.core.types import SUBJECT_KINDS, Response
+from assay.core.types import Response
 
 _SHOWN = 200
+_DECLINED = frozenset({"refusal", "context_overflow"})
 _REASON = {"type": "string", "maxLength": 400}
 """Bounded, since a small model that is held to a schema may not find an end."""
 
@@ -24,9 +25,10 @@ def no_verdict(response: Response, why: str) -> str:
 def refused(error: ModelError) -> str:
     """The reason of an invalid verdict where the judge itself declined; a call that failed is raised again.
 
-    Asked another day, it would decline again: what is judged would stay without a verdict for ever.
+    Asked another day, it would decline again: what is judged would stay without a verdict for ever. A judge
+    whose own code raises has not declined: it is told, and asked again when it is mended.
     """
-    if error.failure.kind not in SUBJECT_KINDS:
+    if error.failure.kind not in _DECLINED:
         raise error
     return f"no verdict: {error}"
 

@@ -39,6 +39,8 @@ class CalibrationPlan:
         assert spec.judge is not None
         if not options.labels:
             raise UsageError("no labels are named: assay judge calibrate --judge NAME --labels FILE")
+        if spec.model:
+            raise UsageError("a calibration asks nobody but the judge: name it with --judge, not --model")
         self._options = options
         self._path = Path(options.labels)
         self._read(spec.limit)

@@ -99,8 +99,8 @@ class PipelinePlan:
         if judge is not None:
             assert named is not None
             self.roles["judge"] = named
-            self.score["judge"] = judge.fingerprint
             self.judge = self._trusted(judge, named)
+            self.score["judge"] = self.judge.fingerprint
         self.score["outputs"] = self.file.outputs
         evaluations = {name: Evaluation(pipeline, self._rules) for name, pipeline in self.pipelines.items()}
         scorer = f"pipeline@{fingerprint([self.score, named if judge else None])}"
