@@ -201,10 +201,11 @@ def show_scores(run: api.Run, names: dict[str, str]) -> None:
         block(f"not compared: {error}", indent="")
         return
     rows = [
-        [_shown(run, pair.base.subject), _shown(run, pair.new.subject), names[row.metric], *table_row(row)]
+        [_shown(run, pair.base.subject), _shown(run, pair.new.subject), shown, *table_row(row)]
         for pair in found
+        for name, shown in names.items()
         for row in pair.rows
-        if row.metric in names
+        if row.metric == name
     ]
     table(["base", "new", "score", *_NUMBERS], rows)
     click.echo(f"one by one: assay compare {run.folder}")

@@ -111,9 +111,13 @@ def reopen(folder: Path) -> None:
 
 def written_over(folder: Path, summary: Summary, suite: str) -> bool:
     """Whether a later run has written files of the same names."""
-    own, when = set(summary.files), _finished(folder)
+    own, when = _places(summary), _finished(folder)
     later = (path for path in of_suite(folder.parent, suite) if _finished(path) > when)
-    return any(found and own.intersection(found.files) for found in map(read_summary, later))
+    return any(found and own & _places(found) for found in map(read_summary, later))
+
+
+def _places(summary: Summary) -> set[Path]:
+    return {Path(file).absolute() for file in summary.files}
 
 
 def _finished(folder: Path) -> int:

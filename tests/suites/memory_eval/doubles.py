@@ -79,6 +79,7 @@ class Scripted:
 
     def __init__(self, says: Callable[[Any], Verdict], name: str = "scripted") -> None:
         self.id = f"{name}@1"
+        self.speaker = name
         self.asked: list[Matter] = []
         self._says = says
 

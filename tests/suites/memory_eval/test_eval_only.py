@@ -127,6 +127,17 @@ def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:
     assert court.calls() - asked == {"judge-a": 1}
 
 
+def test_more_votes_are_two_more_calls(court: Court) -> None:
+    """The vote that was cast is one of the three; the scores are those of another judge."""
+    court.run()
+    asked, scored = court.calls()["judge-a"], court.scorers()
+    court.judged("openai/judge-a", votes=3)
+    assert court.calls()["judge-a"] == 3 * asked
+    assert len(court.scorers()) == len(scored) + 1
+    court.judged("openai/judge-a")
+    assert court.calls()["judge-a"] == 3 * asked
+
+
 def test_fresh_asks_the_judge_anew_and_spoils_nothing(court: Court) -> None:
     """The files become a run of their own; the run that wrote them is still there, and paid."""
     run = court.run()

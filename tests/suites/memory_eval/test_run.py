@@ -123,11 +123,14 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
 
 
-def test_a_run_whose_files_were_written_over_writes_them_again(tmp_path: Path) -> None:
+def test_a_run_whose_files_were_written_over_writes_them_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is shown and what lies in the folder are of the same run; nothing is asked for it."""
     samples = Samples(tmp_path)
     first = samples.run()
-    samples.run(top_k=2, fresh=True)
+    monkeypatch.chdir(tmp_path)
+    samples.run(top_k=2, fresh=True, output_dir="out")
     asked = len(samples.asked())
     assert samples.run().folder == first.folder
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {5}
@@ -244,6 +247,7 @@ def test_what_is_refused_before_anything_is_asked(tmp_path: Path, monkeypatch: p
         {"model": ""},
         {"model": "openai/gpt-x"},
         {"judge": "openai/gpt-x"},
+        {"judge": "offline", "no_judge": True},
         {"dataset": f"{tmp_path}/nowhere"},
     ]
     for options in refused:

@@ -38,7 +38,7 @@ def test_they_are_compared(samples: Samples, capsys: pytest.CaptureFixture[str])
     shutil.rmtree(samples.out / "assay")
     assert judge(samples) == 0
     compared = [line.split() for line in capsys.readouterr().out.splitlines() if "question answering" in line]
-    assert ["STMemory", "bm25"] == compared[-1][:2]
+    assert compared[-1][:2] == ["STMemory", "bm25"]
 
 
 def test_without_a_sample_in_common_they_are_not_compared(

@@ -55,6 +55,11 @@ class Panel:
         return f"{self.name}@{fingerprint([self.fingerprint(kind) for kind in KINDS])}"
 
     @property
+    def speaker(self) -> str:
+        """Who replies, however it is asked: the model, and the code of one that is a function or a script."""
+        return f"{self.name}@{fingerprint([self.name, self._content])}"
+
+    @property
     def role(self) -> dict[str, Any]:
         """The model to connect, if any; it may have an endpoint and a key of its own."""
         if self.name == OFFLINE:

@@ -96,7 +96,7 @@ def read(text: str, found: Sequence[Found], *, quotes: bool) -> tuple[str, tuple
 
 
 def _place(citation: Any, found: Sequence[Found], *, quotes: bool) -> int | str | None:
-    """A number, or an item's id, text or whole line in the prompt; a part of a text where quotations count."""
+    """A number, or an item's id, text or line in the prompt; a part of a text where quotations count."""
     if isinstance(citation, int) and not isinstance(citation, bool):
         return citation - 1 if 0 < citation <= len(found) else None
     if not isinstance(citation, str):

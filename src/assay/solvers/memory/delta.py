@@ -57,7 +57,7 @@ def made_by(before: Sequence[Item], now: Sequence[Item], session: str) -> Made:
 
 
 class _Gone:
-    """Items that went, found by what they said and by what they were made of: a memory may rename them all."""
+    """Items that went, found by text and by what they were made of: a memory may rename them all."""
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items

@@ -28,6 +28,7 @@ class Held:
     def __init__(self, kind: Kind, pool: DaemonPool, timeout: float) -> None:
         self._name = kind.name
         self._quick = kind.about.quick
+        self._gives_all = kind.about.bundle or kind.about.needs_evidence
         self._pool = pool
         self._timeout = timeout
         self._stage = STORAGE
@@ -44,13 +45,17 @@ class Held:
         return (await self._timed("end_session"))[1]
 
     async def search(self, query: Query, k: int) -> tuple[list[Found], float]:
-        """What it found, and the seconds."""
+        """What it found, and the seconds. Of a memory that gives more than it may, the first ones count."""
         self._stage = RETRIEVAL
         try:
             found, seconds = await self._timed("search", query, k)
         finally:
             self._stage = STORAGE
-        return list(found), seconds
+        try:
+            plain = [_plain(one) for one in found]
+        except Exception as error:
+            raise self.failed("search", f"[{type(error).__name__}] {error}") from error
+        return plain if self._gives_all else plain[:k], seconds
 
     async def items(self) -> list[Item]:
         """Everything it holds."""
@@ -68,9 +73,9 @@ class Held:
         except AssayError:
             raise
         except TimeoutError:
-            raise self._failed(method, f"it took longer than {self._timeout:g} s") from None
+            raise self.failed(method, f"it took longer than {self._timeout:g} s") from None
         except Exception as error:
-            raise self._failed(method, f"[{type(error).__name__}] {error}") from error
+            raise self.failed(method, f"[{type(error).__name__}] {error}") from error
         return result, time.perf_counter() - began
 
     async def _called(self, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
@@ -80,7 +85,8 @@ class Held:
         result = await self._pool.run(partial(function, *values))
         return await result if inspect.isawaitable(result) else result
 
-    def _failed(self, method: str, said: str) -> CaseFailed:
+    def failed(self, method: str, said: str) -> CaseFailed:
+        """What ends the case: the memory's method, and what is wrong with it."""
         return CaseFailed(Failure("user_code", f"{self._name}.{method}: {said}"))
 
     def count(self, asked: int, said: int) -> None:
@@ -88,6 +94,13 @@ class Held:
         spent = self.tokens.setdefault(self._stage, [0, 0])
         spent[0] += asked
         spent[1] += said
+
+
+def _plain(found: Found) -> Found:
+    """As a journal can hold it: scores of libraries are numbers of kinds of their own."""
+    if type(found.item.id) is not str or type(found.item.text) is not str:
+        raise TypeError("id and text of an item must be texts")
+    return found if type(found.score) is float else Found(found.item, float(found.score))
 
 
 class Maker:

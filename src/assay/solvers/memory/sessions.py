@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay.core.memory import Found, Item, Message, Query
 from assay.core.protocols import Context
 from assay.solvers.memory.citing import PROMPT, Said, answer
-from assay.solvers.memory.delta import Fold, made_by
+from assay.solvers.memory.delta import Fold, Made, made_by
 from assay.solvers.memory.flying import Flying
 from assay.solvers.memory.holding import Held, Maker
 
@@ -91,7 +92,7 @@ class _Feeding:
             seconds += await self._held.add((message,))
         seconds += await self._held.end_session()
         now = await self._held.items()
-        made = made_by(self._items, now, visit.id)
+        made = self._checked(made_by(self._items, now, visit.id))
         self._items = now
         self._shown.apply(made)
         data: dict[str, Any] = {"delta": made.changes, "seconds": round(seconds, 6)}
@@ -100,6 +101,15 @@ class _Feeding:
         self._ctx.emit(SESSION, data, visit.id)
         for due in visit.questions:
             await self._ask(due)
+
+    def _checked(self, made: Made) -> Made:
+        """What is new of a memory's items, which its own code made: ids and texts must be such."""
+        try:
+            return msgspec.convert(msgspec.to_builtins(made), Made)
+        except (TypeError, msgspec.ValidationError) as error:
+            raise self._held.failed(
+                "items", f"id, text, session and kind of an item must be texts: {error}"
+            ) from None
 
     async def _ask(self, due: Due) -> None:
         query = Query(due.text, due.evidence if self._memory in self._told.evidence else ())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from assay.core.errors import Problem
+from assay.core.errors import Problem, UsageError
 from assay.core.spec import RunSpec, listed
 from assay.scoring.judging.panel import judge_named, provided
 from assay.suites.memory_eval.options import MemoryEvalOptions as Options
@@ -20,6 +20,8 @@ def normalise(spec: RunSpec) -> RunSpec:
     """Lists may be written `a,b`; model and judge come from the environment where no flag names them."""
     options = spec.options
     assert isinstance(options, Options)
+    if options.no_judge and spec.judge:
+        raise UsageError(f"--no-judge and --judge {spec.judge} do not go together; leave one of them out")
     lists = {name: listed(getattr(options, name)) for name in ("baseline", "sample")}
     named = os.environ.get("OPENAI_MODEL", "")
     model = spec.model or ("" if options.eval_only or not named else provided(named))

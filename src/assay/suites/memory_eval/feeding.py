@@ -16,7 +16,7 @@ _USER = "user"
 def visits(sample: Sample, memory: str, *, evidence: bool) -> Visits:
     """All sessions in order. Messages are numbered through the sample, from 0.
 
-    Only with `evidence` questions say where theirs stands: it is gold, and for memories that declare to need it.
+    With `evidence` questions say where theirs stands: it is gold, for memories that declare to need it.
     """
     numbers = count()
     spoken = {session.id: tuple(_messages(session, numbers)) for session in sample.sessions}

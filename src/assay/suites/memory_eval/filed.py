@@ -74,7 +74,7 @@ def shas(folder: Path) -> dict[str, str]:
 def refuse_strange(output: Path, folders: dict[str, Path]) -> None:
     """Pipeline files are paid work: those that no run here wrote are not written over.
 
-    Each counts for itself: a run that was killed while its files appeared has left one of them, or an old one.
+    Each counts for itself: a run that was killed while its files appeared has left a new and an old one.
     """
     noted = [marks for folder in run_folders(output) for marks in marks_of(folder)]
     for name, folder in folders.items():

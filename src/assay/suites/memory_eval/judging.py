@@ -81,6 +81,11 @@ class Judge(Protocol):
         """Tells it from any other judge."""
         ...
 
+    @property
+    def speaker(self) -> str:
+        """Tells whose replies are its own: with other prompts or more votes they still are."""
+        ...
+
     async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
         """Of one matter; raises ModelError where it could not be asked."""
         ...
@@ -100,7 +105,7 @@ class EvalScorer:
 
     def __init__(self, panel: Judge, rows_of: RowsOf, gold: str = "") -> None:
         """`gold` names what is held to be right, where that can change under the same panel."""
-        self.asks_as = f"judged@{fingerprint([_VERSION, panel.id])}"
+        self.asks_as = f"judged@{fingerprint([_VERSION, panel.speaker])}"
         self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
         self._panel = panel
         self._rows_of = rows_of
