@@ -257,6 +257,14 @@ def test_numbers_without_a_judge_decide_as_ever(capsys: Captured) -> None:
     assert (code, "--fail-on-regression" in err) == (2, True)
 
 
+def test_the_command_that_calibrates_has_the_votes(capsys: Captured) -> None:
+    """Without them it would measure another judge, and the next refusal would be the same."""
+    judge = about_judge(Panel(JUDGE, 3), ["passed"])
+    runs = [made_run(name, {"1": 1.0}, judge) for name in ("base", "new")]
+    code, _, err = typed(capsys, "compare", *runs, "--fail-on-regression", "--min-kappa", "0.7")
+    assert (code, f"calibrate --judge {JUDGE} --votes 3 --labels FILE" in err) == (2, True)
+
+
 def test_a_comparison_as_json_names_the_judges(capsys: Captured) -> None:
     """With what is known of each."""
     judge = about_judge(Panel("offline"), ["passed"])

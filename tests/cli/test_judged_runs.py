@@ -106,5 +106,6 @@ def test_a_calibration_on_answers_speaks_for_answers_alone(
     assert "judge offline (answer): calibrated: kappa" in said.out
     assert "judge offline (8 scores): not calibrated" in said.out
     assert "recall, update_recall cannot decide here: the judge offline is not calibrated" in said.err
+    assert "what judges say of recall cannot be calibrated yet" in said.err
     assert "answer cannot" not in said.err
     assert typed(*both) == 0

@@ -97,7 +97,7 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
         for judge in (*one.base.judges, *one.new.judges):
             decides = [name for name in judge.metrics if name in shown]
             if decides and (why := too_weak(judge.name, judge.calibration, floor)):
-                found[f"{', '.join(decides)} cannot decide here: {why}"] = None
+                found[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(found)
 
 

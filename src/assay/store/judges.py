@@ -32,6 +32,14 @@ class JudgeIdentity(Struct, frozen=True, kw_only=True):
         """As it is known now, else as it was then."""
         return known(self.name, self.fingerprint, self.kind, tell) or self.calibration
 
+    @property
+    def advice(self) -> str:
+        """How it is calibrated as it is asked here, with its votes; there is no way yet for most kinds."""
+        if self.kind not in (ANSWER, RUBRIC):
+            return f"what judges say of {self.kind} cannot be calibrated yet"
+        votes = f" --votes {self.votes}" if self.votes > 1 else ""
+        return f"`assay judge calibrate --judge {self.name}{votes} --labels FILE` measures it"
+
     def today(self) -> JudgeIdentity:
         """The same judge with what is known of it now."""
         return msgspec.structs.replace(self, calibration=self.now())
@@ -124,5 +132,4 @@ def require(identity: JudgeIdentity, floor: float) -> None:
     """Refuse a judge that is not known to be good enough to decide an exit code."""
     notes: list[str] = []
     if why := too_weak(identity.name, identity.now(notes.append), floor):
-        command = f"assay judge calibrate --judge {identity.name} --labels FILE"
-        raise UsageError("\n".join([*notes, f"{why}; `{command}` measures it"]))
+        raise UsageError("\n".join([*notes, f"{why}; {identity.advice}"]))

@@ -19,6 +19,7 @@ from assay.store.calibrations import RUBRIC, Calibration, known
 from assay.store.judges import judges_in
 from assay.suites.calibration.bench import goodness
 
+from servers.judging import JudgingServer, always, by_words
 from servers.loopback import LoopbackServer, chat
 from support.labels import answer, even, text, write
 
@@ -222,3 +223,18 @@ def test_a_model_judges_answers_by_votes() -> None:
     assert three.folder == one.folder
     assert (found_in(three).judge, found_in(three).votes, found_in(three).overall.auc) == (JUDGE, 3, 1.0)
     assert found_in(three).fingerprint != found_in(one).fingerprint
+
+
+def test_another_endpoint_of_the_judge_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one server said under a name is no measurement of another server."""
+    rows = [answer(n, right=n < 3) for n in range(6)]
+    kappas = []
+    for judge in (by_words, always(HALLUCINATION)):
+        with JudgingServer(judge) as own:
+            monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", own.url)
+            run = calibrate(rows, judge=JUDGE)
+            assert len(own.bodies) == 6
+            assert calibrate(rows, judge=JUDGE).folder == run.folder
+            assert len(own.bodies) == 6
+        kappas.append(found_in(run).overall.kappa)
+    assert kappas == [1.0, 0.0]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assay.core.connect import Role
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context
 from assay.core.spec import RunSpec
 from assay.core.types import JUDGE, ScoreStatus
 from assay.scoring.judging.matters import CORRECT, OMISSION, Answered, Verdict
-from assay.scoring.judging.panel import OFFLINE, ROLE, Panel, judge_named
+from assay.scoring.judging.panel import OFFLINE, Panel, judge_named
 
 _NOTHING = Verdict((OMISSION,), "nothing was answered")
 _ALTERNATIVES = "Any one of these is a right answer:"
@@ -32,9 +31,7 @@ def scorer_id(panel: Panel, judged: Any) -> str:
 
     Changes with the judge, its endpoint where it has one of its own, and with what it is shown.
     """
-    role = panel.role.get(ROLE)
-    url = role.base_url if isinstance(role, Role) else None
-    return f"{JUDGE}@{fingerprint([panel.fingerprint(Answered.kind), url, judged])}"
+    return f"{JUDGE}@{fingerprint([panel.fingerprint(Answered.kind), panel.endpoint, judged])}"
 
 
 async def verdict_of(

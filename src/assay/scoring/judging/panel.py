@@ -64,8 +64,13 @@ class Panel:
         """The model to connect, if any; it may have an endpoint and a key of its own."""
         if self.name == OFFLINE:
             return {}
-        url, key = self._base_url or os.environ.get(_URL), _KEY if os.environ.get(_KEY) else ""
+        url, key = self.endpoint, _KEY if os.environ.get(_KEY) else ""
         return {ROLE: Role(self.name, url, key) if url or key else self.name}
+
+    @property
+    def endpoint(self) -> str | None:
+        """That of the judge alone, if it has one; else it is asked where the run's model is."""
+        return None if self.name == OFFLINE else self._base_url or os.environ.get(_URL) or None
 
     async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
         """Of one matter. Raises ModelError where the judge could not be asked at all."""

@@ -31,6 +31,8 @@ class Bench(Protocol):
 
     identity: JudgeIdentity
     roles: dict[str, Any]
+    endpoint: str | None
+    """Where this judge alone is asked, if it has a place of its own: another one is asked anew."""
 
     async def said(self, row: Row, response: str, ctx: Context) -> Said:
         """Of one row. Raises ModelError where the judge could not be asked."""
@@ -44,6 +46,7 @@ class AnswerBench:
         self._panel = Panel(name, votes)
         self.identity = panel_judge(self._panel, [METRIC])
         self.roles: dict[str, Any] = self._panel.role
+        self.endpoint = self._panel.endpoint
 
     async def said(self, row: Row, response: str, ctx: Context) -> Said:
         """Correct is accepted; whatever else an answer is called is not."""
@@ -66,6 +69,7 @@ class RubricBench:
         self._judge = RubricJudge()
         self.identity = rubric_judge(name, self._judge.fingerprint, [METRIC])
         self.roles: dict[str, Any] = {_ROLE: name}
+        self.endpoint: str | None = None
 
     async def said(self, row: Row, response: str, ctx: Context) -> Said:
         """Passed is accepted."""

@@ -51,7 +51,7 @@ class CalibrationPlan:
         self.solver = RowSolver()
         self.ask: dict[str, Any] = {"rows": self._keys}
         identity = self._bench.identity
-        judge = fingerprint([identity.name, identity.kind, identity.fingerprint])
+        judge = fingerprint([identity.name, identity.kind, identity.fingerprint, self._bench.endpoint])
         labels = [[row.label, row.votes, row.category, row.cluster] for row in self._rows]
         self.score: dict[str, Any] = {
             "judge": judge,

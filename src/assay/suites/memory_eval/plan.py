@@ -58,7 +58,7 @@ class MemoryEvalPlan:
     def overview(self) -> dict[str, Any]:
         """What would be done, for people."""
         found = {**self.origin.facts, "model": self._spec.model or "none", "top k": self._options.top_k}
-        judge = f"{self._panel.name}, {self._panel.votes} votes" if self._panel else "none"
+        judge = f"{self._panel.name}, votes: {self._panel.votes}" if self._panel else "none"
         return {**found, "judge": judge, "files": ", ".join(map(str, self._folders.values()))}
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
