@@ -21,10 +21,6 @@ from assay.scoring.judging.matters import (
     FABRICATED,
     IRRELEVANT,
     KINDS,
-    MISSED,
-    OMISSION,
-    OUTDATED,
-    REJECTED,
     TRUE,
     Answered,
     Changed,
@@ -183,26 +179,6 @@ def test_a_reason_is_a_text() -> None:
     assert read("answer", {"label": CORRECT}) == ((CORRECT,), "")
     with pytest.raises(ValueError, match="`reason` is not a text"):
         read("answer", {"label": CORRECT, "reason": ["x"]})
-
-
-@pytest.mark.parametrize(
-    ("matter", "labels"),
-    [
-        (Answered("q", "unknown", " \n"), (OMISSION,)),
-        (Kept(("a", "b"), (False, True), ()), (MISSED, MISSED)),
-        (Kept(("a",), (False,), (" ",)), (MISSED,)),
-        (Cited(("a", "b", "c"), ()), (MISSED,) * 3),
-        (Changed("new", ("old",), ()), (OUTDATED,)),
-        (Interfering("x", ("",)), (REJECTED,)),
-    ],
-)
-def test_what_is_clear_is_not_asked(matter: Matter, labels: tuple[str, ...]) -> None:
-    """An empty answer and an empty memory."""
-    decided = wording(matter.kind).decided(matter)
-    assert decided
-    assert decided.labels == labels
-    assert decided.reason
-    assert all(wording(kind).decided(example) is None for kind, example in EXAMPLES.items())
 
 
 def test_a_prompt_stays_within_its_budget() -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, End, Score
 from assay.scoring.judging.matters import Matter, Verdict
+from assay.scoring.judging.settling import settled
 from assay.suites.memory_eval.judging import EvalScorer
 from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
 
@@ -84,7 +85,9 @@ class Scripted:
         self._says = says
 
     async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
-        """What it was told to say."""
+        """What it was told to say of what has to be looked at."""
+        if (plain := settled(matter)) is not None:
+            return plain
         self.asked.append(matter)
         return self._says(matter)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assay.scoring.judging.fitting import shortened
-from assay.scoring.judging.matters import OMISSION, Answered, Verdict
+from assay.scoring.judging.matters import Answered
 from assay.scoring.judging.wording import OneLabel
 
 VERSION = "answer.v1"
@@ -14,10 +14,6 @@ VERSION = "answer.v1"
 
 class AnswerJudge(OneLabel[Answered]):
     """To make something up wins over leaving something out."""
-
-    def decided(self, matter: Answered) -> Verdict | None:
-        """Who says nothing leaves everything out; a model that is asked might find it correct."""
-        return None if matter.response.strip() else Verdict((OMISSION,), "nothing was answered")
 
     def _values(self, matter: Answered) -> dict[str, str]:
         evidence, chosen = self._near(matter.evidence, (matter.question, matter.reference))

@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from assay.scoring.judging.fitting import batches, shortened
-from assay.scoring.judging.matters import MISSED, Cited, Verdict
-from assay.scoring.judging.wording import LabelEach, counted, listed, nothing_held
+from assay.scoring.judging.matters import Cited
+from assay.scoring.judging.wording import LabelEach, counted, listed
 
 VERSION = "evidence.v1"
 """The prompt stands beside this file. A new wording is a new version, and another judge."""
@@ -16,10 +16,6 @@ VERSION = "evidence.v1"
 
 class EvidenceJudge(LabelEach[Cited]):
     """One label for each piece of evidence."""
-
-    def decided(self, matter: Cited) -> Verdict | None:
-        """Where nothing is cited, nothing is covered."""
-        return nothing_held(matter.texts, MISSED, matter.count)
 
     def parts(self, matter: Cited) -> list[Cited]:
         """Evidence in batches, each with the texts that are alike to its own."""

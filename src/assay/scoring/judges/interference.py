@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from assay.scoring.judging.fitting import shortened
-from assay.scoring.judging.matters import REJECTED, Interfering, Verdict
-from assay.scoring.judging.wording import OneLabel, nothing_held
+from assay.scoring.judging.matters import Interfering
+from assay.scoring.judging.wording import OneLabel
 
 VERSION = "interference.v1"
 """The prompt stands beside this file. A new wording is a new version, and another judge."""
@@ -14,10 +14,6 @@ VERSION = "interference.v1"
 
 class InterferenceJudge(OneLabel[Interfering]):
     """Looks at all memories together."""
-
-    def decided(self, matter: Interfering) -> Verdict | None:
-        """An empty memory has kept nothing."""
-        return nothing_held(matter.texts, REJECTED)
 
     def _values(self, matter: Interfering) -> dict[str, str]:
         memories, chosen = self._near(matter.texts, (matter.content,))

@@ -7,8 +7,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from assay.scoring.judging.fitting import batches, shortened
-from assay.scoring.judging.matters import MISSED, Kept, Verdict
-from assay.scoring.judging.wording import LabelEach, counted, listed, nothing_held
+from assay.scoring.judging.matters import Kept
+from assay.scoring.judging.wording import LabelEach, counted, listed
 
 VERSION = "recall.v1"
 """The prompt stands beside this file. A new wording is a new version, and another judge."""
@@ -16,10 +16,6 @@ VERSION = "recall.v1"
 
 class RecallJudge(LabelEach[Kept]):
     """One label for each point; the prompt says which of them are updates."""
-
-    def decided(self, matter: Kept) -> Verdict | None:
-        """Where nothing was written, nothing is covered."""
-        return nothing_held(matter.texts, MISSED, matter.count)
 
     def parts(self, matter: Kept) -> list[Kept]:
         """Points in batches, each with the texts that are alike to its own."""

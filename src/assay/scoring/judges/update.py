@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from assay.scoring.judging.fitting import shortened
-from assay.scoring.judging.matters import OUTDATED, Changed, Verdict
-from assay.scoring.judging.wording import OneLabel, listed, nothing_held
+from assay.scoring.judging.matters import Changed
+from assay.scoring.judging.wording import OneLabel, listed
 
 VERSION = "update.v1"
 """The prompt stands beside this file. A new wording is a new version, and another judge."""
@@ -14,10 +14,6 @@ VERSION = "update.v1"
 
 class UpdateJudge(OneLabel[Changed]):
     """Looks at all memories together."""
-
-    def decided(self, matter: Changed) -> Verdict | None:
-        """An empty memory does not hold the new state."""
-        return nothing_held(matter.texts, OUTDATED)
 
     def _values(self, matter: Changed) -> dict[str, str]:
         memories, chosen = self._near(matter.texts, (matter.new, *matter.old))

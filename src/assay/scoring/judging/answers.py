@@ -10,10 +10,9 @@ from assay.core.hashing import fingerprint
 from assay.core.protocols import Context
 from assay.core.spec import RunSpec
 from assay.core.types import JUDGE, ScoreStatus
-from assay.scoring.judging.matters import CORRECT, OMISSION, Answered, Verdict
+from assay.scoring.judging.matters import CORRECT, Answered, Verdict
 from assay.scoring.judging.panel import OFFLINE, Panel, judge_named
 
-_NOTHING = Verdict((OMISSION,), "nothing was answered")
 _ALTERNATIVES = "Any one of these is a right answer:"
 
 
@@ -41,8 +40,6 @@ async def verdict_of(
 
     A model is asked once and shown all references; `offline` compares words, so it takes them one by one.
     """
-    if not response.strip():
-        return _NOTHING
     shown = references if panel.name == OFFLINE else [_alternatives(references)]
     said = [await panel.verdict(Answered(question, one, response), ctx) for one in shown]
     return next((one for one in said if one.labels == (CORRECT,)), said[0])

@@ -31,10 +31,6 @@ class Wording(Protocol):
 
     params: dict[str, Any]
 
-    def decided(self, matter: Any) -> Verdict | None:
-        """The verdict where nobody need be asked, such as on an empty answer."""
-        ...
-
     def parts(self, matter: Any) -> Sequence[Any]:
         """The matter in pieces that fit a prompt each; their labels in a row are the labels of the matter."""
         ...
@@ -71,9 +67,6 @@ class Asking:
         Parts and votes are asked side by side. A part without verdict leaves the whole matter without one.
         Raises ModelError where a vote got no reply at all.
         """
-        decided = self._wording.decided(matter)
-        if decided is not None:
-            return decided
         ballots = await ctx.map(lambda part: self._ballot(part, asker, ctx), self._wording.parts(matter))
         return _joined(ballots)
 

@@ -13,6 +13,7 @@ from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Context
 from assay.scoring.judging.asking import Asking
 from assay.scoring.judging.matters import KINDS, Matter, Verdict
+from assay.scoring.judging.settling import settled
 
 OFFLINE = "offline"
 ROLE = "judge"
@@ -74,8 +75,8 @@ class Panel:
 
     async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
         """Of one matter. Raises ModelError where the judge could not be asked at all."""
-        if not matter.count:
-            return Verdict()
+        if (plain := settled(matter)) is not None:
+            return plain
         if self.name == OFFLINE:
             said: Verdict = _offline().verdict(matter)
             return said

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from assay.core import prompts
 from assay.scoring.judging import replies
 from assay.scoring.judging.fitting import CHARACTERS, nearest
-from assay.scoring.judging.matters import Matter, Verdict
+from assay.scoring.judging.matters import Matter
 
 M = TypeVar("M", bound=Matter)
 NONE = "(none)"
@@ -49,10 +49,6 @@ class Prompted(Generic[M]):
         return [
             {"role": role, "content": prompts.filled(self._part(role), values)} for role in ("system", "user")
         ]
-
-    def decided(self, matter: M) -> Verdict | None:
-        """Nothing is clear before a model was asked, unless a judge says so."""
-        return None
 
     def parts(self, matter: M) -> list[M]:
         """One request is enough, unless a judge says so."""
@@ -102,10 +98,3 @@ class LabelEach(Prompted[M]):
 def counted(matter: Matter) -> dict[str, str]:
     """How many labels are wanted, and which numbers they have."""
     return {"count": str(matter.count), "ids": "1" if matter.count == 1 else f"1 to {matter.count}"}
-
-
-def nothing_held(texts: Sequence[str], label: str, count: int = 1) -> Verdict | None:
-    """The verdict where there is not one text to look at."""
-    if any(text.strip() for text in texts):
-        return None
-    return Verdict((label,) * count, "there is no text to look at")

@@ -16,9 +16,6 @@ from assay.scoring.judging.matters import (
     CORRECT,
     COVERED,
     FABRICATED,
-    MISSED,
-    OMISSION,
-    OUTDATED,
     REJECTED,
     TRUE,
     UPDATED,
@@ -124,8 +121,6 @@ class EvalScorer:
 
     async def _verdict(self, matter: Matter, ctx: Context) -> Verdict:
         """Of one matter; a failed call is asked again another day."""
-        if (plain := settled(matter)) is not None:
-            return plain
         verdict = await self._panel.verdict(matter, ctx)
         if verdict.valid and len(verdict.labels) != matter.count:
             return invalid(f"no verdict: {len(verdict.labels)} labels for {matter.count} things")
@@ -151,18 +146,6 @@ def judged(sessions: Sequence[SessionRow], questions: Sequence[QaRow]) -> list[J
     for part, question in zip(question_parts(questions), questions, strict=True):
         found += _of_question(part, question)
     return found
-
-
-def settled(matter: Matter) -> Verdict | None:
-    """What needs no judge: nothing to be judged, an empty answer, and what texts that are not there hold."""
-    if not matter.count:
-        return Verdict()
-    if isinstance(matter, Answered):
-        return None if matter.response.strip() else Verdict((OMISSION,), "nothing was answered")
-    if matter.texts:
-        return None
-    label = {Kept: MISSED, Cited: MISSED, Changed: OUTDATED, Interfering: REJECTED}[type(matter)]
-    return Verdict((label,) * matter.count, "there is no text that could hold it")
 
 
 def _of_session(part: str, row: SessionRow) -> Iterator[Judged]:
