@@ -21,6 +21,7 @@ from assay.scoring.judging.matters import (
 )
 from assay.scoring.judging.panel import Panel
 from assay.suites.memory_eval.judging import EvalScorer, LexicalScorer
+from assay.suites.memory_eval.points import answers
 from assay.suites.memory_eval.rows import Delta, Held
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, scores_of, session
@@ -260,7 +261,7 @@ def test_the_offline_panel_judges_a_sample() -> None:
 def test_words_are_compared_without_a_judge() -> None:
     """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
     rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
-    scores = scores_of(LexicalScorer(lambda _: ([], rows)))
+    scores = scores_of(LexicalScorer(lambda _: answers(rows)))
     found = values(scores)
     assert (found["c/1", "f1"], found["c/1", "bleu1"]) == (1.0, 1.0)
     assert found["c/2", "f1"] == pytest.approx(2 / 3)

@@ -10,6 +10,7 @@ from assay.core.types import Score
 from assay.scoring.judging.matters import Answered, Matter, Verdict, invalid
 from assay.suites.memory_eval.evals import evals
 from assay.suites.memory_eval.judging import LexicalScorer
+from assay.suites.memory_eval.points import answers
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 from assay.suites.memory_eval.tally import DIMENSIONS, JUDGED, Tally
 
@@ -26,7 +27,7 @@ def add(tally: Tally, cluster: int, sessions: list[SessionRow], asked: list[QaRo
     """A sample, judged and compared."""
     scores = judge(panel, sessions, asked)
     found = evals(sessions, asked, scores)
-    words: list[Score] = scores_of(LexicalScorer(lambda _: (sessions, asked)))
+    words: list[Score] = scores_of(LexicalScorer(lambda _: answers(asked)))
     tally.add(cluster, found.sessions, list(zip(asked, found.questions, strict=True)), [*scores, *words])
 
 
@@ -168,7 +169,7 @@ def test_without_a_judge_there_are_words_alone() -> None:
     """No row of a judge that said nothing."""
     tally, row = Tally("m", reference=True), question()
     found = evals([], [row], [])
-    scores = scores_of(LexicalScorer(lambda _: ([], [row])))
+    scores = scores_of(LexicalScorer(lambda _: answers([row])))
     tally.add(0, [], [(row, found.questions[0])], scores)
     summary = tally.summary()
     assert (summary["alias"], summary["reference"]) == ("m", True)

@@ -13,6 +13,7 @@ from assay.core.types import Record
 from assay.solvers.memory.delta import ADD, ARCHIVE, Change, Fold, Made, Shown
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
 from assay.suites.memory_eval.feeding import asked
+from assay.suites.memory_eval.points import Answer, about
 from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
 from assay.suites.memory_eval.sample import Point, Question, Sample, Session
 
@@ -39,6 +40,16 @@ class Gold(Struct, frozen=True, dict=True):
             self.__dict__["made"] = _Building(self, records).rows()
         made: Rows = self.__dict__["made"]
         return made
+
+    def answers(self, records: Sequence[Record]) -> Iterator[Answer]:
+        """What was answered, without the lines around it."""
+        if not is_whole(records):
+            return
+        said = {record.part: record.data["answer"] for record in records if record.kind == ANSWER}
+        for session in self.sample.sessions:
+            for _, part, question in asked(self.sample, session.id):
+                told = about(self.sample.sample_id, question.abbrev, question.difficulty)
+                yield Answer(part, said[part], question.answer, told)
 
 
 def is_whole(records: Sequence[Record]) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from assay.core.memory import Message
 from assay.solvers.memory.sessions import Due, Visit, Visits
 from assay.suites.memory_eval.sample import Question, Sample, Session, Turn
 
 _USER = "user"
+T = TypeVar("T")
 
 
 def visits(sample: Sample, memory: str, *, evidence: bool) -> Visits:
@@ -18,8 +19,7 @@ def visits(sample: Sample, memory: str, *, evidence: bool) -> Visits:
 
     With `evidence` questions say where theirs stands: it is gold, for memories that declare to need it.
     """
-    numbers = count()
-    spoken = {session.id: tuple(_messages(session, numbers)) for session in sample.sessions}
+    spoken = _spoken(sample)
     places = _places(sample, spoken) if evidence else {}
     return Visits(
         memory,
@@ -45,11 +45,38 @@ class Asked(NamedTuple):
     question: Question
 
 
-def asked(sample: Sample, session: str) -> Iterator[Asked]:
+def asked(sample: Sample, session: str) -> Sequence[Asked]:
     """What is asked after a session, in order."""
-    for checkpoint in sample.due(session):
-        for number, question in enumerate(checkpoint.questions, 1):
-            yield Asked(checkpoint.id, f"{checkpoint.id}/{number}", question)
+    return _kept(sample, "asked", _all_asked).get(session, ())
+
+
+def _all_asked(sample: Sample) -> dict[str, list[Asked]]:
+    return {
+        session.id: [
+            Asked(checkpoint.id, f"{checkpoint.id}/{number}", question)
+            for checkpoint in sample.due(session.id)
+            for number, question in enumerate(checkpoint.questions, 1)
+        ]
+        for session in sample.sessions
+    }
+
+
+def _spoken(sample: Sample) -> dict[str, tuple[Message, ...]]:
+    """The messages of each session."""
+    return _kept(sample, "spoken", _all_spoken)
+
+
+def _all_spoken(sample: Sample) -> dict[str, tuple[Message, ...]]:
+    numbers = count()
+    return {session.id: tuple(_messages(session, numbers)) for session in sample.sessions}
+
+
+def _kept(sample: Sample, name: str, make: Callable[[Sample], T]) -> T:
+    """Made once for each sample, and gone with it: every pass and every memory needs it."""
+    if name not in sample.__dict__:
+        sample.__dict__[name] = make(sample)
+    found: T = sample.__dict__[name]
+    return found
 
 
 def _messages(session: Session, numbers: Iterator[int]) -> Iterator[Message]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -30,12 +30,14 @@ from assay.scoring.judging.matters import (
     invalid,
 )
 from assay.suites.memory_eval.points import (
+    Answer,
     held,
     known,
     own,
     points,
     question_parts,
     session_parts,
+    told_of,
     written,
 )
 from assay.suites.memory_eval.rows import QaRow, SessionRow
@@ -68,6 +70,7 @@ METRICS: dict[str, tuple[str, ...]] = {
 _VERSION = 1
 
 RowsOf = Callable[[View], tuple[list[SessionRow], list[QaRow]]]
+AnswersOf = Callable[[View], Iterable[Answer]]
 
 
 class Judge(Protocol):
@@ -166,16 +169,12 @@ def _of_session(part: str, row: SessionRow) -> Iterator[Judged]:
 
 
 def _of_question(part: str, row: QaRow) -> Iterator[Judged]:
-    about, evidence = _about(row), tuple(row.gold_evidence_contents)
+    told, evidence = told_of(row), tuple(row.gold_evidence_contents)
     matter = Answered(row.question, row.gold_answer, row.generated_answer, evidence)
-    yield Judged(part, (ANSWER,), matter, about | {"answer": row.generated_answer, "target": row.gold_answer})
-    yield Judged(part, (EVIDENCE,), Cited(evidence, tuple(row.cited_memories)), about)
+    yield Judged(part, (ANSWER,), matter, told | {"answer": row.generated_answer, "target": row.gold_answer})
+    yield Judged(part, (EVIDENCE,), Cited(evidence, tuple(row.cited_memories)), told)
     found = tuple(item.text for item in row.retrieval.items)
-    yield Judged(part, (RETRIEVED,), Cited(evidence, found), about)
-
-
-def _about(row: QaRow) -> dict[str, Any]:
-    return {"id": row.sample_id, "type": row.question_type_abbrev, "difficulty": row.difficulty}
+    yield Judged(part, (RETRIEVED,), Cited(evidence, found), told)
 
 
 def _said(verdict: Verdict) -> dict[str, Any]:
@@ -204,29 +203,24 @@ def _value(metric: str, thing: Judged, verdict: Verdict, data: dict[str, Any]) -
 class LexicalScorer:
     """Token F1 and BLEU-1 of every answer that has a reference, without a judge."""
 
-    def __init__(self, rows_of: RowsOf, gold: str = "") -> None:
+    def __init__(self, answers_of: AnswersOf, gold: str = "") -> None:
         """`gold` names what is held to be right, as in `EvalScorer`."""
         self.id = f"words@{fingerprint([_VERSION, gold])}"
-        self._rows_of = rows_of
+        self._answers_of = answers_of
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Two scores a question; the parts are those of the judged answers."""
-        _, questions = self._rows_of(view)
-        parts = question_parts(questions)
-        return [
-            score
-            for part, row in zip(parts, questions, strict=True)
-            for score in self._scores(view, part, row)
-        ]
+        return [score for answer in self._answers_of(view) for score in self._scores(view, answer)]
 
-    def _scores(self, view: View, part: str, row: QaRow) -> Iterator[Score]:
-        said, reference = row.generated_answer, row.gold_answer
+    def _scores(self, view: View, answer: Answer) -> Iterator[Score]:
+        part, said, reference, told = answer
         head = (*view.case.head, self.id)
         if not reference.strip():
+            why = "the question has no reference"
             for metric in (F1, BLEU1):
-                why = "the question has no reference"
-                yield Score(*head, metric, part=part, status="not_applicable", reason=why, data=_about(row))
+                yield Score(*head, metric, part=part, status="not_applicable", reason=why, data=told)
             return
-        shown, words = _about(row) | {"answer": said, "target": reference}, (tokens(said), tokens(reference))
-        yield Score(*head, F1, part=part, value=overlap_f1(*words), data=shown)
-        yield Score(*head, BLEU1, part=part, value=overlap_bleu1(*words), data=_about(row))
+        one, two = tokens(said), tokens(reference)
+        shown = told | {"answer": said, "target": reference}
+        yield Score(*head, F1, part=part, value=overlap_f1(one, two), data=shown)
+        yield Score(*head, BLEU1, part=part, value=overlap_bleu1(one, two), data=told)

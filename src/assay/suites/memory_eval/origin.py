@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 from assay.core.protocols import Solver
 from assay.core.types import Case, Record
 from assay.suites.memory_eval.building import Rows
+from assay.suites.memory_eval.points import Answer
 
 
 class Baseline(NamedTuple):
@@ -25,6 +26,10 @@ class RowsOf(Protocol):
 
     def rows(self, records: Sequence[Record]) -> Rows:
         """In the order of the files."""
+        ...
+
+    def answers(self, records: Sequence[Record]) -> Iterable[Answer]:
+        """What was answered, in the same order."""
         ...
 
 

@@ -15,6 +15,7 @@ from assay.core.hashing import row_key
 from assay.core.registry import short
 from assay.core.types import Record
 from assay.suites.memory_eval.building import Rows
+from assay.suites.memory_eval.points import Answer, answers
 from assay.suites.memory_eval.rows import QaRow, SessionRow, encode
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
@@ -78,6 +79,10 @@ class Read(NamedTuple):
                 except InputError as error:
                     found += error.problems
         return found
+
+    def answers(self, records: Sequence[Record]) -> list[Answer]:
+        """What was answered, as the files say."""
+        return answers(self.rows(records).questions)
 
 
 class PipelineFiles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from assay.suites.memory_eval.judging import METRICS, EvalScorer, LexicalScorer
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.origin import Entry, Origin
 from assay.suites.memory_eval.pipelines import Read
+from assay.suites.memory_eval.points import Answer
 from assay.suites.memory_eval.tally import Tally
 
 
@@ -46,7 +47,7 @@ class MemoryEvalPlan:
             None if options.no_judge else Panel(spec.judge or "", spec.votes, options.judge_base_url)
         )
         self.roles = self.origin.roles | (self._panel.role if self._panel else {})
-        self.scorers: list[Any] = [LexicalScorer(_rows, self.origin.gold)]
+        self.scorers: list[Any] = [LexicalScorer(_answers, self.origin.gold)]
         if self._panel is not None:
             self.scorers.append(EvalScorer(self._panel, _rows, self.origin.gold))
         self.score: dict[str, Any] = {"scorers": [scorer.id for scorer in self.scorers]}
@@ -127,6 +128,11 @@ class MemoryEvalPlan:
         for scorer in self.scorers[1:]:
             scores = [*scores, *reader.scores(entry.index, scorer.id)]
         return end, records, scores
+
+
+def _answers(view: View) -> Iterable[Answer]:
+    found: Iterable[Answer] = view.case.gold.answers(view.records)
+    return found
 
 
 def _rows(view: View) -> Rows:

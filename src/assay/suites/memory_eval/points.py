@@ -79,6 +79,33 @@ def question_parts(rows: Iterable[QaRow]) -> list[str]:
     return named
 
 
+class Answer(NamedTuple):
+    """An answer with its reference; `part` names it among the scores, `about` is what they tell of it."""
+
+    part: str
+    said: str
+    reference: str
+    about: dict[str, Any]
+
+
+def answers(rows: Sequence[QaRow]) -> list[Answer]:
+    """The answers of one sample, in order."""
+    return [
+        Answer(part, row.generated_answer, row.gold_answer, told_of(row))
+        for part, row in zip(question_parts(rows), rows, strict=True)
+    ]
+
+
+def told_of(row: QaRow) -> dict[str, Any]:
+    """What every score of a question says."""
+    return about(row.sample_id, row.question_type_abbrev, row.difficulty)
+
+
+def about(sample_id: str, kind: str, difficulty: str) -> dict[str, Any]:
+    """The same, from its parts."""
+    return {"id": sample_id, "type": kind, "difficulty": difficulty}
+
+
 def twins(names: Sequence[str]) -> list[str]:
     """Each name; the second of equal ones gets `~2`."""
     found = Twins(name for name, count in Counter(names).items() if count > 1)
