@@ -28,9 +28,8 @@ class Connection(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """From now on the pool can close it."""
+        """It is the pool's only when dialing has ended well."""
         self.transport = cast("asyncio.Transport", transport)
-        self._pool.alive.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Most replies come whole in one piece; anything else is read by `Reading`."""

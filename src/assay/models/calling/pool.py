@@ -12,6 +12,8 @@ from assay.models.calling.reply import Broken, Gone, Reply
 _IDLE_SECONDS = 15.0
 """Servers close idle connections some time; one that waited longer than this gets no request."""
 
+_CLOSE_SECONDS = 5.0
+
 
 class Pool:
     """As many connections as there are requests at once. Belongs to the event loop it was made in."""
@@ -61,9 +63,10 @@ class Pool:
     async def _by_new(self, message: bytes, deadline: float) -> Reply:
         async with asyncio.timeout_at(deadline):
             connection = await self._dialer.dial(lambda: Connection(self))
-            if self._closed:
+            if self._closed or connection.transport.is_closing():
                 connection.drop()
-                raise Broken("it was closed")
+                raise Gone("it was closed" if self._closed else "Server disconnected")
+            self.alive.add(connection)
             if self._sweeper is None:
                 self._arm(self._loop.time() + _IDLE_SECONDS)
             outcome = await self._send(connection, message)
@@ -125,4 +128,4 @@ class Pool:
             connection.end(Broken("it was closed"))
         if self.alive:
             self._emptied = self._loop.create_future()
-            await self._emptied
+            await asyncio.wait([self._emptied], timeout=_CLOSE_SECONDS)

@@ -17,6 +17,7 @@ from assay.models.calling.reply import (
 
 _SIZE = re.compile(rb"[ \t]*([0-9a-fA-F]{1,15})[ \t]*(?:;.*)?")
 _MOST_LINE = 8 * 1024
+_TELLING = len(b"HTTP/")
 
 
 class Reading:
@@ -52,6 +53,8 @@ class Reading:
         """What follows the final head, past all that only announce one; none if it is not there yet."""
         start, scanned = self._start, len(self._start)
         start += data
+        if scanned > _TELLING and b"\n" not in data and len(start) <= MOST_HEAD:
+            return None  # No end of a head came: do not look at the whole again for every packet.
         head = read_head(start, scanned)
         while head is not None and head.status < 200 and head.status != 101:
             del start[: head.size]
