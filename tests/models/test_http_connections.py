@@ -9,8 +9,10 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.models.calling.connection import Connection
+from assay.models.calling.dialing import Dialer
 from assay.models.calling.http import HttpEndpoint
 from assay.models.calling.pool import Pool
+from assay.models.calling.reply import Gone
 
 from servers.wired import OK, Run, Wire, Wired, failure, says
 
@@ -123,6 +125,8 @@ def test_a_connection_that_its_server_ended_meanwhile_is_not_used(run: Run, last
         await wire.send(OK)
         await asyncio.sleep(0.01)
         await wire.send(last)
+        if last:
+            await wire.closed()
 
     async def main() -> None:
         async with Wired(script) as server:
@@ -168,7 +172,11 @@ def test_a_reply_that_takes_too_long_is_a_timeout(run: Run, script: Any) -> None
             endpoint = HttpEndpoint(server.url, None, 0.25)
             if script is once_then_silent:
                 await asyncio.gather(*[endpoint.post("/x", b"") for _ in range(3)])
-            said = [failure(endpoint.post("/x", b"")) for _ in range(3)]
+            said = [asyncio.create_task(failure(endpoint.post("/x", b""))) for _ in range(3)]
+            await asyncio.sleep(0)
+            due = pool_of(endpoint)._deadlines.values()
+            assert len(due) == (3 if script is once_then_silent else 0)
+            assert all(pool_of(endpoint)._sweep_at <= deadline for deadline in due)
             message = f"no answer from {server.url} within 0.25 s"
             assert await asyncio.gather(*said) == [("timeout", message)] * 3
             assert len(server.wires) == 3
@@ -287,6 +295,25 @@ def test_a_server_that_speaks_or_hangs_up_before_it_is_asked_is_a_fault(run: Run
             said = [failure(endpoint.post("/x", b"x" * size)) for size in (1, 100_000, 3_000_000)]
             assert {kind for kind, _ in await asyncio.gather(*said)} == {"connection"}
             await endpoint.close()
+
+    run(main)
+
+
+def test_a_connection_that_ended_while_it_was_made_is_a_fault(run: Run) -> None:
+    """What is written to it reaches nobody, and nobody would say so."""
+
+    class Late(Dialer):
+        async def dial(self, make: Any) -> Any:
+            connection = await super().dial(make)
+            connection.drop()
+            return connection
+
+    async def main() -> None:
+        async with Wired(says(OK)) as server:
+            pool = Pool(Late("127.0.0.1", server.port, tls=False, seconds=20.0), 20.0)
+            with pytest.raises(Gone, match="Server disconnected"):
+                await pool.exchange(b"GET / HTTP/1.1\r\n\r\n", repeatable=True)
+            await pool.close()
 
     run(main)
 

@@ -14,7 +14,7 @@ _STATUS = re.compile(rb"[\r\n]*HTTP/(\d\.\d)[ \t]+(\d{3})(?:[ \t][^\n]*)?\r?\n")
 _END = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\r?\n[ \t]+")
 _FRAMING = re.compile(
-    rb"\n(content-length|transfer-encoding|connection|content-encoding)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE
+    rb"\n(content-length|transfer-encoding|connection|content-encoding)[ \t]*:[ \t]*([^\r\n]*)"
 )
 _PACKED = (b"gzip", b"deflate")
 _FOREIGN = (b"br", b"zstd")
@@ -105,16 +105,15 @@ def _check_start(data: bytes | bytearray) -> None:
 
 def _framed(status: int, version: bytes, raw: bytes, size: int) -> Head:
     length, keep, coded, packed = UNTIL_CLOSE, version >= b"1.1", None, b""
-    for name, value in _FRAMING.findall(raw):
-        match name.lower():
-            case b"content-length":
-                length = _length(value, length)
-            case b"connection":
-                keep = _kept(value.lower(), keep)
-            case b"transfer-encoding":
-                coded = value.lower()
-            case _:
-                packed = _packed(value)
+    for name, value in _FRAMING.findall(raw.lower()):
+        if name == b"content-length":
+            length = _length(value, length)
+        elif name == b"connection":
+            keep = _kept(value, keep)
+        elif name == b"transfer-encoding":
+            coded = value
+        else:
+            packed = _packed(value.strip())
     if coded is not None:
         if length >= 0:
             raise Broken("its headers contradict each other: Content-Length and Transfer-Encoding")
@@ -125,20 +124,21 @@ def _framed(status: int, version: bytes, raw: bytes, size: int) -> Head:
 
 
 def _length(value: bytes, before: int) -> int:
-    digits = value.strip()
-    if not digits.isdigit() or len(digits) > 18 or before not in (UNTIL_CLOSE, int(digits)):
+    digits = value.rstrip()
+    if not digits.isdigit() or len(digits) > 18 or before not in (UNTIL_CLOSE, length := int(digits)):
         raise Broken(f"its Content-Length is wrong: {value[:40]!r}")
-    return int(digits)
+    return length
 
 
 def _kept(value: bytes, keep: bool) -> bool:
+    if value == b"keep-alive":
+        return True
     said = [word.strip() for word in value.split(b",")]
     return (keep or b"keep-alive" in said) and b"close" not in said
 
 
-def _packed(value: bytes) -> bytes:
+def _packed(packed: bytes) -> bytes:
     """We ask for no compression; some servers compress nevertheless."""
-    packed = value.strip().lower()
     if packed in _FOREIGN:
         raise Broken(f"its body is compressed as {packed.decode()}, which nobody asked for")
     return packed if packed in _PACKED else b""
