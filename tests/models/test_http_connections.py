@@ -306,6 +306,7 @@ def test_a_connection_that_ended_while_it_was_made_is_a_fault(run: Run) -> None:
         async def dial(self, make: Any) -> Any:
             connection = await super().dial(make)
             connection.drop()
+            await asyncio.sleep(0.01)
             return connection
 
     async def main() -> None:
