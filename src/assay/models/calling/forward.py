@@ -8,7 +8,8 @@ import msgspec
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.http import HttpEndpoint, Reply, bad_reply, parse
+from assay.models.calling.http import HttpEndpoint, bad_reply, parse
+from assay.models.calling.reply import Reply
 from assay.models.calling.wire import CHAT_PATH, EVENTS, TEXT_PATH, foreign_body, kept
 
 _DONE = "[DONE]"

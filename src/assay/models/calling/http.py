@@ -5,14 +5,16 @@ from __future__ import annotations
 import email.utils
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import aiohttp
 import msgspec
-from yarl import URL
 
-from assay.core.errors import ModelError
+from assay.core.errors import ModelError, UsageError
 from assay.core.types import Failure
+from assay.models.calling.dialing import Dialer, Unreachable
+from assay.models.calling.pool import Pool
+from assay.models.calling.reply import Broken, Reply
+from assay.models.calling.target import Target, target
 
 _RETRIED = frozenset({408, 409})
 _OVERFLOW = ("context length", "context_length", "maximum context", "exceed_context_size", "too many tokens")
@@ -22,70 +24,66 @@ _HINTS = {
 }
 
 
-_CONNECT_SECONDS = 30.0
-
-
-class Reply(NamedTuple):
-    """An HTTP answer, whatever its status."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-
 class HttpEndpoint:
-    """One base URL, many kept-alive connections. The session opens with the first request."""
+    """One base URL, many kept-alive connections. The first one opens with the first request."""
 
     def __init__(self, base_url: str, key: str | None, timeout: float) -> None:
         self.base_url = base_url.rstrip("/")
-        self._headers = {"Content-Type": "application/json"}
+        if key and not key.isprintable():
+            raise UsageError(
+                f"the key for {self.base_url} has a line break or another control character in it"
+            )
+        self._fields = "Content-Type: application/json\r\n"
         if key:
-            self._headers["Authorization"] = f"Bearer {key}"
-        self._timeout = aiohttp.ClientTimeout(total=timeout, sock_connect=min(timeout, _CONNECT_SECONDS))
+            self._fields += f"Authorization: Bearer {key}\r\n"
         self._seconds = timeout
-        self._urls: dict[str, URL] = {}
-        self._session: aiohttp.ClientSession | None = None
+        self._posts: dict[str, bytes] = {}
+        self._pool: Pool | None = None
 
     async def post(self, path: str, body: bytes) -> Reply:
-        """One POST. Connection faults and timeouts are ModelErrors that may be retried."""
-        return await self._exchange("POST", path, body)
+        """One POST, never sent twice. Connection faults and timeouts are ModelErrors that may be retried."""
+        start = self._posts.get(path)
+        if start is None:
+            start = self._posts[path] = self._start("POST", path) + b"Content-Length: "
+        return await self._exchange(b"%b%d\r\n\r\n%b" % (start, len(body), body), repeatable=False)
 
     async def get(self, path: str) -> Reply:
-        """One GET, with the same faults."""
-        return await self._exchange("GET", path, None)
+        """One GET, with the same faults; sent again if a kept connection turns out to be closed."""
+        return await self._exchange(self._start("GET", path) + b"\r\n", repeatable=True)
 
-    async def _exchange(self, method: str, path: str, body: bytes | None) -> Reply:
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = URL(self.base_url + path)
-        if self._session is None:
-            self._session = self._open()
+    def _start(self, method: str, path: str) -> bytes:
+        target = self._target(path)
+        return f"{method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n{self._fields}".encode()
+
+    def _target(self, path: str) -> Target:
         try:
-            async with self._session.request(method, url, data=body, allow_redirects=False) as answer:
-                return Reply(answer.status, answer.headers, await answer.read())
-        except aiohttp.ConnectionTimeoutError:
-            raise _failed("unreachable", f"{self.base_url} cannot be reached: it does not answer") from None
-        except aiohttp.ClientConnectorError as error:
-            raise _failed("unreachable", f"{self.base_url} cannot be reached: {error.os_error}") from None
+            return target(self.base_url + path)
+        except ValueError:
+            raise self._broke(self.base_url + path) from None
+
+    async def _exchange(self, message: bytes, *, repeatable: bool) -> Reply:
+        if self._pool is None:
+            self._pool = self._open()
+        try:
+            return await self._pool.exchange(message, repeatable=repeatable)
+        except Unreachable as error:
+            raise _failed("unreachable", f"{self.base_url} cannot be reached: {error}") from None
         except TimeoutError:
             raise _failed("timeout", f"no answer from {self.base_url} within {self._seconds:g} s") from None
-        except (aiohttp.ClientError, OSError) as error:
-            what = str(error) or type(error).__name__
-            raise _failed("connection", f"the connection to {self.base_url} broke: {what}") from None
+        except Broken as error:
+            raise self._broke(str(error)) from None
 
-    def _open(self) -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=self._headers,
-            skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
-            timeout=self._timeout,
-        )
+    def _open(self) -> Pool:
+        to = self._target("")
+        return Pool(Dialer(to.host, to.port, tls=to.tls, seconds=self._seconds), self._seconds)
+
+    def _broke(self, why: str) -> ModelError:
+        return _failed("connection", f"the connection to {self.base_url} broke: {why}")
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
+        if self._pool is not None:
+            await self._pool.close()
 
 
 def _failed(kind: str, message: str) -> ModelError:
