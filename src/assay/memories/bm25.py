@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from assay.core.memory import AboutMemory, Around, Found, Message, Query, options_of
 from assay.memories.index.postings import Postings
-from assay.memories.index.ranking import best
 from assay.memories.index.terms import terms
 from assay.memories.listing.items import Listed, indexed
 
@@ -38,8 +37,7 @@ class Bm25(Listed):
 
     def search(self, query: Query, k: int) -> list[Found]:
         """Only messages that share a word with the question; of equal ones the earlier first."""
-        scores = self._postings.scores(terms(query.text))
-        return [Found(self._items[place], float(scores[place])) for place in best(scores, k, above=0)]
+        return [Found(self._items[place], score) for place, score in self._postings.top(terms(query.text), k)]
 
 
 def make(around: Around) -> Bm25:

@@ -1,0 +1,48 @@
+"""BM25 by its formula, and the same numbers whichever way they are added up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.memories.index import postings
+from assay.memories.index.postings import Postings
+
+WORDS = st.sampled_from(["ann", "bob", "tea", "rain", "oslo", "cat"])
+TEXTS = st.lists(st.lists(WORDS, max_size=12), max_size=40)
+
+
+def filled(texts: list[list[str]]) -> Postings:
+    found = Postings(1.2, 0.4)
+    for text in texts:
+        found.add([text])
+    return found
+
+
+def test_the_formula() -> None:
+    """Two texts, one of which has the word, twice among four."""
+    found = filled([["tea", "tea", "rain", "ann"], ["bob", "bob"]])
+    idf = math.log(1 + (2 - 1 + 0.5) / (1 + 0.5))
+    ((place, score),) = found.top(["tea"], 5)
+    assert (place, score) == (0, pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * (0.6 + 0.4 * 4 / 3))))
+
+
+def test_nothing_is_found_of_nothing() -> None:
+    """No texts, no terms, none of them known, none wanted."""
+    assert filled([]).top(["tea"], 5) == []
+    assert filled([["tea"]]).top([], 5) == filled([["tea"]]).top(["rain"], 5) == []
+    assert filled([["tea"]]).top(["tea"], 0) == []
+
+
+@given(TEXTS, st.lists(WORDS, max_size=6), st.integers(0, 12))
+def test_both_ways_give_the_same_to_the_bit(texts: list[list[str]], asked: list[str], k: int) -> None:
+    """One by one for few postings, by numpy for many: scores and order."""
+    found = filled(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(postings, "_FEW", -1)
+        by_numpy = found.top(asked, k)
+        patch.setattr(postings, "_FEW", 1 << 30)
+        assert found.top(asked, k) == by_numpy
