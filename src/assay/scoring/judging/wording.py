@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -29,7 +30,7 @@ def listed(texts: Sequence[str]) -> str:
     return "\n".join(lines) or NONE
 
 
-class Prompted(Generic[M]):
+class Prompted(ABC, Generic[M]):
     """A prompt in a file beside its judge; what it is filled with is up to the judge."""
 
     def __init__(self, prompt: Path) -> None:
@@ -54,8 +55,8 @@ class Prompted(Generic[M]):
         """One request is enough, unless a judge says so."""
         return [matter]
 
-    def _values(self, matter: M) -> dict[str, str]:
-        raise NotImplementedError
+    @abstractmethod
+    def _values(self, matter: M) -> dict[str, str]: ...
 
     def _part(self, name: str) -> str:
         return prompts.parts_of(self._prompt)[name]

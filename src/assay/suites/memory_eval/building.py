@@ -14,7 +14,16 @@ from assay.solvers.memory.delta import ADD, ARCHIVE, Change, Fold, Made, Shown
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
 from assay.suites.memory_eval.feeding import asked
 from assay.suites.memory_eval.points import Answer, about
-from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
+from assay.suites.memory_eval.rows import (
+    Delta,
+    GoldState,
+    Held,
+    QaRow,
+    Retrieval,
+    Retrieved,
+    SessionRow,
+    encode,
+)
 from assay.suites.memory_eval.sample import Point, Question, Sample, Session
 
 
@@ -34,27 +43,30 @@ class Gold(Struct, frozen=True, dict=True):
 
     def rows(self, records: Sequence[Record]) -> Rows:
         """As they are written, snapshots folded while reading; none of a sample not fed to its end."""
-        if not is_whole(records):
+        if not self.is_there(records):
             return Rows([], [])
         if "made" not in self.__dict__:  # several scorers ask
             self.__dict__["made"] = _Building(self, records).rows()
         made: Rows = self.__dict__["made"]
         return made
 
+    def is_there(self, records: Sequence[Record]) -> bool:
+        """Whether the sample was fed to its end."""
+        return any(record.kind == USED for record in records)
+
+    def lines(self, rows: Rows) -> tuple[list[bytes], list[bytes]]:
+        """As they are written."""
+        return list(map(encode, rows.sessions)), list(map(encode, rows.questions))
+
     def answers(self, records: Sequence[Record]) -> Iterator[Answer]:
         """What was answered, without the lines around it."""
-        if not is_whole(records):
+        if not self.is_there(records):
             return
         said = {record.part: record.data["answer"] for record in records if record.kind == ANSWER}
         for session in self.sample.sessions:
             for _, part, question in asked(self.sample, session.id):
                 told = about(self.sample.sample_id, question.abbrev, question.difficulty)
                 yield Answer(part, said[part], question.answer, told)
-
-
-def is_whole(records: Sequence[Record]) -> bool:
-    """Whether the sample was fed to its end."""
-    return any(record.kind == USED for record in records)
 
 
 class _Building:

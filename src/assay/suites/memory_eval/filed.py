@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,11 +117,13 @@ class Filed:
         self.notices: tuple[str, ...] = ()
         own = None if spec.fresh else own_run(output, self._folders)
         self._places = self._own(own.ask) if own else self._imported()
-        self.ask: dict[str, Any] = own.ask if own else self._as_files()
-        self.gold = own.gold if own else fingerprint(self._as_files())
+        self.ask: dict[str, Any] = own.ask if own else self._as_files
+        self.gold = own.gold if own else fingerprint(self._as_files)
         self.total = len(own.ask["data"]) * len(own.ask["subjects"]) if own else len(self._places)
 
+    @cached_property
     def _as_files(self) -> dict[str, Any]:
+        """Large files are hashed once."""
         return {"set": "files", "files": {name: shas(folder) for name, folder in self._folders.items()}}
 
     def _own(self, ask: dict[str, Any]) -> list[tuple[int, str, str, str]]:
@@ -156,7 +159,7 @@ class Filed:
     def facts(self) -> dict[str, Any]:
         """For the run's own record."""
         samples = len({sample for *_, sample in self._places})
-        return {"samples": samples, "baselines": list(self.baselines), "files": self._as_files()}
+        return {"samples": samples, "baselines": list(self.baselines), "files": self._as_files}
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Those that are not skipped and have lines: of a sample that failed there is nothing to judge."""

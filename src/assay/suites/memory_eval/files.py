@@ -8,12 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from assay.core.files import write_json
 from assay.suites.memory_eval.pipelines import QUESTIONS, SESSIONS
-from assay.suites.memory_eval.rows import QaEval, QaRow, SessionEval, SessionRow, encode
+from assay.suites.memory_eval.rows import QaEval, SessionEval, encode
 
 SESSION_RECORDS, QA_RECORDS, AGGREGATE = "session_records.jsonl", "qa_records.jsonl", "aggregate_metrics.json"
 
@@ -65,13 +64,13 @@ class Files:
         self._stages = (SESSIONS, QUESTIONS) if writes else ()
         self._lines = {name: Lines(folder / name) for name in (*self._stages, SESSION_RECORDS, QA_RECORDS)}
 
-    def session(self, row: SessionRow, line: bytes | None, found: SessionEval) -> None:
-        """One session; `line` is as a file has it that was read."""
-        self._row(SESSIONS, SESSION_RECORDS, _plain(row, line), found)
+    def session(self, line: bytes, found: SessionEval) -> None:
+        """One session: its line without an eval, and the eval."""
+        self._row(SESSIONS, SESSION_RECORDS, line, found)
 
-    def question(self, row: QaRow, line: bytes | None, found: QaEval) -> None:
+    def question(self, line: bytes, found: QaEval) -> None:
         """One question."""
-        self._row(QUESTIONS, QA_RECORDS, _plain(row, line), found)
+        self._row(QUESTIONS, QA_RECORDS, line, found)
 
     def _row(self, stage: str, final: str, line: bytes, found: Struct) -> None:
         if stage in self._stages:
@@ -93,14 +92,3 @@ class Files:
         """Leave nothing behind of files that did not become whole."""
         for lines in self._lines.values():
             lines.vanish()
-
-
-def _plain(row: SessionRow | QaRow, line: bytes | None) -> bytes:
-    """A row without its eval; keys of other tools stay where they are."""
-    if line is None:
-        return encode(row)
-    if row.eval is UNSET:
-        return line
-    found = msgspec.json.decode(line)
-    del found["eval"]
-    return encode(found)

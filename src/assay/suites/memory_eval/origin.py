@@ -28,6 +28,14 @@ class RowsOf(Protocol):
         """In the order of the files."""
         ...
 
+    def is_there(self, records: Sequence[Record]) -> bool:
+        """Whether there are any."""
+        ...
+
+    def lines(self, rows: Rows) -> tuple[list[bytes], list[bytes]]:
+        """The rows as they are written, sessions and questions."""
+        ...
+
     def answers(self, records: Sequence[Record]) -> Iterable[Answer]:
         """What was answered, in the same order."""
         ...

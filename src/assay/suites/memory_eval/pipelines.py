@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -47,8 +48,8 @@ class Line(NamedTuple):
     raw: bytes
 
 
-class Read(NamedTuple):
-    """One sample's lines in both files, and what they say."""
+class Read(Struct, frozen=True, dict=True):
+    """One sample's lines in both files, and what they say. It goes with its case."""
 
     sessions: list[Line]
     questions: list[Line]
@@ -63,6 +64,11 @@ class Read(NamedTuple):
 
     def rows(self, records: Sequence[Record]) -> Rows:
         """The files say everything; what a run recorded is not needed."""
+        return self._said
+
+    @cached_property
+    def _said(self) -> Rows:
+        """Taken apart once: several scorers ask."""
         return Rows(
             [_decoded(line, _Session) for line in self.sessions],
             [_decoded(line, _Question) for line in self.questions],
@@ -82,7 +88,15 @@ class Read(NamedTuple):
 
     def answers(self, records: Sequence[Record]) -> list[Answer]:
         """What was answered, as the files say."""
-        return answers(self.rows(records).questions)
+        return answers(self._said.questions)
+
+    def is_there(self, records: Sequence[Record]) -> bool:
+        """A run's own files have no lines of a sample that was not fed to its end."""
+        return bool(self.sessions or self.questions)
+
+    def lines(self, rows: Rows) -> tuple[list[bytes], list[bytes]]:
+        """To the byte; only an eval that stands there already is left out."""
+        return _plain(rows.sessions, self.sessions), _plain(rows.questions, self.questions)
 
 
 class PipelineFiles:
@@ -135,6 +149,17 @@ class PipelineFiles:
             for number, at in zip(places[::2], places[1::2], strict=True):
                 file.seek(at)
                 yield Line(f"{path}:{number}", file.readline().strip())
+
+
+def _plain(rows: Sequence[SessionRow | QaRow], lines: Sequence[Line]) -> list[bytes]:
+    pairs = zip(rows, lines, strict=True)
+    return [line.raw if row.eval is UNSET else _without_eval(line.raw) for row, line in pairs]
+
+
+def _without_eval(raw: bytes) -> bytes:
+    found = msgspec.json.decode(raw)
+    del found["eval"]
+    return encode(found)
 
 
 def _decoded(line: Line, kind: type[T]) -> T:

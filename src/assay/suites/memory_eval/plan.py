@@ -15,7 +15,7 @@ from assay.core.types import Case, Record, Score
 from assay.scoring.judging.panel import Panel
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
 from assay.store.judges import about_judges
-from assay.suites.memory_eval.building import Rows, is_whole
+from assay.suites.memory_eval.building import Rows
 from assay.suites.memory_eval.evals import evals
 from assay.suites.memory_eval.fed import Fed
 from assay.suites.memory_eval.filed import MARKS, Filed, Marks, marks_of, refuse_strange
@@ -23,7 +23,6 @@ from assay.suites.memory_eval.files import Files
 from assay.suites.memory_eval.judging import METRICS, EvalScorer, LexicalScorer
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.origin import Entry, Origin
-from assay.suites.memory_eval.pipelines import Read
 from assay.suites.memory_eval.points import Answer
 from assay.suites.memory_eval.tally import Tally
 
@@ -107,18 +106,18 @@ class MemoryEvalPlan:
         The format has no word for an answer that is still to come: an empty one is an omission to any judge.
         """
         end, records, scores = self._read(entry, reader)
-        if end is None or end.status == "infra_error" or not _is_there(entry, records):
+        if end is None or end.status == "infra_error" or not entry.gold.is_there(records):
             why = end.failure.message if end and end.failure else "it was not fed to its end"
             tally.fail(entry.label, why)
             return
         check_key(entry.key, end, entry.label)
         rows = entry.gold.rows(records)
         found = evals(*rows, scores)
-        lines = entry.gold if isinstance(entry.gold, Read) else None
-        for at, (session, said) in enumerate(zip(rows.sessions, found.sessions, strict=True)):
-            files.session(session, lines.sessions[at].raw if lines else None, said)
-        for at, (question, answer) in enumerate(zip(rows.questions, found.questions, strict=True)):
-            files.question(question, lines.questions[at].raw if lines else None, answer)
+        sessions, questions = entry.gold.lines(rows)
+        for line, session in zip(sessions, found.sessions, strict=True):
+            files.session(line, session)
+        for line, question in zip(questions, found.questions, strict=True):
+            files.question(line, question)
         pairs = list(zip(rows.questions, found.questions, strict=True))
         tally.add(entry.index, found.sessions, pairs, scores)
         _use(tally, records, scores)
@@ -138,13 +137,6 @@ def _answers(view: View) -> Iterable[Answer]:
 def _rows(view: View) -> Rows:
     rows: Rows = view.case.gold.rows(view.records)
     return rows
-
-
-def _is_there(entry: Entry, records: list[Record]) -> bool:
-    """Whether a sample has rows: a run's own files have no lines of one that was not fed to its end."""
-    if isinstance(entry.gold, Read):
-        return bool(entry.gold.sessions or entry.gold.questions)
-    return is_whole(records)
 
 
 def _use(tally: Tally, records: list[Record], scores: list[Score]) -> None:
