@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import random
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+
+import assay
+from assay.core.errors import ModelError
+from assay.core.memory import Message, find_memory
+from assay.core.protocols import Context
+from assay.core.types import Call, Failure, Request
+from assay.solvers.memory.makers import Makers
+from assay.solvers.memory.sessions import Due, SessionsSolver, Told, Visit, Visits
+from assay.suites import memory_eval as suite
 
 from servers.judging import JudgingServer
 from support.commands import typed
 from support.memory_court import STAGE_ONE, SUBJECT, Court, reply
-from support.memory_samples import sample
+from support.memory_samples import Samples, sample
+from support.memory_talks import MEMORY
 
 MARK = "GOLDMARK"
 POINT = {"memory_type": MARK, "original_memories": [MARK], "importance": MARK, "note": {"why": [MARK]}}
@@ -75,3 +87,48 @@ def test_a_missing_key_is_no_answer(
     assert typed("memory", "eval", "--eval-only", "--judge", "openai/judge", "--output-dir", str(out)) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
     assert {path.name for path in out.iterdir()} == set(STAGE_ONE)
+
+
+def test_places_of_evidence_are_in_the_inputs_of_those_that_declare(tmp_path: Path) -> None:
+    """A solver is handed them for `oracle` alone: for any other memory they are not even there."""
+    samples = Samples(tmp_path, sample("s1", 2))
+    plan = suite.plan(suite.normalise(assay.spec("memory-eval", **samples.values(baseline=["bm25,oracle"]))))
+    asked = {
+        case.subject: [due.evidence for visit in case.inputs.sessions for due in visit.questions]
+        for case in plan.load(lambda _: False)
+    }
+    assert asked == {"bm25": [(), ()], "oracle": [("0", "1"), ("2", "3")]}
+
+
+def test_a_solver_passes_places_on_only_where_they_are_declared(tmp_path: Path) -> None:
+    """Whatever its inputs hold: the memory logs what every search was told."""
+    (tmp_path / "own.py").write_text(MEMORY)
+    own = find_memory(f"{tmp_path}/own.py:Own")
+    message = Message("0", "hello")
+    visits = Visits("own", (Visit("S01", (message,), (Due("p/1", "who?", ("0",)),)),))
+    for declared in (frozenset[str](), frozenset({"own"})):
+        makers = Makers({"own": own}, {}, "wordllama", 10.0)
+        solver = SessionsSolver(Told(makers=makers.by_name, evidence=declared))
+        asyncio.run(solver.solve(visits, cast("Context", Silent())))
+    assert (tmp_path / "log.txt").read_text().splitlines() == ["who? []", "who? ['0']"]
+
+
+class Silent:
+    """A context in which no model can be asked: each answer fails by the model's own fault."""
+
+    def rng(self, name: str) -> random.Random:
+        return random.Random(name)
+
+    async def base_url(self, role: str = "main") -> str:
+        return ""
+
+    def emit(self, kind: str, data: Any, part: str = "") -> None:
+        """Nobody reads it."""
+
+    def model(self, role: str = "main") -> Any:
+        return self
+
+    name, endpoint, can = "nobody", "", frozenset[str]()
+
+    async def call(self, request: Request) -> Call:
+        raise ModelError(Failure("refusal", "nobody is there"))
