@@ -36,7 +36,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 class Failure(Struct, frozen=True, omit_defaults=True):
     """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status.
 
-    `traceback` is that of user code: the frames of the user's files only.
+    `traceback` is that of user code, with the frames of the user's own files only.
     """
 
     kind: str
