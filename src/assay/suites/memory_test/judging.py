@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from assay.core.protocols import Context, View
-from assay.core.types import INTERIM, Case, Record, Score
+from assay.core.types import Case, Record, Score
 from assay.scoring.judging.answers import data_of, scorer_id, value_of, verdict_of
 from assay.scoring.judging.matters import Answered, Verdict
 from assay.scoring.judging.panel import Panel
 from assay.store.judges import about_judge
-from assay.suites.memory_test.scorer import JUDGED, about, answers_of, reference_of
+from assay.suites.memory_test.scorer import JUDGED, about, answers_of, is_interim, reference_of
 
 VERSION = 1
 """Of what is shown to the judge."""
@@ -48,7 +48,8 @@ class AnswerJudge:
     def _score(self, case: Case, asked: _Asked, verdict: Verdict) -> Score:
         status, value = value_of(verdict)
         data = {**about(case.gold, asked.record.data), **data_of(verdict)}
-        if INTERIM not in data:  # comparisons show it; the tests before would only repeat it
+        interim = is_interim(case.gold, asked.record.data)
+        if not interim:  # comparisons show it; the tests before would only repeat it
             data["answer"] = asked.matter.response
         return Score(
             *case.head,
@@ -59,6 +60,7 @@ class AnswerJudge:
             value=value,
             reason=verdict.reason,
             data=data,
+            interim=interim,
         )
 
     def missing(self, case: Case, records: Sequence[Record]) -> list[Score]:
@@ -72,6 +74,7 @@ class AnswerJudge:
                 status="not_applicable",
                 reason=NOT_JUDGED,
                 data=about(case.gold, one.record.data),
+                interim=is_interim(case.gold, one.record.data),
             )
             for one in _asked(case, records)
         ]
