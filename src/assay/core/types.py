@@ -70,12 +70,20 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """What came back, parsed. `data` keeps what only some need (a gateway's whole reply, a likelihood)."""
+    """A model's reply, parsed.
+
+    `data` holds what only some callers need: the whole reply to a foreign SDK, or a likelihood. `reasoning`
+    is the model's thinking where the endpoint sends it apart from the text; it is kept but never scored.
+    `cost` is the price as the endpoint states it, and `address` the base URL of the endpoint that answered.
+    """
 
     text: str
     finish: str | None = None
     usage: Usage | None = None
     data: Any = None
+    reasoning: str = ""
+    cost: float | None = None
+    address: str = ""
 
 
 class Case(Struct, frozen=True):
