@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from assay.core.protocols import Context, View
-from assay.core.types import INTERIM, Case, Record, Score
+from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.judges import about_judge
-from assay.suites.memory_test.scorer import JUDGED, about, answers_of, reference_of
+from assay.suites.memory_test.scorer import JUDGED, about, answers_of, is_interim, reference_of
 
 VERSION = 1
 """Of what is shown to the judge."""
@@ -47,7 +47,8 @@ class AnswerJudge:
     def _score(self, case: Case, asked: _Asked, verdict: Verdict) -> Score:
         status, value = answer_value(verdict)
         data = {**about(case.gold, asked.record.data), **answer_data(verdict)}
-        if INTERIM not in data:  # comparisons show it; the tests before would only repeat it
+        interim = is_interim(case.gold, asked.record.data)
+        if not interim:  # comparisons show it; the tests before would only repeat it
             data["answer"] = asked.matter.response
         return Score(
             *case.head,
@@ -58,6 +59,7 @@ class AnswerJudge:
             value=value,
             reason=verdict.reason,
             data=data,
+            interim=interim,
         )
 
     def missing(self, case: Case, records: Sequence[Record]) -> list[Score]:
@@ -71,6 +73,7 @@ class AnswerJudge:
                 status="not_applicable",
                 reason=NOT_JUDGED,
                 data=about(case.gold, one.record.data),
+                interim=is_interim(case.gold, one.record.data),
             )
             for one in _asked(case, records)
         ]
