@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 import assay
-from assay.connecting import Unasked, connect
 from assay.core import registry
 from assay.core.connect import CHAT, Role, role_of
 from assay.core.differing import differences
@@ -32,6 +31,7 @@ from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, CallLedger
+from assay.models.calling.connect import ReplayOnlyModel, connect
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
@@ -67,7 +67,9 @@ class Run(NamedTuple):
 class Start:
     """One start of a run: resolve, find or make its folder, loop, write."""
 
-    def __init__(self, spec: RunSpec, observers: Sequence[Notify], *, unasked: Unasked | None = None) -> None:
+    def __init__(
+        self, spec: RunSpec, observers: Sequence[Notify], *, unasked: ReplayOnlyModel | None = None
+    ) -> None:
         suite = registry.find("suite", spec.suite)
         if hasattr(suite, "normalise"):
             spec = suite.normalise(spec)
@@ -82,7 +84,7 @@ class Start:
         self.roles = {role: role_of(named) for role, named in self._named.items()}
         for role, named in self._named.items():
             if role not in self.models or isinstance(named, Role):
-                self.models[role] = (unasked and unasked.playing(role)) or connect(given, named)
+                self.models[role] = (unasked and unasked.for_role(role)) or connect(given, named)
         self._shared_role = (
             getattr(self.plan, "common_role", "main") if getattr(self.plan, "common", False) else None
         )
