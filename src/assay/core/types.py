@@ -37,12 +37,16 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status."""
+    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status.
+
+    `traceback` is that of user code, with the frames of the user's own files only.
+    """
 
     kind: str
     message: str
     where: str = ""
     http: int = 0
+    traceback: str = ""
 
     @property
     def status(self) -> Status:

@@ -10,7 +10,7 @@ from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection, ope
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.forward import forward
-from assay.models.calling.http import HttpEndpoint, bad_reply, parse
+from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
 from assay.models.calling.wire import is_foreign
 
 ABOUT = About(
@@ -47,7 +47,7 @@ class OpenAIModel:
         messages = request.messages or [{"role": "user", "content": request.prompt}]
         body = {"model": self._name, "messages": messages, "seed": seed, **wire_params(request.params)}
         reply = await self._http.post("/chat/completions", _encode(body))
-        return chat_response(parse(reply, self.endpoint), self.endpoint)
+        return chat_response(decode_json(reply, self.endpoint), self.endpoint)
 
     async def close(self) -> None:
         """Close all connections."""

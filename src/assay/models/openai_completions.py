@@ -10,7 +10,7 @@ import msgspec
 from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url, openai_key
 from assay.core.types import Request, Response
 from assay.models.calling.forward import forward
-from assay.models.calling.http import HttpEndpoint, parse
+from assay.models.calling.http_client import HttpEndpoint, decode_json
 from assay.models.calling.wire import is_foreign
 from assay.models.likelihood.endpoint import EndpointLikelihood
 from assay.models.openai import finish_of, first_choice, text_of, usage_of, wire_params
@@ -44,7 +44,7 @@ class CompletionsModel:
         if request.continuation is not None:
             return await self._likelihood.answer(request, seed)
         body = {"model": self._name, "prompt": request.prompt, "seed": seed, **wire_params(request.params)}
-        value = parse(await self._http.post("/completions", _encode(body)), self.endpoint)
+        value = decode_json(await self._http.post("/completions", _encode(body)), self.endpoint)
         choice = first_choice(value, self.endpoint)
         return Response(text_of(choice.get("text"), self.endpoint), finish_of(choice), usage_of(value))
 

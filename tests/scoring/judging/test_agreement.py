@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assay.core.judges import Agreement, Share, Votes
 from assay.scoring.judging.agreement import (
     CLUSTERED,
     SINGLE,
     WILSON,
-    Agreement,
     Judged,
-    Share,
     Table,
-    Votes,
     agreement,
     among_votes,
     auc,

@@ -8,8 +8,8 @@ import msgspec
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.http import HttpEndpoint, bad_reply, parse
-from assay.models.calling.reply import Reply
+from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
+from assay.models.calling.http_wire import HttpResponse
 from assay.models.calling.wire import CHAT_PATH, EVENTS, TEXT_PATH, foreign_body, kept
 
 _DONE = "[DONE]"
@@ -22,7 +22,7 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
     reply = await http.post(path, _encode(foreign_body(request, name, seed)))
     if reply.status == 200 and reply.headers.get("Content-Type", "").startswith(EVENTS):
         return _streamed(path, reply, http.base_url)
-    value = parse(reply, http.base_url)
+    value = decode_json(reply, http.base_url)
     if path not in (CHAT_PATH, TEXT_PATH):
         return Response("", None, _usage(value), kept(path, value))
     choices = value.get("choices") if isinstance(value, dict) else None
@@ -32,7 +32,7 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
     return Response(text, finish, _usage(value), kept(path, value))
 
 
-def _streamed(path: str, reply: Reply, where: str) -> Response:
+def _streamed(path: str, reply: HttpResponse, where: str) -> Response:
     try:
         events = reply.body.decode()
         # Not splitlines: texts may hold separators that end no line of an event stream.

@@ -14,7 +14,7 @@ import msgspec
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
-from assay.models.calling.http import HttpEndpoint, bad_reply, parse
+from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
 from assay.models.likelihood import arguments, spans
 from assay.models.likelihood.echo import Echo, by_count, by_text, echo_of, no_echo
 from assay.models.likelihood.remote import RemoteTokenizer
@@ -116,7 +116,7 @@ class EndpointLikelihood:
         body = {"model": self._name, "prompt": prompt, **request.params, **asked}
         where = self._http.base_url
         try:
-            value = parse(await self._http.post("/completions", _encode(body)), where)
+            value = decode_json(await self._http.post("/completions", _encode(body)), where)
         except ModelError as error:
             said = error.failure.message.lower()
             if error.failure.kind == "rejected" and ("echo" in said or "logprobs" in said):

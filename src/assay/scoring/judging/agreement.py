@@ -10,16 +10,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
-from msgspec import Meta, Struct
-
+from assay.core.judges import Agreement, Share, Votes
 from assay.scoring.paired import t_quantile
 from assay.scoring.statistics import Interval, wilson
 
-Count = Annotated[int, Meta(ge=0)]
-Part = Annotated[float, Meta(ge=0, le=1)]
-Kappa = Annotated[float, Meta(ge=-1, le=1)]
 CLUSTERED, SINGLE, WILSON = "clustered jackknife", "jackknife", "wilson"
 
 
@@ -31,40 +27,6 @@ class Judged(NamedTuple):
     sure: float | None = None
     category: str = ""
     cluster: str | None = None
-
-
-class Share(Struct, frozen=True):
-    """So many of so many."""
-
-    count: Count
-    of: Count
-
-
-class Agreement(Struct, frozen=True, kw_only=True):
-    """`n` rows have a verdict. A number that these rows cannot give is none, never 0 or 1."""
-
-    n: Count
-    invalid: Count
-    positives: Count
-    base_rate: Part | None
-    accuracy: Part | None
-    balanced_accuracy: Part | None
-    kappa: Kappa | None
-    interval: tuple[Kappa, Kappa] | None
-    interval_method: str
-    clusters: Count
-    auc: Part | None
-    false_accepts: Share
-    """Accepted, of those that the labels reject."""
-    false_rejects: Share
-    """Rejected, of those that the labels accept."""
-
-
-class Votes(Struct, frozen=True):
-    """How the voters agree among themselves: rows with several votes, and those in which all are equal."""
-
-    rows: Count
-    unanimous: Count
 
 
 class Table(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.store.judges import JudgeIdentity
+from assay.core.judges import JudgeInfo
 
 
 class Side(Struct, kw_only=True):
@@ -23,7 +23,7 @@ class Side(Struct, kw_only=True):
     scorers: list[str]
     reference: bool = False
     """A yardstick, as its run says."""
-    judges: list[JudgeIdentity] = field(default_factory=list)
+    judges: list[JudgeInfo] = field(default_factory=list)
     """Those behind its scores, with what is known of them now."""
 
 
