@@ -202,8 +202,10 @@ class PairedRow(Struct, kw_only=True):
 
 
 class PairedSubjects(Struct, kw_only=True):
-    """The same number of two subjects. A run's own pairs are asked of its journal when they are shown;
-    only `--analyse`, which has no journal, keeps them in its report.
+    """The same number of two subjects.
+
+    The pairs of a run are asked of its journal when they are shown; only `--analyse`, which has no journal, keeps
+    them in its report.
     """
 
     base: str

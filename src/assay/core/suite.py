@@ -43,6 +43,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 
 from msgspec import Struct, field
 
+from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, Solver
@@ -55,25 +56,6 @@ DataT = TypeVar("DataT")
 
 MAIN = "main"
 """The role of what --model names."""
-
-
-class Role(Struct, frozen=True, kw_only=True):
-    """One model of a run, and what it is for. No role name is special: a judge is a role marked `score`."""
-
-    model: str
-    base_url: str | None = None
-    """Without one, the endpoint of the run."""
-    key: str = ""
-    """Name of the variable that holds the key, never the key. Looked up in the environment, then in `env_file`."""
-    env_file: str = ""
-    args: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the provider, as --model-args gives them."""
-    needs: frozenset[str] = frozenset()
-    """What the model must be able to do, such as CHAT; checked before the first request."""
-    mark: Literal["ask", "score"] = "ask"
-    """Whether another model makes another run (`ask`) or another grading of the same one (`score`)."""
-    endpoint_matters: bool = True
-    """Whether the same model at another endpoint is another model. A judge may be served elsewhere."""
 
 
 class Row(Struct, Generic[DataT], frozen=True):
@@ -306,10 +288,12 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def __init__(self, spec: RunSpec) -> None:
         """Check the options and build solver and scorers. Reads no row: workers build the suite, too."""
         if not isinstance(spec.options, self.Options):
-            raise TypeError(f"{type(self).__name__} takes {self.Options.__name__}, not {type(spec.options).__name__}")
+            raise TypeError(
+                f"{type(self).__name__} takes {self.Options.__name__}, not {type(spec.options).__name__}"
+            )
         self.spec = spec
         self.options: OptionsT = spec.options  # type: ignore[assignment]  # checked above
-        self.roles = {MAIN: Role(model=spec.model, args=spec.model_args)} if spec.model else {}
+        self.roles = {MAIN: Role(model=spec.model, args=spec.options.model_arguments())} if spec.model else {}
 
     # Which run this is.
 
@@ -317,11 +301,14 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def ask_identity(self) -> dict[str, Any]:
         """Code, prompts and parameters: what changes replies besides options and data. Reads no row."""
 
-    def data_identity(self, rows: Rows[DataT]) -> Any:
-        """The data by content. The default is every row's key; a large corpus gives the hash of its files."""
-        return [row.key for row in rows.iterate()]
+    def data_identity(self) -> Any:
+        """The data by content. The default is every row's key; a large corpus gives the hash of its files.
 
-    def score_identity(self, rows: Rows[DataT]) -> Any:
+        A suite that loads its rows keeps them, so that `rows` does not read the file a second time.
+        """
+        return [row.key for row in self.rows().iterate()]
+
+    def score_identity(self) -> Any:
         """What changes scores besides options: the scorers, and gold where they do not know it."""
         return [scorer.id for scorer in self.scorers]
 

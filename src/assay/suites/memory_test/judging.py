@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import INTERIM, Case, Record, Score
 from assay.scoring.judging.answers import data_of, scorer_id, value_of, verdict_of
 from assay.scoring.judging.matters import Answered, Verdict
@@ -26,7 +26,7 @@ class _Asked(Struct, frozen=True):
     matter: Answered
 
 
-class AnswerJudge:
+class AnswerJudge(Scorer):
     """Scores of a question have the part TEST/QUESTION, as those of the words have."""
 
     def __init__(self, panel: Panel, gold: str) -> None:

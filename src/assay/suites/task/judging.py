@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import UsageError
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score
 from assay.scoring.judging.answers import data_of, scorer_id, value_of, verdict_of
 from assay.scoring.judging.matters import Verdict
@@ -25,7 +25,7 @@ _NOTHING_FOUND = "[invalid]"
 """What filters leave where their pattern finds nothing, unless a task file says otherwise."""
 
 
-class TaskJudge:
+class TaskJudge(Scorer):
     """One score a document, under the task's first filter. Tasks that cannot be judged have none."""
 
     def __init__(self, panel: Panel, tasks: Sequence[Task]) -> None:
