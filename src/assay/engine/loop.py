@@ -170,7 +170,7 @@ class Loop:
         ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
         failure = case.failure or await self._attempt(case, ctx)
-        end = _end(ctx, failure, time.perf_counter() - started)
+        end = _end(ctx, failure, time.perf_counter() - started, case.label, case.tags)
         self._journal.end(end, ctx.pending)
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
@@ -211,7 +211,9 @@ class Loop:
             self._setup.notify(Noted(f"{case.set} {case.label} could not be judged: {error}"))
 
 
-def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:
+def _end(
+    ctx: TryContext, failure: Failure | None, seconds: float, label: str = "", tags: tuple[str, ...] = ()
+) -> End:
     case = ctx.case
     return End(
         *case.head,
@@ -223,4 +225,6 @@ def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:
         usage=ctx.usage,
         calls=ctx.calls,
         seconds=round(seconds, 6),
+        label=label,
+        tags=tags,
     )
