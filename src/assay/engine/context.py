@@ -184,7 +184,7 @@ class TryContext:
                 raise result
         return cast("list[R]", results)
 
-    def passed(self, part: str) -> bool:
+    async def passed(self, part: str) -> bool:
         """Whether what this try emitted under a part meets its expectations."""
         if self._run.verdict is None:
             raise UsageError("this suite has no verdict before its scorers speak")

@@ -193,7 +193,7 @@ class Loop:
     async def _score(self, scorer: Scorer, view: View) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
             return
-        ctx = TryContext(view.case, getattr(scorer, "asks_as", scorer.id), view.end.try_, self._run)
+        ctx = TryContext(view.case, scorer.call_stage, view.end.try_, self._run)
         started = time.perf_counter()
         try:
             scores = await scorer.score(view, ctx)
