@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import CaseFailed, ModelError
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.core.status import FAIL
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
@@ -34,7 +34,7 @@ class Sides(Struct, frozen=True):
     verify: Side
 
 
-class HopSolver:
+class HopSolver(Solver):
     """Emits a `step` for each traced step, then the `answer`: the status and the result as JSON text."""
 
     def __init__(
