@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.memory import Found, Item, Message, Query
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.solvers.memory.citing import PROMPT, Said, answer
 from assay.solvers.memory.delta import Fold, Made, made_by
 from assay.solvers.memory.flying import Flying
@@ -53,7 +53,7 @@ class Told(Struct, frozen=True, kw_only=True):
     prompt: Path = PROMPT
 
 
-class SessionsSolver:
+class SessionsSolver(Solver):
     """Emits a `session` for each session and an `answer` for each question, then `used`: tokens by stage."""
 
     def __init__(self, told: Told) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.memory import Message, Query
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.solvers.memory.answering import PROMPT, Answer, answer
 from assay.solvers.memory.flying import Flying
 from assay.solvers.memory.holding import Held, Maker
@@ -42,7 +42,7 @@ class Feeding(Struct, frozen=True):
     rounds: tuple[Round, ...]
 
 
-class MemorySolver:
+class MemorySolver(Solver):
     """Emits an `answer` for each test and question, then `fed`: seconds and tokens of the memory itself."""
 
     def __init__(
