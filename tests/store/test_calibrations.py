@@ -10,8 +10,8 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration
-from assay.scoring.judging.agreement import Judged, agreement
-from assay.scoring.judging.panel import Panel
+from assay.scoring.agreement import Judged, agreement
+from assay.scoring.panel import Panel
 from assay.store import calibrations
 from assay.store.calibrations import known, remember, shown, write
 from assay.store.judges import about, about_judge, calibration_of, judges_in, require, rubric_judge, too_weak

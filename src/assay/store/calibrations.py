@@ -12,12 +12,12 @@ from pathlib import Path
 
 import msgspec
 
+from assay import scoring
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, Agreement, Calibration
-from assay.scoring import judging
 
 UNKNOWN = "not calibrated"
-SHIPPED = Path(judging.__file__).with_name("calibrated")
+SHIPPED = Path(scoring.__file__).with_name("calibrations")
 Tell = Callable[[str], object]
 
 

@@ -11,7 +11,7 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, RUBRIC, Calibration, JudgeInfo
-from assay.scoring.judging.panel import Panel, content_of
+from assay.scoring.panel import Panel, judge_file_hash
 from assay.store.calibrations import Tell, kappa_of, known
 
 
@@ -30,7 +30,7 @@ def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeI
 
     A judge that is a file of the user is known by its content too: when it is edited, it is another judge.
     """
-    if content := content_of(judge):
+    if content := judge_file_hash(judge):
         fingerprint = fingerprint_of([fingerprint, content])
     return JudgeInfo(
         name=judge,

@@ -22,7 +22,7 @@ class Closed(Exception):
     """The try ended while its SDK was still asking."""
 
 
-class Door:
+class CaseEndpoint:
     """Turns what an SDK posts into asks of one try.
 
     It remembers what foreign code may swallow: the last failed call.

@@ -10,6 +10,7 @@ from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
 from assay.models.calling.http_wire import HttpResponse
+from assay.models.calling.openai_format import read_cost, read_finish, read_reasoning
 from assay.models.calling.wire import CHAT_PATH, EVENTS, TEXT_PATH, foreign_body, kept
 
 _DONE = "[DONE]"
@@ -24,12 +25,22 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
         return _streamed(path, reply, http.base_url)
     value = decode_json(reply, http.base_url)
     if path not in (CHAT_PATH, TEXT_PATH):
-        return Response("", None, _usage(value), kept(path, value))
+        return Response(
+            "", None, _usage(value), kept(path, value), cost=read_cost(value), address=http.base_url
+        )
     choices = value.get("choices") if isinstance(value, dict) else None
     if not isinstance(choices, list):
         raise bad_reply(http.base_url, "it has no choices")
-    text, finish = _said(choices, "message")
-    return Response(text, finish, _usage(value), kept(path, value))
+    text, reasoning, finish = _said(choices, "message")
+    return Response(
+        text,
+        finish,
+        _usage(value),
+        kept(path, value),
+        reasoning=reasoning,
+        cost=read_cost(value),
+        address=http.base_url,
+    )
 
 
 def _streamed(path: str, reply: HttpResponse, where: str) -> Response:
@@ -49,27 +60,41 @@ def _streamed(path: str, reply: HttpResponse, where: str) -> Response:
 
 def _joined(chunks: list[dict[str, Any]], events: str, where: str) -> Response:
     """The stream as one reply. A server that fails in the middle may say so in an event and end properly."""
-    texts, finish, usage = [], None, None
+    texts, thoughts = [], []
+    finish, usage, cost = None, None, None
     for chunk in chunks:
         if chunk.get("error"):
             raise ModelError(
                 Failure("server_error", f"{where} broke its stream off: {chunk['error']}"), retry=True
             )
-        text, ended = _said(chunk.get("choices"), "delta")
+        text, reasoning, ended = _said(chunk.get("choices"), "delta")
         texts.append(text)
+        thoughts.append(reasoning)
         finish, usage = ended or finish, _usage(chunk) or usage
-    return Response("".join(texts), finish, usage, {"events": events})
+        chunk_cost = read_cost(chunk)
+        if chunk_cost is not None:
+            cost = chunk_cost
+    return Response(
+        "".join(texts),
+        finish,
+        usage,
+        {"events": events},
+        reasoning="".join(thoughts),
+        cost=cost,
+        address=where,
+    )
 
 
-def _said(choices: Any, field: str) -> tuple[str, str | None]:
-    """Text and finish reason of the first choice, chat or text; foreign code may ask for stranger replies."""
+def _said(choices: Any, field: str) -> tuple[str, str, str | None]:
+    """Text, reasoning and finish reason of the first choice. Foreign code may ask for stranger replies."""
     for choice in choices if isinstance(choices, list) else ():
         if isinstance(choice, dict) and choice.get("index", 0) == 0:
             message = choice.get(field)
-            text = message.get("content") if isinstance(message, dict) else choice.get("text")
-            finish = choice.get("finish_reason")
-            return text if isinstance(text, str) else "", finish if isinstance(finish, str) else None
-    return "", None
+            if not isinstance(message, dict):
+                message = {"content": choice.get("text")}
+            text = message.get("content")
+            return text if isinstance(text, str) else "", read_reasoning(message), read_finish(choice)
+    return "", "", None
 
 
 def _usage(value: Any) -> Usage | None:

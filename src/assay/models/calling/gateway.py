@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from assay.core.protocols import Asker, Upstream
-from assay.models.calling.doors import Door
+from assay.models.calling.doors import CaseEndpoint
 
 if TYPE_CHECKING:
     from assay.models.calling.server import Server
@@ -27,7 +27,7 @@ _PLACEHOLDER = "not-a-key"
 
 
 @contextmanager
-def found_by_sdks(url: str) -> Iterator[None]:
+def sdk_environment(url: str) -> Iterator[None]:
     """Within this, SDKs that look into the environment find this address; afterwards it is as before."""
     before = {name: os.environ.get(name) for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY")}
     os.environ["OPENAI_BASE_URL"] = url
@@ -46,7 +46,7 @@ class Gateway:
 
     def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
         self._upstreams = upstreams
-        self._doors: dict[str, Door] = {}
+        self._doors: dict[str, CaseEndpoint] = {}
         self._starting = asyncio.Lock()
         self._server: Server | None = None
         self._address = ""
@@ -62,12 +62,12 @@ class Gateway:
                 self._address = await server.start()
                 self._server = server
 
-    def open(self, role: str, asker: Asker) -> Door:
+    def open_endpoint(self, role: str, asker: Asker) -> CaseEndpoint:
         """An address for one try, which nobody can guess. It answers until the door is closed."""
         token = secrets.token_urlsafe(16)
         return self._open(token, role, asker, partial(self._doors.pop, token, None))
 
-    def common(self, role: str, asker: Asker) -> Door:
+    def open_shared_endpoint(self, role: str, asker: Asker) -> CaseEndpoint:
         """The one address of the whole process, answered by this asker until the door is closed.
 
         Then whoever answered there before does so again: so it can be lent to a try while no other is open.
@@ -76,8 +76,8 @@ class Gateway:
         put_back = partial(self._doors.__setitem__, token, before) if before else None
         return self._open(token, role, asker, put_back or partial(self._doors.pop, token, None))
 
-    def _open(self, token: str, role: str, asker: Asker, forget: Callable[[], object]) -> Door:
-        door = Door(f"{self._address}/c/{token}/v1", self._upstreams[role], asker, forget)
+    def _open(self, token: str, role: str, asker: Asker, forget: Callable[[], object]) -> CaseEndpoint:
+        door = CaseEndpoint(f"{self._address}/c/{token}/v1", self._upstreams[role], asker, forget)
         self._doors[token] = door
         return door
 

@@ -9,7 +9,7 @@ import msgspec
 from aiohttp import web
 
 from assay.core.errors import UsageError
-from assay.models.calling.doors import GONE, Door
+from assay.models.calling.doors import GONE, CaseEndpoint
 from assay.models.calling.wire import Answer, problem
 
 LOOPBACK = "127.0.0.1"
@@ -22,7 +22,7 @@ _SHUTDOWN_SECONDS = 1.0
 class Server:
     """Listens on a free port of loopback."""
 
-    def __init__(self, find: Callable[[str], Door | None]) -> None:
+    def __init__(self, find: Callable[[str], CaseEndpoint | None]) -> None:
         self._find = find
         self._runner = web.ServerRunner(
             web.Server(self._handle, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
@@ -79,7 +79,7 @@ class Server:
         return await _posted(door, path, request)
 
 
-async def _posted(door: Door, path: str, request: web.BaseRequest) -> Answer:
+async def _posted(door: CaseEndpoint, path: str, request: web.BaseRequest) -> Answer:
     raw = await _read(request)
     if raw is None:
         return problem(413, f"the body is larger than {MOST_BYTES >> 20} MB")

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.memory import Message, Query, SearchHit
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.solvers.memory.answers import ANSWER_PROMPT, MemoryAnswer, PendingAnswers, answer_question
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
@@ -44,7 +44,7 @@ class ConversationInputs(Struct, frozen=True):
     rounds: tuple[ConversationTest, ...]
 
 
-class ConversationSolver:
+class ConversationSolver(Solver):
     """Emits an `answer` for each test and question, then `fed`: seconds and tokens of the memory itself."""
 
     def __init__(self, memories: MemorySet, k: int, *, answers: bool, prompt: Path = ANSWER_PROMPT) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.memory import MemoryItem, Message, Query, SearchHit
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.solvers.memory.answers import CITED_PROMPT, CitedAnswer, PendingAnswers, answer_with_citations
 from assay.solvers.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
@@ -44,7 +44,7 @@ class SampleInputs(Struct, frozen=True):
     sessions: tuple[SessionInputs, ...]
 
 
-class SessionsSolver:
+class SessionsSolver(Solver):
     """Emits a `session` for each session, an `answer` for each question, then `used`: tokens by stage."""
 
     def __init__(self, memories: MemorySet, k: int = 5, prompt: Path = CITED_PROMPT) -> None:

@@ -17,7 +17,7 @@ from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.registry import unknown
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, Score
-from assay.scoring.judging.agreement import Judged, agreement, among_votes, by_category
+from assay.scoring.agreement import Judged, agreement, among_votes, by_category
 from assay.store.calibrations import remember
 from assay.suites.calibration.bench import bench_for
 from assay.suites.calibration.options import CalibrationOptions

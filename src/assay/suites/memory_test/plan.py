@@ -19,7 +19,7 @@ from assay.core.memory import BUNDLE, MemoryPlugin
 from assay.core.protocols import Outcome, Reader, RunFacts, Scorer, check_key
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, End, Record, Score
-from assay.scoring.judging.answers import panel_of
+from assay.scoring.panel import panel_from_spec
 from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
 from assay.solvers.memory.conversation import (
     ConversationInputs,
@@ -77,7 +77,7 @@ class MemoryTestPlan:
 
     def _judging(self) -> AnswerJudge | None:
         """A scorer beside the other: each keeps its scores when the other changes."""
-        panel = panel_of(self._spec)
+        panel = panel_from_spec(self._spec)
         if panel is None:
             return None
         if not self._answers:

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import UsageError
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score
-from assay.scoring.judging.answers import data_of, scorer_id, value_of, verdict_of
-from assay.scoring.judging.matters import Verdict
-from assay.scoring.judging.panel import Panel
+from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
+from assay.scoring.questions import Verdict
 from assay.store.judges import about_judge
 from assay.suites.task.chains import Chain, run_chain
 from assay.suites.task.config import GENERATE
@@ -25,14 +24,14 @@ _NOTHING_FOUND = "[invalid]"
 """What filters leave where their pattern finds nothing, unless a task file says otherwise."""
 
 
-class TaskJudge:
+class TaskJudge(Scorer):
     """One score a document, under the task's first filter. Tasks that cannot be judged have none."""
 
     def __init__(self, panel: Panel, tasks: Sequence[Task]) -> None:
         self._panel = panel
         self._chains = {task.name: task.scoring.chains[0] for task in tasks}
         shown = {task.name: task.judged_part() for task in tasks}
-        self.id = scorer_id(panel, [shown, VERSION])
+        self.id = answer_scorer_id(panel, [shown, VERSION])
         self.about = about_judge(panel, [METRIC.name])["judge"]
         self.roles = panel.role
 
@@ -51,13 +50,13 @@ class TaskJudge:
         if not references:
             return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
         answer = answer_of(chain, view.records[0].data[0], case.gold.doc)
-        verdict = await verdict_of(self._panel, case.gold.question, references, answer, ctx)
+        verdict = await judge_answer(self._panel, case.gold.question, references, answer, ctx)
         return [self._judged(case, chain, answer, verdict)]
 
     def _judged(self, case: Case, chain: Chain, answer: str, verdict: Verdict) -> Score:
-        status, value = value_of(verdict)
+        status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
-        data = {**data_of(verdict), "answer": answer}
+        data = {**answer_data(verdict), "answer": answer}
         return self._score(case, chain, status=status, value=value, reason=reason, data=data)
 
     def _score(self, case: Case, chain: Chain, **told: Any) -> Score:
