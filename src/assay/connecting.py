@@ -25,7 +25,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
-        args=getattr(spec.options, "model_args", {}),
+        args=role.args,
         key=role.key,
         env_file=role.env_file,
     )
