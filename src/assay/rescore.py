@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.connecting import Unasked
 from assay.core.differing import differences
 from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
 from assay.legacy import suite_for
+from assay.models.calling.connect import ReplayOnlyModel
 from assay.runner import Run, Runner
 from assay.store.runs import find_run
 
@@ -36,7 +36,7 @@ class Rescore:
         endpoints = {role: asked[1] for role, asked in self.info.parts["ask"]["models"].items()}
         known = self.info.spec["base_url"] or ""
         suite = suite_class(msgspec.structs.replace(spec, base_url=known or None))
-        models = {role: Unasked(endpoints.get(role, known)) for role in suite.roles}
+        models = {role: ReplayOnlyModel(endpoints.get(role, known)) for role in suite.roles}
         self._start = Runner(suite, models, observers, asks=False)
         self._refuse_another_question()
 

@@ -23,7 +23,6 @@ import msgspec
 from msgspec.structs import replace
 
 import assay
-from assay.connecting import Unasked, connect
 from assay.core import registry
 from assay.core.connect import Role, role_of
 from assay.core.differing import differences
@@ -36,7 +35,7 @@ from assay.core.report import Report
 from assay.core.spec import RunSpec, fields, marked
 from assay.core.suite import MAIN, Outcome, RunFacts, Suite
 from assay.engine.cases import Cases
-from assay.engine.context import Common
+from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
@@ -44,8 +43,9 @@ from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
 from assay.journal.reuse import ReusableCalls
 from assay.legacy import LegacySuite, suite_for
-from assay.models.calling.caller import Caller, Desk
-from assay.models.calling.gateway import Gateway, found_by_sdks
+from assay.models.calling.caller import Caller, CallLedger
+from assay.models.calling.connect import ReplayOnlyModel, connect
+from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
 
@@ -93,7 +93,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
         return _open_adopted(spec, adopted, observers)
     models: dict[str, Model] = {}
     if not asks:
-        models[MAIN] = Unasked(spec.base_url or "")
+        models[MAIN] = ReplayOnlyModel(spec.base_url or "")
     elif spec.model:
         models[MAIN] = connect(spec, Role(spec.model, args=spec.options.model_arguments()))
     # Requests name the endpoint that was found, so the suite must know it before it is built.
@@ -102,7 +102,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     for name, role in suite.roles.items():
         # A role that names an endpoint or a key of its own is another connection, even if it is called main.
         if name not in models or role.base_url or role.key:
-            models[name] = connect(spec, role_of(role)) if asks else Unasked(spec.base_url or "")
+            models[name] = connect(spec, role_of(role)) if asks else ReplayOnlyModel(spec.base_url or "")
     return Runner(suite, models, observers, asks=asks)
 
 
@@ -115,7 +115,7 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     models: dict[str, Model] = {}
     for name, role in suite.roles.items():
         if role.mark == "ask":
-            models[name] = Unasked(endpoints.get(name, info.spec["base_url"] or ""))
+            models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
         else:
             models[name] = connect(spec, role_of(role))
     return Runner(suite, models, observers, asks=False, ask_parts=info.parts["ask"])
@@ -308,7 +308,7 @@ class Runner:
         """Run every case that is left; returns what stopped it, if anything did."""
         spec, suite = self.spec, self.suite
         reuse = ReusableCalls(self._reused).find if self._reused else None
-        ledger = Desk(journal, self._notify, spec.max_calls, reuse)
+        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
         upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
@@ -318,7 +318,7 @@ class Runner:
         }
         # As many cases as calls may be in flight, unless the suite says otherwise.
         open_cases = min(suite.open_cases or spec.concurrency, max(1, cases.total))
-        shared = await self._open_shared_endpoint(gateway, callers, journal, alone=open_cases == 1)
+        shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
         loop = Loop(
             Setup(
                 cases=cases,
@@ -335,13 +335,13 @@ class Runner:
                 seed=spec.seed,
                 started=info.started,
                 gateway=gateway,
-                common=shared,
+                shared_endpoint=shared,
                 asks=self._asks,
             )
         )
         for notice in suite.notices:
             self._notify(Noted(notice))
-        with StopOnSignal(loop), found_by_sdks(shared.door.url) if shared else nullcontext():
+        with StopOnSignal(loop), sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
                 await loop.run()
             except (AssayError, KeyboardInterrupt) as error:
@@ -353,15 +353,16 @@ class Runner:
         return None
 
     async def _open_shared_endpoint(
-        self, gateway: Gateway, callers: Mapping[str, Caller], journal: Journal, *, alone: bool
-    ) -> Common | None:
+        self, gateway: Gateway, callers: Mapping[str, Caller], journal: Journal, *, only_open_case: bool
+    ) -> SharedEndpoint | None:
         """The address for code that knows nothing of cases, where the suite wants one."""
         role = self.suite.shared_endpoint
         if role is None or not self._asks:
             return None
         await gateway.start()
-        asker = callers[role].share(journal.common())
-        return Common(role, asker, gateway.common(role, asker), alone)
+        asker = callers[role].bind_shared(journal.common())
+        endpoint = gateway.open_shared_endpoint(role, asker)
+        return SharedEndpoint(role, asker, endpoint, only_open_case)
 
     def _notify(self, event: Event) -> None:
         for observer in self._observers:

@@ -15,7 +15,7 @@ from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
 from assay.engine.cases import CaseSource, check_key
-from assay.engine.context import Binder, Common, Gateway, RunContext, TryContext, Verdict
+from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
 
 _MOST_NAMED = 10
@@ -56,8 +56,8 @@ class Setup(Struct, frozen=True):
     started: float
     verdict: Verdict | None = None
     """The suite's `passed`."""
-    gateway: Gateway | None = None
-    common: Common | None = None
+    gateway: SdkGateway | None = None
+    shared_endpoint: SharedEndpoint | None = None
     asks: bool = True
     """Without it only what has ended is read and scored; no model is asked."""
 
@@ -78,7 +78,7 @@ class Loop:
             started=setup.started,
             gateway=setup.gateway,
             verdict=setup.verdict,
-            common=setup.common,
+            shared_endpoint=setup.shared_endpoint,
         )
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
@@ -183,7 +183,7 @@ class Loop:
     async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
         """Solve; an exception becomes a Failure named after the boundary it crossed."""
         try:
-            ctx.take_common()
+            ctx.lend_shared_endpoint()
             await self._setup.solver.solve(case.inputs, ctx)
         except (ModelError, CaseFailed) as error:
             return error.failure
