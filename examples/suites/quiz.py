@@ -42,6 +42,7 @@ class ExactMatch(assay.Scorer):
 
 class Quiz(assay.Suite[QuizOptions, Question]):
     name = "quiz"
+    case_word = "question"
     Options = QuizOptions
     solver = AskOnce()
     scorers = (ExactMatch(),)
@@ -53,7 +54,7 @@ class Quiz(assay.Suite[QuizOptions, Question]):
         path, problems = Path(self.options.file), []
         questions = assay.read_structs(path, Question, problems)
         assay.refuse(problems, path)  # wrong rows stop the run before anything is asked
-        return assay.ListedRows(questions, key=lambda row: row.question, set=path.stem)
+        return assay.ListedRows(questions, key=lambda row: row.question, set=path.stem, limit=self.spec.limit)
 
     def case(self, row: assay.Row[Question], subject: str) -> assay.CaseContent:
         text = row.data.question.upper() if self.options.shout else row.data.question

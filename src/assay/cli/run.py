@@ -27,8 +27,7 @@ def run_named_suite() -> int:
     if not is_path(name) and name not in suite_names():
         raise UsageError(f"{name!r} names no suite; name one as path/to/file.py:Name")
     command = suite_command(absolute(name), name)
-    # As a child of this command, so that usage lines read `assay run path/to/file.py:Name`.
-    with command.make_context(name, words, parent=context, **command.context_settings) as inner:
+    with command.make_context(f"{context.command_path} {name}", words, **command.context_settings) as inner:
         code: int = command.invoke(inner)
         return code
 

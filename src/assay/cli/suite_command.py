@@ -72,12 +72,23 @@ class SuiteCommandLine(click.Command):
         return super().parse_args(ctx, self.options.translate(list(args), tell))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The suite's own options first: those that all suites share are the same list everywhere."""
-        for title, parameters in (("Options", self.own), ("Common options", self.common)):
-            records = [parameter.get_help_record(ctx) for parameter in parameters]
-            if title == "Common options" and (help_option := self.get_help_option(ctx)) is not None:
-                records.append(help_option.get_help_record(ctx))
-            if rows := [record for record in records if record is not None]:
+        """Arguments, the suite's own options, and those that all suites share."""
+        arguments = [
+            (field.extra["positional"], field.help)
+            for field in fields(self.options)
+            if "positional" in field.extra and field.help
+        ]
+        help_option = self.get_help_option(ctx)
+        own, common = (
+            [
+                record
+                for parameter in parameters
+                if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
+            ]
+            for parameters in (self.own, [*self.common, *([help_option] if help_option else [])])
+        )
+        for title, rows in (("Arguments", arguments), ("Options", own), ("Common options", common)):
+            if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
