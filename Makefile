@@ -56,7 +56,7 @@ judges: $(VENV)/.dev
 # make calibrate-offline ASSAY_VOTES=path/to/labels.json
 calibrate-offline: $(VENV)/.dev
 	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
-	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/judging/calibrated/offline.json
+	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/calibrations/offline.json
 
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready

@@ -16,7 +16,7 @@ import pytest
 
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
-from assay.core.memory import AboutMemory, Around, find_memory
+from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
 from assay.core.status import STATUSES
 from assay.scoring.expectations import prefixes, rule_problems
@@ -181,11 +181,11 @@ def test_a_memory_is_told_with_its_options_and_defaults(name: str) -> None:
 
 
 def test_the_memory_of_the_page_works(tmp_path: Path) -> None:
-    """Made as a suite makes it, with an option; and `around` has what the page lists."""
+    """Made as a suite makes it, with an option; and `MemoryContext` has what the page lists."""
     files, _ = example("One of your own", MEMORIES)
     (tmp_path / "first_words.py").write_text(files["first_words.py"])
     about, make, _ = find_memory(f"{tmp_path / 'first_words.py'}:make")
-    assert set(Around.__struct_fields__) | set(AboutMemory.__struct_fields__[1:]) <= in_code(MEMORIES)
+    assert set(MemoryContext.__struct_fields__) | set(AboutMemory.__struct_fields__[1:]) <= in_code(MEMORIES)
 
     async def found(*, case: bool) -> list[str]:
         memory = make(around(case=case))

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from assay.scoring.judging import offline
-from assay.scoring.judging.matters import CORRECT, Answered, Verdict
+from assay.scoring import offline
+from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
 
 from calibration.labelled import DEVELOPED_ON, HELD_OUT, NAMES, Labelled, auc
 from calibration.variants import changed, vaguer
@@ -22,7 +22,7 @@ HALVES = pytest.mark.parametrize("half", [DEVELOPED_ON, HELD_OUT], ids=["develop
 
 
 def judged(question: str, reference: str, response: str) -> Verdict:
-    return offline.verdict(Answered(question, reference, response))
+    return offline.verdict(AnswerQuestion(question, reference, response))
 
 
 def figures(name: str, rows: list[Labelled]) -> tuple[float, float]:

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from assay.scoring.judging import offline
-from assay.scoring.judging.matters import COVERED, Kept
+from assay.scoring import offline
+from assay.scoring.questions import COVERED, RecallQuestion
 
 from calibration.labelled import DEVELOPED_ON, HELD_OUT, auc
 
@@ -80,7 +80,7 @@ def strangers(
 
 def covers(fact: Fact, turns: list[Turn], speakers: bool) -> tuple[float, bool]:
     texts = tuple(message(turn, speakers) for turn in turns)
-    verdict = offline.verdict(Kept((fact.text,), (False,), texts))
+    verdict = offline.verdict(RecallQuestion((fact.text,), (False,), texts))
     return verdict.sure[0], verdict.labels == (COVERED,)
 
 

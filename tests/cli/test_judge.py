@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from assay.core.judges import RUBRIC
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.judging.panel import Panel
+from assay.scoring.panel import Panel
 from assay.store import calibrations
-from assay.store.calibrations import RUBRIC, known
+from assay.store.calibrations import known
 from assay.store.judges import about, about_judge, rubric_judge
 
 from servers.loopback import LoopbackServer

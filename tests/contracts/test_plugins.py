@@ -14,8 +14,8 @@ from assay.core.errors import MissingExtra, UsageError
 from assay.core.spec import Options, fields
 from assay.core.types import Request, Response
 from assay.scoring.filters import takes_doc
-from assay.scoring.judging.matters import KINDS
 from assay.scoring.metrics import DEFAULT_METRICS
+from assay.scoring.questions import KINDS
 from assay.scoring.statistics import AGGREGATIONS
 
 # Options without which a filter cannot be built.

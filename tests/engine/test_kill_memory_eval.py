@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.scoring.judging import offline
-from assay.scoring.judging.matters import Matter, Verdict
+from assay.scoring import offline
+from assay.scoring.questions import JudgeQuestion, Verdict
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer
@@ -74,11 +74,11 @@ def has(job: Job, calls: int) -> bool:
     return job.count("calls") >= calls
 
 
-def named(matter: Matter) -> str:
+def named(matter: JudgeQuestion) -> str:
     return hashlib.sha256(repr(matter).encode()).hexdigest()
 
 
-def slowly(matter: Matter, _attempt: int) -> str:
+def slowly(matter: JudgeQuestion, _attempt: int) -> str:
     """A right reply that takes its time, so that a kill comes between two."""
     time.sleep(0.02)
     return ""
@@ -97,7 +97,7 @@ def judging(court: Court, out: Path) -> Job:
 def test_judging_killed_is_as_undisturbed(tmp_path: Path) -> None:
     """The judge names what it judged: what its log had at a kill never arrives again."""
 
-    def judge(matter: Matter) -> Verdict:
+    def judge(matter: JudgeQuestion) -> Verdict:
         return Verdict(offline.verdict(matter).labels, named(matter))
 
     with JudgingServer(judge, slowly, reply) as server:
@@ -106,17 +106,17 @@ def test_judging_killed_is_as_undisturbed(tmp_path: Path) -> None:
         whole, killed = (judging(court, tmp_path / name) for name in ("whole", "killed"))
         files = stage_one(killed.out)
         assert whole.run().code == 0
-        total = len(server.matters)
-        assert total == len(set(server.matters)) == whole.count("calls")
+        total = len(server.questions)
+        assert total == len(set(server.questions)) == whole.count("calls")
         for number in range(1, KILLS + 1):
             with killed.started() as started:
                 assert started.wait_for(partial(has, killed, total * number // (KILLS + 1)))
                 started.kill()
             time.sleep(0.1)  # what the dead process had sent may still be on its way
-            logged, received = set(re.findall(r"[0-9a-f]{64}", str(killed.replies()))), len(server.matters)
+            logged, received = set(re.findall(r"[0-9a-f]{64}", str(killed.replies()))), len(server.questions)
             assert logged
         assert killed.run().code == 0
-        assert logged.isdisjoint(map(named, server.matters[received:]))
-        assert len(server.matters) - 2 * total <= KILLS * IN_FLIGHT
+        assert logged.isdisjoint(map(named, server.questions[received:]))
+        assert len(server.questions) - 2 * total <= KILLS * IN_FLIGHT
     assert stage_one(killed.out) == files
     assert stage_two(killed.out) == stage_two(whole.out)

@@ -8,11 +8,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.models.calling.connection import Connection
-from assay.models.calling.dialing import Dialer
-from assay.models.calling.http import HttpEndpoint
-from assay.models.calling.pool import Pool
-from assay.models.calling.reply import Gone
+from assay.models.calling.http_client import ConnectionPool, Dialer, HttpConnection, HttpEndpoint
+from assay.models.calling.http_wire import ServerDisconnected
 
 from servers.wired import OK, Run, Wire, Wired, failure, says
 
@@ -36,13 +33,13 @@ async def once_then_silent(wire: Wire) -> None:
     await silent(wire)
 
 
-def pool_of(endpoint: HttpEndpoint) -> Pool:
+def pool_of(endpoint: HttpEndpoint) -> ConnectionPool:
     assert endpoint._pool is not None
     return endpoint._pool
 
 
-def only(endpoint: HttpEndpoint) -> Connection:
-    (connection,) = pool_of(endpoint).alive
+def only(endpoint: HttpEndpoint) -> HttpConnection:
+    (connection,) = pool_of(endpoint).connections
     return connection
 
 
@@ -136,7 +133,7 @@ def test_a_connection_that_its_server_ended_meanwhile_is_not_used(run: Run, last
                 await server.wires[-1].ended.wait()
                 for _ in range(20):
                     await asyncio.sleep(0.001)
-                assert pool_of(endpoint).alive == set()
+                assert pool_of(endpoint).connections == set()
             assert [len(wire.requests) for wire in server.wires] == [1, 1, 1]
             await endpoint.close()
 
@@ -150,11 +147,11 @@ def test_a_connection_that_waited_long_is_closed_and_not_used(run: Run) -> None:
         async with Wired(says(OK)) as server:
             endpoint = HttpEndpoint(server.url, None, 20.0)
             await endpoint.post("/x", b"")
-            only(endpoint).since -= 16
+            only(endpoint).idle_since -= 16
             await endpoint.post("/x", b"")
             assert len(server.wires) == 2
-            for connection in pool_of(endpoint).alive:
-                connection.since -= 16
+            for connection in pool_of(endpoint).connections:
+                connection.idle_since -= 16
             pool_of(endpoint)._sweep()
             await server.wires[-1].ended.wait()
             assert pool_of(endpoint)._idle == []
@@ -176,7 +173,7 @@ def test_a_reply_that_takes_too_long_is_a_timeout(run: Run, script: Any) -> None
             await asyncio.sleep(0)
             due = pool_of(endpoint)._deadlines.values()
             assert len(due) == (3 if script is once_then_silent else 0)
-            assert all(pool_of(endpoint)._sweep_at <= deadline for deadline in due)
+            assert all(pool_of(endpoint)._timer_due <= deadline for deadline in due)
             message = f"no answer from {server.url} within 0.25 s"
             assert await asyncio.gather(*said) == [("timeout", message)] * 3
             assert len(server.wires) == 3
@@ -224,7 +221,7 @@ def test_a_cancelled_request_closes_its_connection(run: Run) -> None:
                 await asyncio.gather(task, return_exceptions=True)
                 assert pool_of(endpoint)._deadlines == {}
             await endpoint.close()
-            assert pool_of(endpoint).alive == set()
+            assert pool_of(endpoint).connections == set()
 
     run(main)
 
@@ -276,7 +273,7 @@ def test_closing_ends_what_is_under_way(run: Run) -> None:
             late = asyncio.create_task(failure(endpoint.post("/x", b"")))
             await asyncio.sleep(0)
             await endpoint.close()
-            assert pool_of(endpoint).alive == set()
+            assert pool_of(endpoint).connections == set()
             said = {kind for kind, _ in await asyncio.gather(*under_way, late)}
             assert said == {"connection"}
             await endpoint.close()
@@ -303,17 +300,17 @@ def test_a_connection_that_ended_while_it_was_made_is_a_fault(run: Run) -> None:
     """What is written to it reaches nobody, and nobody would say so."""
 
     class Late(Dialer):
-        async def dial(self, make: Any) -> Any:
-            connection = await super().dial(make)
-            connection.drop()
+        async def dial(self, protocol_factory: Any) -> Any:
+            connection = await super().dial(protocol_factory)
+            connection.abort()
             await asyncio.sleep(0.01)
             return connection
 
     async def main() -> None:
         async with Wired(says(OK)) as server:
-            pool = Pool(Late("127.0.0.1", server.port, tls=False, seconds=20.0), 20.0)
-            with pytest.raises(Gone, match="Server disconnected"):
-                await pool.exchange(b"GET / HTTP/1.1\r\n\r\n", repeatable=True)
+            pool = ConnectionPool(Late("127.0.0.1", server.port, tls=False, timeout=20.0), 20.0)
+            with pytest.raises(ServerDisconnected, match="Server disconnected"):
+                await pool.send(b"GET / HTTP/1.1\r\n\r\n", idempotent=True)
             await pool.close()
 
     run(main)

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.models.calling import dialing
-from assay.models.calling.dialing import Dialer, Unreachable
-from assay.models.calling.http import HttpEndpoint
-from assay.models.calling.pool import Pool
+from assay.models.calling import http_client
+from assay.models.calling.http_client import ConnectError, ConnectionPool, Dialer, HttpEndpoint
 
 from servers.wired import OK, Run, Wired, failure, says
 
@@ -44,7 +42,7 @@ def test_an_endpoint_that_is_not_there_is_unreachable(run: Run, scheme: str, hos
     run(main)
 
 
-def address(port: int) -> dialing.Address:
+def address(port: int) -> http_client.Address:
     return (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", port))
 
 
@@ -67,11 +65,11 @@ def test_a_name_with_several_addresses_is_reached_by_the_one_that_answers(run: R
     async def main() -> None:
         async with Wired(says(OK)) as server:
             for others in ([refused()], [deaf], [refused(), deaf, refused()]):
-                dialer = Dialer("several.invalid", 1, tls=False, seconds=20.0)
-                dialer._known = [address(port) for port in (*others, server.port)]
-                dialer._known_until = asyncio.get_running_loop().time() + 60
-                pool = Pool(dialer, 20.0)
-                assert (await pool.exchange(b"GET / HTTP/1.1\r\n\r\n", repeatable=True)).body == b"hi"
+                dialer = Dialer("several.invalid", 1, tls=False, timeout=20.0)
+                dialer._addresses = [address(port) for port in (*others, server.port)]
+                dialer._addresses_expire = asyncio.get_running_loop().time() + 60
+                pool = ConnectionPool(dialer, 20.0)
+                assert (await pool.send(b"GET / HTTP/1.1\r\n\r\n", idempotent=True)).body == b"hi"
                 await pool.close()
 
     run(main)
@@ -81,15 +79,15 @@ def test_all_addresses_that_fail_are_told(run: Run) -> None:
     async def main() -> None:
         ports = [refused(), refused()]
         with pytest.raises(OSError, match="(?i)conn.*; .*conn|connection refused"):
-            await dialing._first_socket([address(port) for port in ports])
+            await http_client._connect_any([address(port) for port in ports])
 
     run(main)
 
 
 def test_an_endpoint_that_is_silent_while_connecting_is_unreachable(run: Run, deaf: int) -> None:
     async def main() -> None:
-        with pytest.raises(Unreachable, match="it does not answer"):
-            await Dialer("127.0.0.1", deaf, tls=False, seconds=0.1).dial(asyncio.Protocol)
+        with pytest.raises(ConnectError, match="it does not answer"):
+            await Dialer("127.0.0.1", deaf, tls=False, timeout=0.1).dial(asyncio.Protocol)
 
     run(main)
 

@@ -11,10 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.core.errors import ModelError
-from assay.models.calling.http import HttpEndpoint
-from assay.models.calling.reading import Reading
-from assay.models.calling.reply import MOST_HEAD, Broken, Headers, Reply
-from assay.models.calling.target import Target, target
+from assay.models.calling.http_client import HttpEndpoint
+from assay.models.calling.http_wire import (
+    MAX_HEAD_BYTES,
+    Headers,
+    HttpResponse,
+    HttpUrl,
+    ResponseError,
+    ResponseParser,
+    parse_url,
+)
 
 from servers.wired import OK, Run, Wire, Wired, says
 
@@ -101,9 +107,9 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "negative length": (OK.replace(b": 2", b": -2"), "Content-Length is wrong"),
     "two lengths": (sized(b"hi", b"Content-Length: 3"), "Content-Length is wrong"),
     "length and chunks": (sized(b"hi", b"Transfer-Encoding: chunked"), "contradict"),
-    "long head": (START + b"X: y\r\n" * (MOST_HEAD // 6) + b"\r\n", "longer than 64 KB"),
-    "endless head": (START + b"X: " + b"y" * MOST_HEAD, "longer than 64 KB"),
-    "endless status": (b"HTTP/1.1 200 " + b"y" * MOST_HEAD, "it sent no HTTP response"),
+    "long head": (START + b"X: y\r\n" * (MAX_HEAD_BYTES // 6) + b"\r\n", "longer than 64 KB"),
+    "endless head": (START + b"X: " + b"y" * MAX_HEAD_BYTES, "longer than 64 KB"),
+    "endless status": (b"HTTP/1.1 200 " + b"y" * MAX_HEAD_BYTES, "it sent no HTTP response"),
     "brotli": (sized(b"hi", b"Content-Encoding: br"), "compressed as br"),
     "damaged gzip": (sized(b"hello", b"Content-Encoding: gzip"), "compressed body is damaged"),
     "half a gzip": (sized(gzip.compress(b"hello")[:-3], b"Content-Encoding: gzip"), "body is not complete"),
@@ -111,7 +117,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 WHOLE = KEPT | CLOSED
 
 
-async def ask(server: Wired, times: int = 1, seconds: float = 20.0) -> list[Reply]:
+async def ask(server: Wired, times: int = 1, seconds: float = 20.0) -> list[HttpResponse]:
     """Replies to so many requests, one after the other."""
     endpoint = HttpEndpoint(server.url, "k", seconds)
     try:
@@ -167,15 +173,15 @@ def test_what_is_no_reply_is_a_fault_of_the_connection(run: Run, name: str) -> N
     run(main)
 
 
-def fed(pieces: list[bytes]) -> tuple[Reply | str, bool]:
+def fed(pieces: list[bytes]) -> tuple[HttpResponse | str, bool]:
     """What a reading makes of the pieces, and whether it would use the connection again."""
-    reading = Reading()
+    parser = ResponseParser()
     try:
         for piece in pieces:
-            if (reply := reading.feed(piece)) is not None:
-                return reply, reading.keep
-        return reading.end(), False
-    except Broken as error:
+            if (reply := parser.feed(piece)) is not None:
+                return reply, parser.keep_alive
+        return parser.feed_eof(), False
+    except ResponseError as error:
         return str(error), False
 
 
@@ -187,10 +193,10 @@ def test_where_the_network_cuts_makes_no_difference(data: st.DataObject) -> None
     cuts = sorted(data.draw(st.sets(st.integers(1, len(sent) - 1), max_size=12)))
     pieces = [sent[a:b] for a, b in zip([0, *cuts], [*cuts, len(sent)], strict=True)]
     reply, _ = fed(pieces)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, HttpResponse)
     assert (reply.status, reply.body) == (status, body)
     whole, _ = fed([sent])
-    assert isinstance(whole, Reply)
+    assert isinstance(whole, HttpResponse)
     assert dict(reply.headers) == dict(whole.headers)
 
 
@@ -199,7 +205,7 @@ def test_byte_by_byte_it_is_the_same(name: str) -> None:
     sent = WHOLE[name][0] if name in WHOLE else BROKEN[name][0]
     reply, keep = fed([sent[at : at + 1] for at in range(len(sent))])
     if name in WHOLE:
-        assert isinstance(reply, Reply)
+        assert isinstance(reply, HttpResponse)
         assert (reply.status, reply.body) == WHOLE[name][1:]
         assert keep or name not in KEPT
     else:
@@ -288,22 +294,22 @@ def test_headers_are_found_in_any_case_and_the_first_counts() -> None:
 @pytest.mark.parametrize(
     ("url", "found"),
     [
-        ("http://host/v1", Target("host", 80, tls=False, authority="host", path="/v1")),
-        ("https://HOST:443", Target("host", 443, tls=True, authority="host", path="/")),
+        ("http://host/v1", HttpUrl("host", 80, tls=False, host_header="host", path="/v1")),
+        ("https://HOST:443", HttpUrl("host", 443, tls=True, host_header="host", path="/")),
         (
             "https://host:8443/a%20b?c=d e#f",
-            Target("host", 8443, tls=True, authority="host:8443", path="/a%20b?c=d%20e"),
+            HttpUrl("host", 8443, tls=True, host_header="host:8443", path="/a%20b?c=d%20e"),
         ),
-        ("http://[::1]:80/", Target("::1", 80, tls=False, authority="[::1]", path="/")),
-        ("http://[::1]:81/", Target("::1", 81, tls=False, authority="[::1]:81", path="/")),
+        ("http://[::1]:80/", HttpUrl("::1", 80, tls=False, host_header="[::1]", path="/")),
+        ("http://[::1]:81/", HttpUrl("::1", 81, tls=False, host_header="[::1]:81", path="/")),
         (
             "http://bücher.example/",
-            Target("xn--bcher-kva.example", 80, tls=False, authority="xn--bcher-kva.example", path="/"),
+            HttpUrl("xn--bcher-kva.example", 80, tls=False, host_header="xn--bcher-kva.example", path="/"),
         ),
     ],
 )
-def test_a_url_is_taken_apart(url: str, found: Target) -> None:
-    assert target(url) == found
+def test_a_url_is_taken_apart(url: str, found: HttpUrl) -> None:
+    assert parse_url(url) == found
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "host/v1", "http:///v1", "http://host:99999", "http://[::1"])

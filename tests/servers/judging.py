@@ -17,18 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import prompts
-from assay.scoring import judges
-from assay.scoring.judging import offline
-from assay.scoring.judging.matters import (
+from assay.scoring import judges, offline
+from assay.scoring.questions import (
     KINDS,
-    Answered,
-    Changed,
-    Cited,
-    Interfering,
-    Kept,
-    Matter,
+    AnswerQuestion,
+    CorrectnessQuestion,
+    EvidenceQuestion,
+    InterferenceQuestion,
+    JudgeQuestion,
+    RecallQuestion,
+    UpdateQuestion,
     Verdict,
-    Written,
 )
 
 from servers.loopback import LoopbackServer, chat
@@ -70,33 +69,33 @@ class JudgingServer(LoopbackServer):
 
     def __init__(
         self,
-        judge: Callable[[Matter], Verdict] = offline.verdict,
-        spoil: Callable[[Matter, int], str] = lambda _matter, _attempt: "",
+        judge: Callable[[JudgeQuestion], Verdict] = offline.verdict,
+        spoil: Callable[[JudgeQuestion, int], str] = lambda _matter, _attempt: "",
         other: Callable[[dict[str, Any]], str] = lambda _body: "I do not know.",
     ) -> None:
         super().__init__(self._answer)
-        self.matters: list[Matter] = []
+        self.questions: list[JudgeQuestion] = []
         self.judge, self.spoil, self._other = judge, spoil, other
         self._attempts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def asked(self, kind: str) -> int:
         """How many requests of one kind arrived."""
-        return [matter.kind for matter in self.matters].count(kind)
+        return [matter.kind for matter in self.questions].count(kind)
 
     def _answer(self, body: dict[str, Any]) -> tuple[int, Any]:
         messages = body.get("messages") or []
-        matter = matter_of(messages)
+        matter = question_of(messages)
         if matter is None:
             return 200, chat(self._other(body))
         with self._lock:
-            self.matters.append(matter)
+            self.questions.append(matter)
             self._attempts[messages[-1]["content"]] += 1
             attempt = self._attempts[messages[-1]["content"]]
         return said(matter, self.judge(matter), self.spoil(matter, attempt))
 
 
-def said(matter: Matter, verdict: Verdict, how: str = "") -> tuple[int, Any]:
+def said(matter: JudgeQuestion, verdict: Verdict, how: str = "") -> tuple[int, Any]:
     """A status and a reply with this verdict, spoiled in some way."""
     if how in FAILING:
         return int(how), {"error": {"message": "not now", "type": "x", "code": None}}
@@ -111,25 +110,25 @@ def said(matter: Matter, verdict: Verdict, how: str = "") -> tuple[int, Any]:
     return 200, told
 
 
-def always(label: str) -> Callable[[Matter], Verdict]:
+def always(label: str) -> Callable[[JudgeQuestion], Verdict]:
     """A judge of answers that has one word for all of them."""
     return lambda _: Verdict((label,))
 
 
-def by_words(matter: Matter) -> Verdict:
+def by_words(matter: JudgeQuestion) -> Verdict:
     """Of an answer: right is what holds the reference."""
-    assert isinstance(matter, Answered)
+    assert isinstance(matter, AnswerQuestion)
     return Verdict(("Correct" if matter.reference in matter.response else "Hallucination",))
 
 
-def about(question: str, how: str) -> Callable[[Matter, int], str]:
+def about(question: str, how: str) -> Callable[[JudgeQuestion, int], str]:
     """Spoils answers to questions with this end, and no others."""
     return lambda matter, _: (
-        how if isinstance(matter, Answered) and matter.question.endswith(question) else ""
+        how if isinstance(matter, AnswerQuestion) and matter.question.endswith(question) else ""
     )
 
 
-def matter_of(messages: list[dict[str, Any]]) -> Matter | None:
+def question_of(messages: list[dict[str, Any]]) -> JudgeQuestion | None:
     """What a judge's prompt asks about; None for the prompts of others."""
     kind = _kinds().get(messages[0]["content"]) if messages else None
     if kind is None:
@@ -152,24 +151,24 @@ def _listed(block: str) -> tuple[str, ...]:
     return tuple(json.loads(line.partition(": ")[2]) for line in block.split("\n"))
 
 
-def _kept(found: dict[str, str]) -> Kept:
+def _kept(found: dict[str, str]) -> RecallQuestion:
     points = _listed(found["points"])
-    return Kept(
+    return RecallQuestion(
         tuple(point.removeprefix(_UPDATE).removeprefix(_NORMAL) for point in points),
         tuple(point.startswith(_UPDATE) for point in points),
         _listed(found["memories"]),
     )
 
 
-_MADE: dict[str, Callable[[dict[str, str]], Matter]] = {
-    "answer": lambda found: Answered(
+_MADE: dict[str, Callable[[dict[str, str]], JudgeQuestion]] = {
+    "answer": lambda found: AnswerQuestion(
         found["question"], found["reference"], found["response"], _listed(found["evidence"])
     ),
-    "evidence": lambda found: Cited(_listed(found["evidence"]), _listed(found["texts"])),
+    "evidence": lambda found: EvidenceQuestion(_listed(found["evidence"]), _listed(found["texts"])),
     "recall": _kept,
-    "correctness": lambda found: Written(
+    "correctness": lambda found: CorrectnessQuestion(
         _listed(found["points"]), _listed(found["known"]), _listed(found["memories"])
     ),
-    "update": lambda found: Changed(found["new"], _listed(found["old"]), _listed(found["memories"])),
-    "interference": lambda found: Interfering(found["content"], _listed(found["memories"])),
+    "update": lambda found: UpdateQuestion(found["new"], _listed(found["old"]), _listed(found["memories"])),
+    "interference": lambda found: InterferenceQuestion(found["content"], _listed(found["memories"])),
 }

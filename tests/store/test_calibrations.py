@@ -9,11 +9,12 @@ import msgspec
 import pytest
 
 from assay.core.errors import UsageError
-from assay.scoring.judging.agreement import Judged, agreement
-from assay.scoring.judging.panel import Panel
+from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration
+from assay.scoring.agreement import Judged, agreement
+from assay.scoring.panel import Panel
 from assay.store import calibrations
-from assay.store.calibrations import RUBRIC, Calibration, known, remember, shown, write
-from assay.store.judges import about, about_judge, judges_in, require, rubric_judge, too_weak
+from assay.store.calibrations import known, remember, shown, write
+from assay.store.judges import about, about_judge, calibration_of, judges_in, require, rubric_judge, too_weak
 
 
 def calibration(right: int = 9, differing: int = 1, **changes: Any) -> Calibration:
@@ -113,7 +114,7 @@ def test_what_comes_with_the_package_can_be_read() -> None:
 
 def test_a_part_is_not_remembered(data_folder: Path) -> None:
     """Rows that were not judged, or that --limit cut off, might have changed the picture."""
-    for why in (calibrations.NOT_JUDGED, calibrations.LIMITED):
+    for why in (NOT_JUDGED, LIMITED):
         assert why in remember(calibration(left_out={why: 3}))
     assert remember(calibration(left_out={"without a label": 3})) == ""
     assert len(list(data_folder.rglob("*.json"))) == 1
@@ -169,8 +170,8 @@ def test_results_name_their_judge() -> None:
     assert [list(judge.metrics) for judge in judges_in(results, "bm25")] == [["judge"]]
     own = calibration(judge="offline", fingerprint=panel.fingerprint("answer"))
     remember(own)
-    assert judges[0].now() == own
-    assert judges[1].now() is None
+    assert calibration_of(judges[0]) == own
+    assert calibration_of(judges[1]) is None
     assert about_judge(panel, ["judge"])["judge"]["calibration"]["labels"] == "talks.jsonl"
 
 
@@ -182,7 +183,7 @@ def test_a_calibration_that_is_forgotten_still_stands_in_the_results(data_folder
     for path in data_folder.rglob("*.json"):
         path.unlink()
     (judge,) = judges_in(results)
-    assert judge.now() == calibration(kind=RUBRIC)
+    assert calibration_of(judge) == calibration(kind=RUBRIC)
 
 
 def test_floors() -> None:

@@ -9,8 +9,9 @@ import click
 from assay.api import Run
 from assay.cli.report import closing
 from assay.cli.screen import block, counted, heading, table
+from assay.core.judges import Agreement, Calibration
 from assay.core.types import Record
-from assay.store.calibrations import Agreement, Calibration, shown
+from assay.store.calibrations import shown
 from assay.store.judges import judges_in
 
 _MOST_CHARACTERS = 4000

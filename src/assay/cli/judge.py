@@ -13,6 +13,7 @@ from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flag
 from assay.cli.progress import observers
 from assay.cli.screen import tell
 from assay.core.errors import UsageError
+from assay.core.judges import Calibration
 from assay.store import calibrations
 from assay.store.judges import too_weak
 
@@ -58,7 +59,7 @@ def calibrate(save: Path | None, **flags: Any) -> int:
     return run.exit_code
 
 
-def _keep(found: calibrations.Calibration, save: Path | None, *, before: bool) -> None:
+def _keep(found: Calibration, save: Path | None, *, before: bool) -> None:
     """The newest word on a judge counts, also that of a run that was finished before."""
     if before and (why := calibrations.remember(found)):
         tell(why)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from assay.cli.screen import block, tell
+from assay.core.judges import JudgeInfo
 from assay.store.calibrations import shown
-from assay.store.judges import JudgeIdentity, judges_in
+from assay.store.judges import calibration_of, judges_in
 
 _MOST_NAMED = 3
 
@@ -18,11 +19,11 @@ def say_judge(results: Mapping[str, Any]) -> None:
         block(line, indent="")
 
 
-def judge_lines(judges: Iterable[JudgeIdentity]) -> list[str]:
+def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
     """`judge offline (answer): calibrated: kappa …`; what is known of several kinds alike is one line."""
     found: dict[tuple[str, int, str], list[str]] = {}
     for judge in judges:
-        about = (judge.name, judge.votes, shown(judge.now(tell)))
+        about = (judge.name, judge.votes, shown(calibration_of(judge, tell)))
         found.setdefault(about, []).extend(judge.metrics)
     return [_line(name, votes, known, metrics) for (name, votes, known), metrics in found.items()]
 

@@ -19,9 +19,6 @@ ASK = "ask"
 COMMON, NO_CASE = "common", -1
 """Stage and index of calls at the address that a whole run shares: nobody can say which case made them."""
 
-INTERIM = "interim"
-"""Key in the data of scores that were given on the way to a later score of the same question."""
-
 JUDGE = "judge"
 """The name of scorers that say what a judge says: it may be another one where all other scores compare."""
 
@@ -37,12 +34,16 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status."""
+    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status.
+
+    `traceback` is that of user code, with the frames of the user's own files only.
+    """
 
     kind: str
     message: str
     where: str = ""
     http: int = 0
+    traceback: str = ""
 
     @property
     def status(self) -> Status:
@@ -66,16 +67,28 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """What came back, parsed. `data` keeps what only some need (a gateway's whole reply, a likelihood)."""
+    """A model's reply, parsed.
+
+    `data` holds what only some callers need: the whole reply to a foreign SDK, or a likelihood. `reasoning`
+    is what the model wrote before its answer, where the endpoint sends it apart from the text; it is kept
+    but never scored. `cost` is what the endpoint charged, in its currency, and None where it does not say.
+    `address` is the base URL of the endpoint that answered; models without a network have none.
+    """
 
     text: str
     finish: str | None = None
     usage: Usage | None = None
     data: Any = None
+    reasoning: str = ""
+    cost: float | None = None
+    address: str = ""
 
 
 class Case(Struct, frozen=True):
-    """One unit of work. `inputs` go to the solver, `gold` to scorers only."""
+    """One unit of work. `inputs` go to the solver, `gold` to scorers only.
+
+    `label` and `tags` are for people: they stand in the journal and change no answer and no score.
+    """
 
     index: int
     key: str
@@ -85,6 +98,7 @@ class Case(Struct, frozen=True):
     inputs: Any
     gold: Any = None
     failure: Failure | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def head(self) -> tuple[int, str, str, str]:
@@ -111,7 +125,10 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"
 
 
 class Commit(Struct, frozen=True, omit_defaults=True):
-    """On the last line of a stage: from here on it counts. `lines` are the offsets of its other lines."""
+    """On the last line of a stage: from here on it counts. `lines` are the offsets of its other lines.
+
+    `label` and `tags` are those of the case, and stand where its asking ends.
+    """
 
     try_: int = field(default=1, name="try")
     status: Status = "ok"
@@ -120,6 +137,8 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     usage: Usage | None = None
     calls: int = 0
     seconds: float = 0.0
+    label: str = ""
+    tags: tuple[str, ...] = ()
 
 
 class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):
@@ -137,7 +156,11 @@ class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="t
 
 
 class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="type"):
-    """One judgement. `scorer` is name@fingerprint; `value` is null unless status is "scored"."""
+    """One judgement. `scorer` is name@fingerprint; `value` is null unless status is "scored".
+
+    `expected` is what was compared with, where the scorer knows it. `label` and `tags` are those of the part
+    where a case has several. An `interim` score counts in no metric: a later score of the same question does.
+    """
 
     index: int
     case: str
@@ -151,12 +174,11 @@ class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="typ
     value: float | None = None
     reason: str = ""
     data: Any = None
+    expected: Any = None
+    label: str = ""
+    tags: tuple[str, ...] = ()
+    interim: bool = False
     end: Commit | None = None
-
-    @property
-    def interim(self) -> bool:
-        """Whether a later score of the same question counts in place of this one."""
-        return isinstance(self.data, dict) and bool(self.data.get(INTERIM))
 
 
 class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
@@ -177,3 +199,5 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     usage: Usage | None = None
     calls: int = 0
     seconds: float = 0.0
+    label: str = ""
+    tags: tuple[str, ...] = ()

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from assay.core.errors import InputError, Problem
+from assay.core.schema import YAML_WORDING, KeyPath, Wording
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-KeyPath = tuple[str | int, ...]
 _MOST_DEEP, _MOST_KEYS = 40, 100_000
 """Aliases can make a small file endless."""
 
@@ -38,17 +38,29 @@ _Loader.add_constructor(
 
 
 class YamlFile(NamedTuple):
-    """A mapping, the file it came from and the line of each of its keys."""
+    """A mapping, the file it came from and the line of each of its keys. It is a `schema.Source`."""
 
     path: Path
     value: dict[str, Any]
     lines: dict[KeyPath, int]
+
+    @property
+    def wording(self) -> Wording:
+        """Settings show the wrong value."""
+        return YAML_WORDING
 
     def where(self, *key: str | int) -> str:
         """`file:line` of the nearest key that is written in the file."""
         while key and key not in self.lines:
             key = key[:-1]
         return f"{self.path}:{self.lines.get(key, 1)}"
+
+    def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
+        """Build the problem of the value at `path`: `file:line: steps.0.id: message`."""
+        keys = ".".join(map(str, path))
+        if keys:
+            message = f"{keys}: {message}"
+        return Problem(self.where(*path), message, level)
 
 
 def load_yaml(path: Path) -> YamlFile:

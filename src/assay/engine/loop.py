@@ -14,7 +14,7 @@ from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, 
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View, check_same
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.context import Binder, Common, Gateway, RunContext, TryContext
+from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext
 from assay.journal.journal import Journal, Replies
 
 _MOST_NAMED = 10
@@ -51,8 +51,8 @@ class Setup(Struct, frozen=True):
     retry_failed: bool
     seed: int
     started: float
-    gateway: Gateway | None = None
-    common: Common | None = None
+    gateway: SdkGateway | None = None
+    shared_endpoint: SharedEndpoint | None = None
     asks: bool = True
     """Without it only what has ended is read and scored; no model is asked."""
 
@@ -73,7 +73,7 @@ class Loop:
             started=setup.started,
             gateway=setup.gateway,
             verdict=getattr(setup.plan, "passed", None),
-            common=setup.common,
+            shared_endpoint=setup.shared_endpoint,
         )
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
@@ -170,7 +170,7 @@ class Loop:
         ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
         failure = case.failure or await self._attempt(case, ctx)
-        end = _end(ctx, failure, time.perf_counter() - started)
+        end = _end(ctx, failure, time.perf_counter() - started, case.label, case.tags)
         self._journal.end(end, ctx.pending)
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
@@ -178,7 +178,7 @@ class Loop:
     async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
         """Solve; an exception becomes a Failure named after the boundary it crossed."""
         try:
-            ctx.take_common()
+            ctx.lend_shared_endpoint()
             await self._setup.plan.solver.solve(case.inputs, ctx)
         except (ModelError, CaseFailed) as error:
             return error.failure
@@ -193,7 +193,7 @@ class Loop:
     async def _score(self, scorer: Scorer, view: View) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
             return
-        ctx = TryContext(view.case, getattr(scorer, "asks_as", scorer.id), view.end.try_, self._run)
+        ctx = TryContext(view.case, scorer.call_stage, view.end.try_, self._run)
         started = time.perf_counter()
         try:
             scores = await scorer.score(view, ctx)
@@ -211,7 +211,9 @@ class Loop:
             self._setup.notify(Noted(f"{case.set} {case.label} could not be judged: {error}"))
 
 
-def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:
+def _end(
+    ctx: TryContext, failure: Failure | None, seconds: float, label: str = "", tags: tuple[str, ...] = ()
+) -> End:
     case = ctx.case
     return End(
         *case.head,
@@ -223,4 +225,6 @@ def _end(ctx: TryContext, failure: Failure | None, seconds: float) -> End:
         usage=ctx.usage,
         calls=ctx.calls,
         seconds=round(seconds, 6),
+        label=label,
+        tags=tags,
     )

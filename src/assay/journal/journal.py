@@ -177,7 +177,17 @@ class Journal:
 
 
 def _commit_of(end: End) -> Commit:
-    return Commit(end.try_, end.status, end.lines, end.failure, end.usage, end.calls, end.seconds)
+    return Commit(
+        end.try_,
+        end.status,
+        end.lines,
+        end.failure,
+        end.usage,
+        end.calls,
+        end.seconds,
+        end.label,
+        end.tags,
+    )
 
 
 def _ones(codes: bytearray, wanted: bytes, total: int) -> int:

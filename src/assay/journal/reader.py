@@ -128,6 +128,8 @@ def _end_of(line: Record | Score, stage: str, commit: Commit) -> End:
         commit.usage,
         commit.calls,
         commit.seconds,
+        commit.label,
+        commit.tags,
     )
 
 

@@ -11,58 +11,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, field
 
+from assay import scoring
 from assay.core.hashing import fingerprint as fingerprint_of
-from assay.scoring import judging
-from assay.scoring.judging.agreement import Agreement, Votes
+from assay.core.judges import ANSWER, Agreement, Calibration
 
-__all__ = [
-    "ANSWER",
-    "LIMITED",
-    "NOT_JUDGED",
-    "RUBRIC",
-    "Agreement",
-    "Calibration",
-    "folder",
-    "kappa_of",
-    "known",
-    "remember",
-    "shown",
-    "write",
-]
-
-ANSWER, RUBRIC = "answer", "rubric"
-"""What a judge can be calibrated on: answers to questions, or texts by a rubric."""
 UNKNOWN = "not calibrated"
-NOT_JUDGED, LIMITED = "not judged", "beyond --limit"
-"""Reasons for which rows are left out of a calibration, and for which it does not speak for the judge."""
-SHIPPED = Path(judging.__file__).with_name("calibrated")
+SHIPPED = Path(scoring.__file__).with_name("calibrations")
 Tell = Callable[[str], object]
-
-
-class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge against the labels of one file. Numbers, and the names of categories: no other text of it."""
-
-    judge: str
-    kind: str
-    fingerprint: str
-    votes: int
-    labels: str
-    labels_sha256: str
-    overall: Agreement
-    categories: dict[str, Agreement] = field(default_factory=dict)
-    among_votes: Votes | None = None
-    left_out: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def parts_missing(self) -> list[str]:
-        """Why it is not of all rows that could be judged."""
-        return [why for why in (NOT_JUDGED, LIMITED) if self.left_out.get(why)]
-
-    def is_of(self, judge: str, fingerprint: str, kind: str) -> bool:
-        """Whether it speaks of this judge, asked in this way."""
-        return (self.judge, self.fingerprint, self.kind) == (judge, fingerprint, kind)
 
 
 def folder() -> Path:

@@ -7,52 +7,32 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
-from assay.scoring.judging.panel import Panel, content_of
-from assay.store.calibrations import ANSWER, RUBRIC, Calibration, Tell, kappa_of, known
+from assay.core.judges import ANSWER, RUBRIC, Calibration, JudgeInfo
+from assay.scoring.panel import Panel, judge_file_hash
+from assay.store.calibrations import Tell, kappa_of, known
 
 
-class JudgeIdentity(Struct, frozen=True, kw_only=True):
-    """A judge as results name it. `fingerprint` is that of its prompt for this kind of matter."""
-
-    name: str
-    id: str
-    votes: int
-    kind: str
-    fingerprint: str
-    metrics: Sequence[str]
-    """Names of the scores that it decides."""
-    calibration: Calibration | None = None
-    """As it was known when the run ended, or when that was looked up again."""
-
-    def now(self, tell: Tell | None = None) -> Calibration | None:
-        """As it is known now, else as it was then."""
-        return known(self.name, self.fingerprint, self.kind, tell) or self.calibration
-
-    @property
-    def advice(self) -> str:
-        """How it is calibrated as it is asked here, with its votes; there is no way yet for most kinds."""
-        if self.kind not in (ANSWER, RUBRIC):
-            return f"what judges say of {self.kind} cannot be calibrated yet"
-        votes = f" --votes {self.votes}" if self.votes > 1 else ""
-        return f"`assay judge calibrate --judge {self.name}{votes} --labels FILE` measures it"
-
-    def today(self) -> JudgeIdentity:
-        """The same judge with what is known of it now."""
-        return msgspec.structs.replace(self, calibration=self.now())
+def calibration_of(judge: JudgeInfo, tell: Tell | None = None) -> Calibration | None:
+    """The calibration that is known now, else the one that the report names."""
+    return known(judge.name, judge.fingerprint, judge.kind, tell) or judge.calibration
 
 
-def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeIdentity:
+def with_calibration(judge: JudgeInfo) -> JudgeInfo:
+    """The same judge with the calibration that is known now."""
+    return msgspec.structs.replace(judge, calibration=calibration_of(judge))
+
+
+def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeInfo:
     """The judge of rubrics, which is asked once; the fingerprint is that of its prompt.
 
     A judge that is a file of the user is known by its content too: when it is edited, it is another judge.
     """
-    if content := content_of(judge):
+    if content := judge_file_hash(judge):
         fingerprint = fingerprint_of([fingerprint, content])
-    return JudgeIdentity(
+    return JudgeInfo(
         name=judge,
         id=f"{judge}@{fingerprint_of([judge, fingerprint])}",
         votes=1,
@@ -62,9 +42,9 @@ def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeI
     )
 
 
-def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> JudgeIdentity:
+def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> JudgeInfo:
     """The judge of a run, as it is asked about matters of one kind."""
-    return JudgeIdentity(
+    return JudgeInfo(
         name=panel.name,
         id=panel.id,
         votes=panel.votes,
@@ -88,19 +68,19 @@ def about_judges(panel: Panel, metrics: Mapping[str, Sequence[str]]) -> dict[str
     return about_judge(panel, metrics[ANSWER]) | {"judges": [about(one)["judge"] for one in others]}
 
 
-def about(identity: JudgeIdentity) -> dict[str, Any]:
+def about(identity: JudgeInfo) -> dict[str, Any]:
     """`{"judge": …}`, with the calibration that is known now; as it will be read, lists and all."""
-    return {"judge": msgspec.json.decode(msgspec.json.encode(identity.today()))}
+    return {"judge": msgspec.json.decode(msgspec.json.encode(with_calibration(identity)))}
 
 
-def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[JudgeIdentity]:
+def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[JudgeInfo]:
     """The judges that a run's results name, each once: of one subject where the results are by subject."""
     own = results.get(subject) if subject is not None else None
     inside = list(results.values()) if own is None else [own]
-    found: dict[tuple[str, str], JudgeIdentity] = {}
+    found: dict[tuple[str, str], JudgeInfo] = {}
     for told in chain.from_iterable(map(_told, inside)):
         try:
-            judge = msgspec.convert(told, JudgeIdentity)
+            judge = msgspec.convert(told, JudgeInfo)
         except msgspec.ValidationError:
             continue
         before = found.get((judge.id, judge.kind))
@@ -128,8 +108,8 @@ def too_weak(judge: str, found: Calibration | None, floor: float) -> str:
     return f"the judge {judge} has {kappa_of(found.overall)} on {on}; at least {floor:g} is wanted"
 
 
-def require(identity: JudgeIdentity, floor: float) -> None:
+def require(identity: JudgeInfo, floor: float) -> None:
     """Refuse a judge that is not known to be good enough to decide an exit code."""
     notes: list[str] = []
-    if why := too_weak(identity.name, identity.now(notes.append), floor):
+    if why := too_weak(identity.name, calibration_of(identity, notes.append), floor):
         raise UsageError("\n".join([*notes, f"{why}; {identity.advice}"]))

@@ -11,11 +11,11 @@ import pytest
 
 import assay
 from assay.core.errors import InputError, UsageError
+from assay.core.judges import RUBRIC, Calibration, Share
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.judging.agreement import Share
-from assay.scoring.judging.matters import CORRECT, HALLUCINATION, Verdict
-from assay.scoring.judging.panel import Panel
-from assay.store.calibrations import RUBRIC, Calibration, known
+from assay.scoring.panel import Panel
+from assay.scoring.questions import CORRECT, HALLUCINATION, Verdict
+from assay.store.calibrations import known
 from assay.store.judges import judges_in
 from assay.suites.calibration.bench import goodness
 

@@ -9,8 +9,7 @@ from typing import Any, TypeVar, cast
 
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, End, Score
-from assay.scoring.judging.matters import Matter, Verdict
-from assay.scoring.judging.settling import settled
+from assay.scoring.questions import JudgeQuestion, Verdict, trivial_verdict
 from assay.suites.memory_eval.judging import EvalScorer
 from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
 
@@ -80,13 +79,13 @@ class Scripted:
 
     def __init__(self, says: Callable[[Any], Verdict], name: str = "scripted") -> None:
         self.id = f"{name}@1"
-        self.speaker = name
-        self.asked: list[Matter] = []
+        self.reply_identity = name
+        self.asked: list[JudgeQuestion] = []
         self._says = says
 
-    async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
+    async def verdict(self, matter: JudgeQuestion, ctx: Context) -> Verdict:
         """What it was told to say of what has to be looked at."""
-        if (plain := settled(matter)) is not None:
+        if (plain := trivial_verdict(matter)) is not None:
             return plain
         self.asked.append(matter)
         return self._says(matter)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.scoring.judging.matters import KINDS, Answered, Kept, Matter, Verdict
+from assay.scoring.questions import KINDS, AnswerQuestion, JudgeQuestion, RecallQuestion, Verdict
 
 from servers.judging import FORGIVEN, SPOILED, JudgingServer
 from support.commands import typed
@@ -28,17 +28,17 @@ OF_KIND = {
     "answer": {"answer", "answer_hallucination", "answer_omission"},
     "evidence": {"evidence", "evidence_mean", "retrieved_evidence"},
 }
-Spoil = Callable[[Matter, int], str]
+Spoil = Callable[[JudgeQuestion, int], str]
 
 
-def mixed(matter: Matter) -> Verdict:
+def mixed(matter: JudgeQuestion) -> Verdict:
     """Any of the labels, the same whenever it is asked: no figure is 0 or 1 by nature."""
     labels = matter.labels
     by_chance = [zlib.crc32(f"{at} {matter!r}".encode()) for at in range(matter.count)]
     return Verdict(tuple(labels[number % len(labels)] for number in by_chance), "so it is")
 
 
-def unspoiled(_matter: Matter, _attempt: int) -> str:
+def unspoiled(_matter: JudgeQuestion, _attempt: int) -> str:
     return ""
 
 
@@ -75,7 +75,7 @@ def test_the_undisturbed_run_is_worth_comparing(undisturbed: tuple[api.Run, Cour
     between = [value for value in of(run, "value").values() if 0 < value < 1]
     assert len(between) >= 8
     assert set(of(run, "invalid").values()) == {0}
-    assert {matter.kind for matter in court.server.matters} == set(KINDS)
+    assert {matter.kind for matter in court.server.questions} == set(KINDS)
 
 
 @pytest.mark.parametrize("how", FORGIVEN)
@@ -164,7 +164,7 @@ def test_a_judge_without_time_is_asked_later(
     """429 beyond all retries is neither a verdict nor invalid: exit code 3; the same command asks the rest."""
     busy = True
 
-    def spoil(matter: Matter, _attempt: int) -> str:
+    def spoil(matter: JudgeQuestion, _attempt: int) -> str:
         return "429" if busy and " two " in repr(matter) else ""
 
     with JudgingServer(mixed, spoil, reply) as server:
@@ -188,9 +188,9 @@ class Wavering:
     """Of every third vote about some matters another label."""
 
     def __init__(self) -> None:
-        self._votes: Counter[Matter] = Counter()
+        self._votes: Counter[JudgeQuestion] = Counter()
 
-    def __call__(self, matter: Matter) -> Verdict:
+    def __call__(self, matter: JudgeQuestion) -> Verdict:
         verdict = mixed(matter)
         self._votes[matter] += 1
         if self._votes[matter] != 3 or matter not in self:
@@ -198,8 +198,8 @@ class Wavering:
         other = [label for label in matter.labels if label != verdict.labels[0]]
         return Verdict((other[0], *verdict.labels[1:]), "on second thoughts")
 
-    def __contains__(self, matter: Matter) -> bool:
-        return isinstance(matter, Answered | Kept) and "pet1x1" in repr(matter)
+    def __contains__(self, matter: JudgeQuestion) -> bool:
+        return isinstance(matter, AnswerQuestion | RecallQuestion) and "pet1x1" in repr(matter)
 
 
 def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.scoring.judging import offline
-from assay.scoring.judging.matters import Matter, Verdict
+from assay.scoring import offline
+from assay.scoring.questions import JudgeQuestion, Verdict
 
 from servers.judging import JudgingServer
 from support.commands import typed
@@ -41,7 +41,7 @@ def server() -> Iterator[JudgingServer]:
         yield judging
 
 
-def _in_other_words(matter: Matter) -> Verdict:
+def _in_other_words(matter: JudgeQuestion) -> Verdict:
     """As `offline` judges, for reasons of its own: so one sees whose records these are."""
     return msgspec.structs.replace(offline.verdict(matter), reason="it seems so")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import Struct
 
-from assay.scoring.judging.matters import Changed, Matter, Verdict, invalid
+from assay.scoring.questions import JudgeQuestion, UpdateQuestion, Verdict, invalid
 from assay.suites.memory_eval.aggregate import Aggregate
 from assay.suites.memory_eval.evals import evals, qa_eval, session_eval
 from assay.suites.memory_eval.rows import Handled, Labelled, QaEval, QaRow, SessionEval, SessionRow
@@ -30,31 +30,31 @@ SAYS = {
 OF_POINTS = {"u1": "updated", "u2": "both", "u3": "outdated", "i1": "rejected", "i2": "memorized"}
 
 
-def says(matter: Matter) -> Verdict:
+def says(matter: JudgeQuestion) -> Verdict:
     """A mix of everything."""
     labels = SAYS.get(matter.kind)
     if labels is None:
-        content = matter.new if isinstance(matter, Changed) else getattr(matter, "content", "")
+        content = matter.new if isinstance(matter, UpdateQuestion) else getattr(matter, "content", "")
         labels = (OF_POINTS[content],)
     return Verdict(labels, f"because of {matter.kind}")
 
 
-def without(*kinds: str) -> Callable[[Matter], Verdict]:
+def without(*kinds: str) -> Callable[[JudgeQuestion], Verdict]:
     """The same, and nothing readable of these kinds or of points with these contents."""
 
-    def told(matter: Matter) -> Verdict:
+    def told(matter: JudgeQuestion) -> Verdict:
         named = {matter.kind, getattr(matter, "new", ""), getattr(matter, "content", "")}
         return invalid("no verdict: prose") if named & set(kinds) else says(matter)
 
     return told
 
 
-def made(told: Callable[[Matter], Verdict], row: SessionRow = SESSION) -> SessionEval:
+def made(told: Callable[[JudgeQuestion], Verdict], row: SessionRow = SESSION) -> SessionEval:
     """The eval of one session."""
     return session_eval(row, judge(Scripted(told), [row], []))
 
 
-def answered(told: Callable[[Matter], Verdict], row: QaRow) -> QaEval:
+def answered(told: Callable[[JudgeQuestion], Verdict], row: QaRow) -> QaEval:
     """The eval of one question."""
     return qa_eval(row, judge(Scripted(told), [], [row]))
 
@@ -217,7 +217,7 @@ def test_a_sample_gives_every_row_its_own_scores() -> None:
     asked = [question(checkpoint="S/1", said="x"), question(checkpoint="S/1", said="")]
     told = SAYS | {"recall": ("covered", "missed"), "correctness": ("correct",)}
 
-    def one(matter: Matter) -> Verdict:
+    def one(matter: JudgeQuestion) -> Verdict:
         labels = told.get(matter.kind) or (OF_POINTS[getattr(matter, "new", "")],)
         return Verdict(labels[: matter.count])
 

@@ -8,18 +8,18 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Score
-from assay.scoring.judging.matters import (
-    Answered,
-    Changed,
-    Cited,
-    Interfering,
-    Kept,
-    Matter,
+from assay.scoring.panel import Panel
+from assay.scoring.questions import (
+    AnswerQuestion,
+    CorrectnessQuestion,
+    EvidenceQuestion,
+    InterferenceQuestion,
+    JudgeQuestion,
+    RecallQuestion,
+    UpdateQuestion,
     Verdict,
-    Written,
     invalid,
 )
-from assay.scoring.judging.panel import Panel
 from assay.suites.memory_eval.judging import EvalScorer, LexicalScorer
 from assay.suites.memory_eval.points import answers
 from assay.suites.memory_eval.rows import Delta, Held
@@ -30,7 +30,7 @@ BEST = {"recall": "covered", "correctness": "correct", "update": "updated", "int
 BEST |= {"answer": "Correct", "evidence": "covered"}
 
 
-def best(matter: Matter) -> Verdict:
+def best(matter: JudgeQuestion) -> Verdict:
     """The best label for everything."""
     return Verdict((BEST[matter.kind],) * matter.count, "as told")
 
@@ -69,10 +69,10 @@ def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
     mine = ("Ann lives in Rome", "the kite is blue")
     wrote = ("the kite is blue now", "Ann lives in Rome")
     assert panel.asked == [
-        Kept(mine, (False, True), wrote),
-        Written(mine, ("the kite is red", "Bob has a dog"), wrote),
-        Changed("the kite is blue", ("the kite is red",), wrote),
-        Interfering("kites can swim", wrote),
+        RecallQuestion(mine, (False, True), wrote),
+        CorrectnessQuestion(mine, ("the kite is red", "Bob has a dog"), wrote),
+        UpdateQuestion("the kite is blue", ("the kite is red",), wrote),
+        InterferenceQuestion("kites can swim", wrote),
     ]
 
 
@@ -80,9 +80,9 @@ def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -
     panel = Scripted(best)
     judge(panel, [], [question(evidence=["e"], cited=["c"], found=["f", "g"])])
     assert panel.asked == [
-        Answered("What is it?", "a red kite", "a red kite", ("e",)),
-        Cited(("e",), ("c",)),
-        Cited(("e",), ("f", "g")),
+        AnswerQuestion("What is it?", "a red kite", "a red kite", ("e",)),
+        EvidenceQuestion(("e",), ("c",)),
+        EvidenceQuestion(("e",), ("f", "g")),
     ]
 
 
@@ -198,7 +198,7 @@ def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
 def test_what_fails_is_asked_again() -> None:
     """An endpoint that is down may be up another day: no score is made up meanwhile."""
 
-    def fails(_: Matter) -> Verdict:
+    def fails(_: JudgeQuestion) -> Verdict:
         raise ModelError(Failure("rate_limit", "told so"))
 
     with pytest.raises(ModelError):

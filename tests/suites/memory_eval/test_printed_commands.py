@@ -37,6 +37,6 @@ def test_the_commands_of_the_document(tmp_path: Path) -> None:
         second = typed(tmp_path, elsewhere.url, "two", f"{PRINTED} --eval-only")
         assert second.returncode == 0, second.stderr
         assert court.calls() == asked
-        assert [body["model"] for body in elsewhere.bodies] == ["two"] * len(server.matters)
+        assert [body["model"] for body in elsewhere.bodies] == ["two"] * len(server.questions)
         assert stage_one(out) == files
         assert "openai/two" in second.stdout

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.types import Score
-from assay.scoring.judging.matters import Answered, Matter, Verdict, invalid
+from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
 from assay.suites.memory_eval.evals import evals
 from assay.suites.memory_eval.judging import LexicalScorer
 from assay.suites.memory_eval.points import answers
@@ -31,9 +31,9 @@ def add(tally: Tally, cluster: int, sessions: list[SessionRow], asked: list[QaRo
     tally.add(cluster, found.sessions, list(zip(asked, found.questions, strict=True)), [*scores, *words])
 
 
-def says(matter: Matter) -> Verdict:
+def says(matter: JudgeQuestion) -> Verdict:
     """Texts are as good as they say: `good` is the best label, `bad` the second, `odd` unreadable."""
-    if isinstance(matter, Answered):
+    if isinstance(matter, AnswerQuestion):
         texts: tuple[str, ...] = (matter.response,)
     elif matter.kind == "correctness":
         texts = matter.texts
@@ -188,7 +188,7 @@ def test_a_dimension_without_items_is_null() -> None:
 def test_flaky_verdicts_are_counted_where_there_were_votes() -> None:
     votes = (("Correct",), ("Omission",), ("Correct",))
 
-    def voted(matter: Matter) -> Verdict:
+    def voted(matter: JudgeQuestion) -> Verdict:
         return Verdict(("Correct",), votes=votes, stable="2" not in getattr(matter, "response", ""))
 
     tally = Tally("m", reference=False)

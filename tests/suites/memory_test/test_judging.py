@@ -11,7 +11,7 @@ import pytest
 
 from assay import api
 from assay.core.errors import UsageError
-from assay.scoring.judging.matters import Answered, Verdict
+from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.suites.memory_test.conversation import Question
 from assay.suites.memory_test.scorer import FIRST, reference_of
 
@@ -33,7 +33,7 @@ def at(server: JudgingServer, **more: Any) -> dict[str, Any]:
 
 def asked(server: JudgingServer) -> list[str]:
     """The questions of what judges were shown, sorted."""
-    return sorted(matter.question for matter in server.matters if isinstance(matter, Answered))
+    return sorted(matter.question for matter in server.questions if isinstance(matter, AnswerQuestion))
 
 
 def metrics(run: api.Run, name: str = "own") -> dict[str, dict[str, Any]]:
@@ -140,7 +140,7 @@ def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: Jud
     assert reference_of(question, {3: FIRST}) == "yes"
     assert reference_of(question, {}) == "yes; since she said so"
     Talks(tmp_path, talk(1)).run(**at(server))
-    assert server.matters == [Answered("who likes fruit1", "Bob likes fruit1", "Bob likes fruit1")]
+    assert server.questions == [AnswerQuestion("who likes fruit1", "Bob likes fruit1", "Bob likes fruit1")]
 
 
 def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server: JudgingServer) -> None:
@@ -152,7 +152,7 @@ def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server:
     assert (run.exit_code, run.summary.unscored, metrics(run)["f1"]["n"]) == (3, 1, 4)
     assert len(server.bodies) == 4
     server.spoil, paid = about("fruit3", ""), talks.asked()
-    server.matters.clear()
+    server.questions.clear()
     run = talks.run(**at(server, max_retries=0))
     assert (run.exit_code, metrics(run)["judged"]["n"], talks.asked()) == (0, 4, paid)
     assert "not_judged" not in metrics(run)["judged"]

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import UsageError
-from assay.scoring.judging.matters import Answered, Verdict
+from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.cases import RunCases
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.scorer import answer_to_judge, reference_texts
@@ -110,12 +110,12 @@ def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingS
         assert [body["messages"][0]["content"].startswith("Be brief.") for body in server.bodies[:1]] == [
             True
         ]
-        assert server.matters == [
-            Answered("say 5", "5", "5"),
-            Answered("say nothing", "5", "say nothing"),
+        assert server.questions == [
+            AnswerQuestion("say 5", "5", "5"),
+            AnswerQuestion("say nothing", "5", "say nothing"),
         ]
         server.bodies.clear()
-        server.matters.clear()
+        server.questions.clear()
 
 
 def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None:
@@ -139,13 +139,13 @@ def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgingServer) -> 
     lab.task(docs=FOUR, filter_list=FILTERS, metric_list=[{"metric": "exact_match", "ignore_case": True}])
     second = lab.run(**at(server))
     assert second.run.summary.scorers[0] != first.run.summary.scorers[0]
-    assert (second.run.folder, len(server.matters)) == (first.run.folder, 4)
+    assert (second.run.folder, len(server.questions)) == (first.run.folder, 4)
     lab.task(docs=FOUR, filter_list=FILTERS[::-1])
     assert lab.run(**at(server)).run.folder == first.run.folder
-    assert len(server.matters) == 8
+    assert len(server.questions) == 8
     lab.task(docs=FOUR, filter_list=FILTERS, doc_to_target="{{a}} ")
     lab.run(**at(server))
-    assert (len(server.matters), models(server).count("m")) == (12, 4)
+    assert (len(server.questions), models(server).count("m")) == (12, 4)
 
 
 def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgingServer) -> None:
@@ -175,8 +175,8 @@ def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> No
     docs = [{"q": "a grey boat", "a": ["the whole wide sea and all of its fish", "grey boat"]}]
     lab.task(docs=docs, doc_to_target="a")
     lab.run(**at(server))
-    (shown,) = server.matters
-    assert isinstance(shown, Answered)
+    (shown,) = server.questions
+    assert isinstance(shown, AnswerQuestion)
     assert shown.reference.splitlines() == [
         "Any one of these is a right answer:",
         "- the whole wide sea and all of its fish",
@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServe
     lab.task(docs=FOUR)
     found = lab.run(**at(server))
     judged = found.metric("judge")
-    assert (judged["n"], judged["left_out"], len(server.matters)) == (3, {"invalid": 1}, 5)
+    assert (judged["n"], judged["left_out"], len(server.questions)) == (3, {"invalid": 1}, 5)
     assert found.metric("exact_match")["n"] == 4
     assert ("judge" in found.rows()[0], found.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
 
@@ -201,7 +201,7 @@ def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgingServer) -> None:
     lab.task(docs=[{"q": "x\n", "a": "1"}, {"q": "2", "a": ""}, {"q": "3", "a": "3"}])
     found = lab.run(**at(server))
     judged = found.metric("judge")
-    assert server.matters == [Answered("3", "3", "3")]
+    assert server.questions == [AnswerQuestion("3", "3", "3")]
     assert (judged["value"], judged["n"], judged["left_out"]) == (0.5, 2, {"not_applicable": 1})
 
 
@@ -326,7 +326,7 @@ def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgingServer) -> None:
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
     second = lab.run(**at(server, judge="openai/judge"))
-    assert (second.run.summary.scorers, len(server.matters)) == (first.run.summary.scorers, 4)
+    assert (second.run.summary.scorers, len(server.questions)) == (first.run.summary.scorers, 4)
 
 
 def test_a_judge_at_an_endpoint_of_its_own(

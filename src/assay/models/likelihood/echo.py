@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure
-from assay.models.calling.http import bad_reply
+from assay.models.calling.http_client import bad_reply
 from assay.models.likelihood.spans import Likelihood, in_order
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure
-from assay.models.calling.http import HttpEndpoint, bad_reply, parse
+from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
 from assay.models.likelihood.arguments import Arguments
 from assay.models.likelihood.spans import Ids
 
@@ -30,7 +30,7 @@ class RemoteTokenizer:
     async def offered(self) -> bool:
         """Whether the endpoint turns texts into tokens. What it says about itself is kept."""
         try:
-            info = parse(await self._http.get("/tokenizer_info"), self._http.base_url)
+            info = decode_json(await self._http.get("/tokenizer_info"), self._http.base_url)
         except ModelError as error:
             _pass_on(error)
         else:
@@ -54,7 +54,7 @@ class RemoteTokenizer:
 
     async def _tokenize(self, text: str) -> Ids:
         body = {"prompt": text, "add_special_tokens": self._arguments.special}
-        value = parse(await self._http.post("/tokenize", _encode(body)), self._http.base_url)
+        value = decode_json(await self._http.post("/tokenize", _encode(body)), self._http.base_url)
         tokens = value.get("tokens") if isinstance(value, dict) else None
         if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
             raise bad_reply(self._http.base_url, "/tokenize gave no list of token ids")
@@ -64,7 +64,9 @@ class RemoteTokenizer:
 
     async def text(self, ids: Ids) -> str:
         """The text of tokens, for endpoints that take no ids."""
-        value = parse(await self._http.post("/detokenize", _encode({"tokens": ids})), self._http.base_url)
+        value = decode_json(
+            await self._http.post("/detokenize", _encode({"tokens": ids})), self._http.base_url
+        )
         text = value.get("prompt") if isinstance(value, dict) else None
         if not isinstance(text, str):
             raise bad_reply(self._http.base_url, "/detokenize gave no text")

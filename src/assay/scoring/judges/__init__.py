@@ -2,8 +2,10 @@
 
 `rubric` asks whether a text is good enough: its `build(**options)` returns an object with `fingerprint`,
 which changes with its prompt, and `judge(asker, rubric, text, reference=None)`. Each of the others puts one
-kind of matter into words: its `build()` returns a `Wording` of `judging/asking.py`. What cannot be read is
-invalid: never a pass, never a failure.
+kind of question into words: its `build()` returns a `JudgePrompt` (see `scoring/judge_prompt.py`). A reply
+that cannot be read is invalid: never a pass, never a failure.
+
+A new wording of a prompt is a new file (`answer.v2.txt`), a new `VERSION`, and another judge.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from msgspec import Struct
 
 
 class JudgeVerdict(Struct, frozen=True):
-    """What the judge said. `passed` is None where the status is "invalid", and the reason says why."""
+    """The verdict on a rubric. `passed` is None where the status is "invalid", and the reason says why."""
 
     passed: bool | None
     reason: str

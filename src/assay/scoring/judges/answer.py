@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assay.scoring.judging.fitting import shortened
-from assay.scoring.judging.matters import Answered
-from assay.scoring.judging.wording import OneLabel
+from assay.scoring.judge_prompt import OneLabelPrompt
+from assay.scoring.prompt_budget import shortened
+from assay.scoring.questions import AnswerQuestion
 
 VERSION = "answer.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 
-class AnswerJudge(OneLabel[Answered]):
+class AnswerJudge(OneLabelPrompt[AnswerQuestion]):
     """To make something up wins over leaving something out."""
 
-    def _values(self, matter: Answered) -> dict[str, str]:
-        evidence, chosen = self._near(matter.evidence, (matter.question, matter.reference))
+    def _values(self, question: AnswerQuestion) -> dict[str, str]:
+        evidence, chosen = self._nearest(question.evidence, (question.question, question.reference))
         return {
-            "question": shortened(matter.question),
-            "reference": shortened(matter.reference),
-            "response": shortened(matter.response),
+            "question": shortened(question.question),
+            "reference": shortened(question.reference),
+            "response": shortened(question.response),
             "evidence": evidence,
             "chosen": chosen,
         }
 
 
 def build() -> AnswerJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return AnswerJudge(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -8,37 +8,36 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from assay.scoring.judging.fitting import CHARACTERS, batches, shortened
-from assay.scoring.judging.matters import IRRELEVANT, Written
-from assay.scoring.judging.wording import LabelEach, counted, listed
+from assay.scoring.judge_prompt import LabelEachPrompt, label_count, numbered
+from assay.scoring.prompt_budget import CHARACTERS, batches, shortened
+from assay.scoring.questions import IRRELEVANT, CorrectnessQuestion
 
 VERSION = "correctness.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 
-class CorrectnessJudge(LabelEach[Written]):
+class CorrectnessJudge(LabelEachPrompt[CorrectnessQuestion]):
     """One label for each memory, by the points of its session and of earlier ones."""
 
     aliases: ClassVar[Mapping[str, str]] = {"error": IRRELEVANT}
     """What a later version of the format calls it."""
 
-    def parts(self, matter: Written) -> list[Written]:
+    def parts(self, question: CorrectnessQuestion) -> list[CorrectnessQuestion]:
         """Memories in batches, each with the points that are alike to its own."""
-        return [replace(matter, texts=matter.texts[some]) for some in batches(matter.texts)]
+        return [replace(question, texts=question.texts[batch]) for batch in batches(question.texts)]
 
-    def _values(self, matter: Written) -> dict[str, str]:
-        points, chosen_points = self._near(matter.points, matter.texts, CHARACTERS // 2)
-        known, chosen_known = self._near(matter.known, matter.texts, CHARACTERS // 2)
+    def _values(self, question: CorrectnessQuestion) -> dict[str, str]:
+        points, chosen_points = self._nearest(question.points, question.texts, CHARACTERS // 2)
+        known, chosen_known = self._nearest(question.earlier_points, question.texts, CHARACTERS // 2)
         return {
             "points": points,
             "chosen_points": chosen_points,
             "known": known,
             "chosen_known": chosen_known,
-            "memories": listed([shortened(text) for text in matter.texts]),
-            **counted(matter),
+            "memories": numbered([shortened(text) for text in question.texts]),
+            **label_count(question),
         }
 
 
 def build() -> CorrectnessJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return CorrectnessJudge(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -6,27 +6,26 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from assay.scoring.judging.fitting import batches, shortened
-from assay.scoring.judging.matters import Cited
-from assay.scoring.judging.wording import LabelEach, counted, listed
+from assay.scoring.judge_prompt import LabelEachPrompt, label_count, numbered
+from assay.scoring.prompt_budget import batches, shortened
+from assay.scoring.questions import EvidenceQuestion
 
 VERSION = "evidence.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 
-class EvidenceJudge(LabelEach[Cited]):
+class EvidenceJudge(LabelEachPrompt[EvidenceQuestion]):
     """One label for each piece of evidence."""
 
-    def parts(self, matter: Cited) -> list[Cited]:
+    def parts(self, question: EvidenceQuestion) -> list[EvidenceQuestion]:
         """Evidence in batches, each with the texts that are alike to its own."""
-        return [replace(matter, evidence=matter.evidence[some]) for some in batches(matter.evidence)]
+        return [replace(question, evidence=question.evidence[batch]) for batch in batches(question.evidence)]
 
-    def _values(self, matter: Cited) -> dict[str, str]:
-        evidence = listed([shortened(piece) for piece in matter.evidence])
-        texts, chosen = self._near(matter.texts, matter.evidence)
-        return {"evidence": evidence, "texts": texts, "chosen": chosen, **counted(matter)}
+    def _values(self, question: EvidenceQuestion) -> dict[str, str]:
+        evidence = numbered([shortened(piece) for piece in question.evidence])
+        texts, chosen = self._nearest(question.texts, question.evidence)
+        return {"evidence": evidence, "texts": texts, "chosen": chosen, **label_count(question)}
 
 
 def build() -> EvidenceJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return EvidenceJudge(Path(__file__).with_name(f"{VERSION}.txt"))

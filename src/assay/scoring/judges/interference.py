@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assay.scoring.judging.fitting import shortened
-from assay.scoring.judging.matters import Interfering
-from assay.scoring.judging.wording import OneLabel
+from assay.scoring.judge_prompt import OneLabelPrompt
+from assay.scoring.prompt_budget import shortened
+from assay.scoring.questions import InterferenceQuestion
 
 VERSION = "interference.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 
-class InterferenceJudge(OneLabel[Interfering]):
+class InterferenceJudge(OneLabelPrompt[InterferenceQuestion]):
     """Looks at all memories together."""
 
-    def _values(self, matter: Interfering) -> dict[str, str]:
-        memories, chosen = self._near(matter.texts, (matter.content,))
-        return {"content": shortened(matter.content), "memories": memories, "chosen": chosen}
+    def _values(self, question: InterferenceQuestion) -> dict[str, str]:
+        memories, chosen = self._nearest(question.texts, (question.content,))
+        return {"content": shortened(question.content), "memories": memories, "chosen": chosen}
 
 
 def build() -> InterferenceJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return InterferenceJudge(Path(__file__).with_name(f"{VERSION}.txt"))

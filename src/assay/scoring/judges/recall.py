@@ -6,33 +6,32 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from assay.scoring.judging.fitting import batches, shortened
-from assay.scoring.judging.matters import Kept
-from assay.scoring.judging.wording import LabelEach, counted, listed
+from assay.scoring.judge_prompt import LabelEachPrompt, label_count, numbered
+from assay.scoring.prompt_budget import batches, shortened
+from assay.scoring.questions import RecallQuestion
 
 VERSION = "recall.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 
-class RecallJudge(LabelEach[Kept]):
+class RecallJudge(LabelEachPrompt[RecallQuestion]):
     """One label for each point; the prompt says which of them are updates."""
 
-    def parts(self, matter: Kept) -> list[Kept]:
+    def parts(self, question: RecallQuestion) -> list[RecallQuestion]:
         """Points in batches, each with the texts that are alike to its own."""
         return [
-            replace(matter, points=matter.points[some], updates=matter.updates[some])
-            for some in batches(matter.points)
+            replace(question, points=question.points[batch], updates=question.updates[batch])
+            for batch in batches(question.points)
         ]
 
-    def _values(self, matter: Kept) -> dict[str, str]:
+    def _values(self, question: RecallQuestion) -> dict[str, str]:
         points = [
             f"[{'update' if update else 'normal'}] {shortened(point)}"
-            for point, update in zip(matter.points, matter.updates, strict=True)
+            for point, update in zip(question.points, question.updates, strict=True)
         ]
-        memories, chosen = self._near(matter.texts, matter.points)
-        return {"points": listed(points), "memories": memories, "chosen": chosen, **counted(matter)}
+        memories, chosen = self._nearest(question.texts, question.points)
+        return {"points": numbered(points), "memories": memories, "chosen": chosen, **label_count(question)}
 
 
 def build() -> RecallJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return RecallJudge(Path(__file__).with_name(f"{VERSION}.txt"))

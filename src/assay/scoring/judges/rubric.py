@@ -10,12 +10,10 @@ from assay.core.errors import ModelError
 from assay.core.protocols import Asker
 from assay.core.types import Request, Response
 from assay.scoring.json_text import read_json
+from assay.scoring.judge_prompt import refusal_reason, unique_marker, unreadable_reply
 from assay.scoring.judges import JudgeVerdict
-from assay.scoring.judging.replies import no_verdict, refused
-from assay.scoring.judging.wording import mark_of
 
 VERSION = "rubric.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 # The prompt asks for the reason first: a model writes from left to right, so it weighs before it decides.
 _PARAMS = {"temperature": 0, "max_tokens": 1024}
@@ -31,10 +29,10 @@ class RubricJudge:
         return prompts.fingerprint(VERSION, _PROMPT)
 
     def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:
-        """What is asked: the same for the same arguments, so that it is paid once."""
+        """The request. Equal arguments give an equal request, so that it is paid once."""
         parts = prompts.parts_of(_PROMPT)
         values = {
-            "mark": mark_of(rubric, text, reference or ""),
+            "mark": unique_marker(rubric, text, reference or ""),
             "rubric": rubric,
             "text": text,
             "reference": "",
@@ -47,24 +45,25 @@ class RubricJudge:
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
     async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:
-        """The verdict on one text. A failed call raises ModelError; a reply that is no verdict is invalid.
+        """The verdict on one text. A failed call raises ModelError.
 
-        So is what the judge refuses, or what is too long for it.
+        It is invalid where the reply is no verdict, where the judge refuses, or where the text is too long
+        for it.
         """
         try:
             response = await asker.ask(self.request(asker, rubric, text, reference))
         except ModelError as error:
-            return JudgeVerdict(None, refused(error), "invalid")
+            return JudgeVerdict(None, refusal_reason(error), "invalid")
         return read_verdict(response)
 
 
 def build() -> RubricJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return RubricJudge()
 
 
 def read_verdict(response: Response) -> JudgeVerdict:
-    """One JSON object with `passed` true or false, perhaps in a code fence; anything else is invalid."""
+    """Read one JSON object with `passed` true or false, perhaps in a code fence. Anything else is invalid."""
     try:
         reply: Any = read_json(response.text)
     except ValueError as error:
@@ -79,5 +78,5 @@ def read_verdict(response: Response) -> JudgeVerdict:
     return JudgeVerdict(reply["passed"], reason)
 
 
-def _invalid(response: Response, why: str) -> JudgeVerdict:
-    return JudgeVerdict(None, no_verdict(response, why), "invalid")
+def _invalid(response: Response, problem: str) -> JudgeVerdict:
+    return JudgeVerdict(None, unreadable_reply(response, problem), "invalid")

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from assay.scoring.judging.fitting import shortened
-from assay.scoring.judging.matters import Changed
-from assay.scoring.judging.wording import OneLabel, listed
+from assay.scoring.judge_prompt import OneLabelPrompt, numbered
+from assay.scoring.prompt_budget import shortened
+from assay.scoring.questions import UpdateQuestion
 
 VERSION = "update.v1"
-"""The prompt stands beside this file. A new wording is a new version, and another judge."""
 
 
-class UpdateJudge(OneLabel[Changed]):
+class UpdateJudge(OneLabelPrompt[UpdateQuestion]):
     """Looks at all memories together."""
 
-    def _values(self, matter: Changed) -> dict[str, str]:
-        memories, chosen = self._near(matter.texts, (matter.new, *matter.old))
-        old = listed([shortened(text) for text in matter.old])
-        return {"new": shortened(matter.new), "old": old, "memories": memories, "chosen": chosen}
+    def _values(self, question: UpdateQuestion) -> dict[str, str]:
+        memories, chosen = self._nearest(question.texts, (question.new, *question.old))
+        old = numbered([shortened(text) for text in question.old])
+        return {"new": shortened(question.new), "old": old, "memories": memories, "chosen": chosen}
 
 
 def build() -> UpdateJudge:
-    """It has no options: what changes its verdicts is in the prompt's file."""
+    """It has no options: everything that changes its verdicts is in the prompt file."""
     return UpdateJudge(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from assay.scoring.answers import overlap_f1
 from assay.scoring.metrics import Measure, pair
+from assay.scoring.text_overlap import overlap_f1
 
 AGGREGATIONS = ("f1", "mean")
 HIGHER_IS_BETTER = True

@@ -11,7 +11,7 @@ from assay.core.registry import short
 from assay.core.types import JUDGE
 from assay.store.comparison.columns import Columns, Names, Reading, scorer_name
 from assay.store.comparison.result import Side
-from assay.store.judges import judges_in
+from assay.store.judges import judges_in, with_calibration
 from assay.store.runs import find_run, state_of
 
 _MOST_NAMED = 10
@@ -51,7 +51,9 @@ class Choice(NamedTuple):
             cases=len(self.columns),
             scorers=self.reading.summary.scorers,
             reference=bool(self.reading.summary.results.get(self.subject, {}).get("reference")),
-            judges=[judge.today() for judge in judges_in(self.reading.summary.results, self.subject)],
+            judges=[
+                with_calibration(judge) for judge in judges_in(self.reading.summary.results, self.subject)
+            ],
         )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from assay.core.errors import UsageError
+from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.judging.matters import CORRECT, Answered, Verdict
-from assay.scoring.judging.panel import OFFLINE, Panel
-from assay.store.judges import JudgeIdentity, panel_judge, rubric_judge
+from assay.scoring.panel import OFFLINE, Panel
+from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
+from assay.store.judges import panel_judge, rubric_judge
 from assay.suites.calibration.row import Row
 
 METRIC = "accepted"
@@ -29,7 +30,7 @@ class Said(NamedTuple):
 class Bench(Protocol):
     """A judge of one kind of rows."""
 
-    identity: JudgeIdentity
+    identity: JudgeInfo
     roles: dict[str, Any]
     endpoint: str | None
     """Where this judge alone is asked, if it has a place of its own: another one is asked anew."""
@@ -50,7 +51,7 @@ class AnswerBench:
 
     async def said(self, row: Row, response: str, ctx: Context) -> Said:
         """Correct is accepted; whatever else an answer is called is not."""
-        matter = Answered(row.question, row.reference or "", response, row.evidence)
+        matter = AnswerQuestion(row.question, row.reference or "", response, row.evidence)
         verdict = await self._panel.verdict(matter, ctx)
         if not verdict.valid:
             return Said(None, verdict.reason)

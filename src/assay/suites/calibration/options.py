@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta, field
 
 from assay.core.spec import Options, RunSpec, ask, score
-from assay.scoring.judging.panel import judge_named
+from assay.scoring.panel import judge_name
 
 
 class CalibrationOptions(Options, frozen=True, kw_only=True):
@@ -39,5 +39,5 @@ def normalise(spec: RunSpec) -> RunSpec:
     assert isinstance(options, CalibrationOptions)
     clusters = [name.strip() for text in options.cluster for name in text.split(",") if name.strip()]
     return msgspec.structs.replace(
-        spec, judge=judge_named(spec.judge), options=msgspec.structs.replace(options, cluster=clusters)
+        spec, judge=judge_name(spec.judge), options=msgspec.structs.replace(options, cluster=clusters)
     )

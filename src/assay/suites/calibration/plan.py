@@ -12,12 +12,13 @@ import msgspec
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import RepeatFinder, Twins, file_sha256, fingerprint, row_key
+from assay.core.judges import LIMITED, NOT_JUDGED, Calibration
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.registry import unknown
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, Score
-from assay.scoring.judging.agreement import Judged, agreement, among_votes, by_category
-from assay.store.calibrations import LIMITED, NOT_JUDGED, Calibration, remember
+from assay.scoring.agreement import Judged, agreement, among_votes, by_category
+from assay.store.calibrations import remember
 from assay.suites.calibration.bench import bench_for
 from assay.suites.calibration.options import CalibrationOptions
 from assay.suites.calibration.reading import read

@@ -8,8 +8,9 @@ from typing import Any, Self
 
 import msgspec
 
+from assay.core.judges import Calibration
 from assay.core.types import Score
-from assay.store.calibrations import Calibration, write
+from assay.store.calibrations import write
 from assay.suites.calibration.row import Row
 
 _encode = msgspec.json.Encoder().encode

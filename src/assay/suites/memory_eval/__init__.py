@@ -9,7 +9,7 @@ import msgspec
 
 from assay.core.errors import Problem, UsageError
 from assay.core.spec import RunSpec, listed
-from assay.scoring.judging.panel import judge_named, provided
+from assay.scoring.panel import judge_name, with_provider
 from assay.suites.memory_eval.options import MemoryEvalOptions as Options
 from assay.suites.memory_eval.plan import MemoryEvalPlan
 
@@ -24,8 +24,8 @@ def normalise(spec: RunSpec) -> RunSpec:
         raise UsageError(f"--no-judge and --judge {spec.judge} do not go together; leave one of them out")
     lists = {name: listed(getattr(options, name)) for name in ("baseline", "sample")}
     named = os.environ.get("OPENAI_MODEL", "")
-    model = spec.model or ("" if options.eval_only or not named else provided(named))
-    judge = None if options.no_judge else judge_named(spec.judge)
+    model = spec.model or ("" if options.eval_only or not named else with_provider(named))
+    judge = None if options.no_judge else judge_name(spec.judge)
     return msgspec.structs.replace(
         spec, model=model, judge=judge, options=msgspec.structs.replace(options, **lists)
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.scoring.judging.matters import CORRECT, HALLUCINATION, IRRELEVANT, OMISSION
+from assay.scoring.questions import CORRECT, HALLUCINATION, IRRELEVANT, OMISSION
 from assay.suites.memory_eval.rows import QaEval, QaRow, SessionEval, SessionRow
 
 _ALIASES = frozenset({IRRELEVANT, "error"})

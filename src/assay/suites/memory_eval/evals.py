@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from assay.core.types import Score
-from assay.scoring.judging.matters import (
+from assay.scoring.questions import (
     BOTH,
     COVERED,
     FABRICATED,

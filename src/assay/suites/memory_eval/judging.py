@@ -8,10 +8,9 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Score
-from assay.scoring.answers import overlap_bleu1, overlap_f1, tokens
-from assay.scoring.judging.matters import (
+from assay.scoring.questions import (
     BOTH,
     CORRECT,
     COVERED,
@@ -19,16 +18,17 @@ from assay.scoring.judging.matters import (
     REJECTED,
     TRUE,
     UPDATED,
-    Answered,
-    Changed,
-    Cited,
-    Interfering,
-    Kept,
-    Matter,
+    AnswerQuestion,
+    CorrectnessQuestion,
+    EvidenceQuestion,
+    InterferenceQuestion,
+    JudgeQuestion,
+    RecallQuestion,
+    UpdateQuestion,
     Verdict,
-    Written,
     invalid,
 )
+from assay.scoring.text_overlap import overlap_bleu1, overlap_f1, tokens
 from assay.suites.memory_eval.points import (
     Answer,
     held,
@@ -59,12 +59,12 @@ WORTH: dict[str, dict[str, float]] = {
 }
 """What a label adds to its metric; any other adds nothing. In all but `hallucination` more is better."""
 METRICS: dict[str, tuple[str, ...]] = {
-    Kept.kind: (RECALL, UPDATE_RECALL),
-    Written.kind: (CORRECTNESS, HALLUCINATION),
-    Changed.kind: (UPDATE,),
-    Interfering.kind: (INTERFERENCE,),
-    Answered.kind: (ANSWER,),
-    Cited.kind: (EVIDENCE, RETRIEVED),
+    RecallQuestion.kind: (RECALL, UPDATE_RECALL),
+    CorrectnessQuestion.kind: (CORRECTNESS, HALLUCINATION),
+    UpdateQuestion.kind: (UPDATE,),
+    InterferenceQuestion.kind: (INTERFERENCE,),
+    AnswerQuestion.kind: (ANSWER,),
+    EvidenceQuestion.kind: (EVIDENCE, RETRIEVED),
 }
 """Which metrics follow from verdicts on which kind of matter."""
 _VERSION = 1
@@ -82,11 +82,11 @@ class Judge(Protocol):
         ...
 
     @property
-    def speaker(self) -> str:
+    def reply_identity(self) -> str:
         """Tells whose replies are its own: with other prompts or more votes they still are."""
         ...
 
-    async def verdict(self, matter: Matter, ctx: Context) -> Verdict:
+    async def verdict(self, matter: JudgeQuestion, ctx: Context) -> Verdict:
         """Of one matter; raises ModelError where it could not be asked."""
         ...
 
@@ -96,24 +96,29 @@ class Judged(Struct, frozen=True):
 
     part: str
     metrics: tuple[str, ...]
-    matter: Matter
+    matter: JudgeQuestion
     about: dict[str, Any]
 
 
-class EvalScorer:
+class EvalScorer(Scorer):
     """Scores of a session have its id as part, of a point SESSION/ID, of a question CHECKPOINT/NUMBER."""
 
     def __init__(self, panel: Judge, rows_of: RowsOf, gold: str = "") -> None:
         """`gold` names what is held to be right, where that can change under the same panel."""
-        self.asks_as = f"judged@{fingerprint([_VERSION, panel.speaker])}"
+        self._call_stage = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
         self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
         self._panel = panel
         self._rows_of = rows_of
 
+    @property
+    def call_stage(self) -> str:
+        """Judges that differ only in votes share the replies of the same model."""
+        return self._call_stage
+
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Every session and question by all that applies; equal matters are judged once, all side by side."""
         things = judged(*self._rows_of(view))
-        places: dict[Matter, int] = {}  # to be looked up once for each thing: all its texts are hashed
+        places: dict[JudgeQuestion, int] = {}  # to be looked up once for each thing: all its texts are hashed
         at = [places.setdefault(thing.matter, len(places)) for thing in things]
         verdicts = await ctx.map(lambda matter: self._verdict(matter, ctx), places)
         return [
@@ -122,7 +127,7 @@ class EvalScorer:
             for score in self._scores(view, thing, verdicts[place])
         ]
 
-    async def _verdict(self, matter: Matter, ctx: Context) -> Verdict:
+    async def _verdict(self, matter: JudgeQuestion, ctx: Context) -> Verdict:
         """Of one matter; a failed call is asked again another day."""
         verdict = await self._panel.verdict(matter, ctx)
         if verdict.valid and len(verdict.labels) != matter.count:
@@ -156,25 +161,32 @@ def _of_session(part: str, row: SessionRow) -> Iterator[Judged]:
     mine, texts, everything = tuple(point.content for point in (*new, *updates)), written(row), held(row)
     flags = (False,) * len(new) + (True,) * len(updates)
     about = {"id": row.sample_id}
-    yield Judged(part, (RECALL, UPDATE_RECALL), Kept(mine, flags, texts), about)
-    yield Judged(part, (CORRECTNESS, HALLUCINATION), Written(mine, known(row.gold_state), texts), about)
+    yield Judged(part, (RECALL, UPDATE_RECALL), RecallQuestion(mine, flags, texts), about)
+    yield Judged(
+        part, (CORRECTNESS, HALLUCINATION), CorrectnessQuestion(mine, known(row.gold_state), texts), about
+    )
     for point in updates:
         named = about | {"point": point.name}
         yield Judged(
-            f"{part}/{point.name}", (UPDATE,), Changed(point.content, point.original, everything), named
+            f"{part}/{point.name}",
+            (UPDATE,),
+            UpdateQuestion(point.content, point.original, everything),
+            named,
         )
     for point in points(row.gold_state.session_interference_memories):
         named = about | {"point": point.name}
-        yield Judged(f"{part}/{point.name}", (INTERFERENCE,), Interfering(point.content, everything), named)
+        yield Judged(
+            f"{part}/{point.name}", (INTERFERENCE,), InterferenceQuestion(point.content, everything), named
+        )
 
 
 def _of_question(part: str, row: QaRow) -> Iterator[Judged]:
     told, evidence = told_of(row), tuple(row.gold_evidence_contents)
-    matter = Answered(row.question, row.gold_answer, row.generated_answer, evidence)
+    matter = AnswerQuestion(row.question, row.gold_answer, row.generated_answer, evidence)
     yield Judged(part, (ANSWER,), matter, told | {"answer": row.generated_answer, "target": row.gold_answer})
-    yield Judged(part, (EVIDENCE,), Cited(evidence, tuple(row.cited_memories)), told)
+    yield Judged(part, (EVIDENCE,), EvidenceQuestion(evidence, tuple(row.cited_memories)), told)
     found = tuple(item.text for item in row.retrieval.items)
-    yield Judged(part, (RETRIEVED,), Cited(evidence, found), told)
+    yield Judged(part, (RETRIEVED,), EvidenceQuestion(evidence, found), told)
 
 
 def _said(verdict: Verdict) -> dict[str, Any]:
@@ -188,7 +200,9 @@ def _said(verdict: Verdict) -> dict[str, Any]:
 def _value(metric: str, thing: Judged, verdict: Verdict, data: dict[str, Any]) -> dict[str, Any]:
     """Value, status and reason, and in the data the numbers behind them."""
     count = thing.matter.count
-    flags = thing.matter.updates if metric == UPDATE_RECALL and isinstance(thing.matter, Kept) else None
+    flags = (
+        thing.matter.updates if metric == UPDATE_RECALL and isinstance(thing.matter, RecallQuestion) else None
+    )
     total = count if flags is None else sum(flags)
     data = data | {"denominator": total}
     if not total:
@@ -200,7 +214,7 @@ def _value(metric: str, thing: Judged, verdict: Verdict, data: dict[str, Any]) -
     return {"value": got / total, "reason": verdict.reason, "data": data | {"numerator": got}}
 
 
-class LexicalScorer:
+class LexicalScorer(Scorer):
     """Token F1 and BLEU-1 of every answer that has a reference, without a judge."""
 
     def __init__(self, answers_of: AnswersOf, gold: str = "") -> None:

@@ -12,7 +12,7 @@ from assay.core.files import write_json
 from assay.core.protocols import Outcome, Reader, RunFacts, View, check_key
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Record, Score
-from assay.scoring.judging.panel import Panel
+from assay.scoring.panel import Panel
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
 from assay.store.judges import about_judges
 from assay.suites.memory_eval.building import Rows

@@ -9,8 +9,8 @@ from typing import Any
 
 from assay.core.types import Score
 from assay.scoring.clustered import Values
-from assay.scoring.judging.matters import HALLUCINATION as MADE_UP
-from assay.scoring.judging.matters import OMISSION
+from assay.scoring.questions import HALLUCINATION as MADE_UP
+from assay.scoring.questions import OMISSION
 from assay.scoring.statistics import percentiles
 from assay.suites.memory_eval.aggregate import Aggregate
 from assay.suites.memory_eval.judging import (

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
-from assay.core.types import INTERIM, Case, Record, Score
-from assay.scoring.judging.answers import data_of, scorer_id, value_of, verdict_of
-from assay.scoring.judging.matters import Answered, Verdict
-from assay.scoring.judging.panel import Panel
+from assay.core.protocols import Context, Scorer, View
+from assay.core.types import Case, Record, Score
+from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
+from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.judges import about_judge
-from assay.suites.memory_test.scorer import JUDGED, about, answers_of, reference_of
+from assay.suites.memory_test.scorer import JUDGED, about, answers_of, is_interim, reference_of
 
 VERSION = 1
 """Of what is shown to the judge."""
@@ -23,14 +22,14 @@ class _Asked(Struct, frozen=True):
     """An answer, and what is put before the judge about it."""
 
     record: Record
-    matter: Answered
+    matter: AnswerQuestion
 
 
-class AnswerJudge:
+class AnswerJudge(Scorer):
     """Scores of a question have the part TEST/QUESTION, as those of the words have."""
 
     def __init__(self, panel: Panel, gold: str) -> None:
-        self.id = scorer_id(panel, [gold, VERSION])
+        self.id = answer_scorer_id(panel, [gold, VERSION])
         self.about = about_judge(panel, [JUDGED])["judge"]
         self.roles = panel.role
         self._panel = panel
@@ -42,13 +41,14 @@ class AnswerJudge:
         said = dict(zip(matters, await ctx.map(lambda one: self._verdict(one, ctx), matters), strict=True))
         return [self._score(view.case, one, said[one.matter]) for one in asked]
 
-    async def _verdict(self, matter: Answered, ctx: Context) -> Verdict:
-        return await verdict_of(self._panel, matter.question, [matter.reference], matter.response, ctx)
+    async def _verdict(self, matter: AnswerQuestion, ctx: Context) -> Verdict:
+        return await judge_answer(self._panel, matter.question, [matter.reference], matter.response, ctx)
 
     def _score(self, case: Case, asked: _Asked, verdict: Verdict) -> Score:
-        status, value = value_of(verdict)
-        data = {**about(case.gold, asked.record.data), **data_of(verdict)}
-        if INTERIM not in data:  # comparisons show it; the tests before would only repeat it
+        status, value = answer_value(verdict)
+        data = {**about(case.gold, asked.record.data), **answer_data(verdict)}
+        interim = is_interim(case.gold, asked.record.data)
+        if not interim:  # comparisons show it; the tests before would only repeat it
             data["answer"] = asked.matter.response
         return Score(
             *case.head,
@@ -59,6 +59,7 @@ class AnswerJudge:
             value=value,
             reason=verdict.reason,
             data=data,
+            interim=interim,
         )
 
     def missing(self, case: Case, records: Sequence[Record]) -> list[Score]:
@@ -72,6 +73,7 @@ class AnswerJudge:
                 status="not_applicable",
                 reason=NOT_JUDGED,
                 data=about(case.gold, one.record.data),
+                interim=is_interim(case.gold, one.record.data),
             )
             for one in _asked(case, records)
         ]
@@ -84,6 +86,6 @@ def _asked(case: Case, records: Sequence[Record]) -> list[_Asked]:
         question = case.gold.questions[record.data["question"] - 1]
         reference = reference_of(question, case.gold.rules)
         if reference is not None and reference.strip():
-            matter = Answered(question.text, reference, record.data["answer"])
+            matter = AnswerQuestion(question.text, reference, record.data["answer"])
             found.append(_Asked(record, matter))
     return found

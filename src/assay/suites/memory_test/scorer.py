@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
-from assay.core.types import INTERIM, Record, Score
-from assay.scoring.answers import abstains, exact_match, list_f1, recall, token_f1
-from assay.solvers.memory.solver import PACKET
+from assay.core.protocols import Context, Scorer, View
+from assay.core.types import Record, Score
+from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
+from assay.solvers.memory.conversation import PACKET
 from assay.suites.memory_test.conversation import Question
 
 F1, EXACT, RECALL, ABSTENTION = "f1", "exact_match", "evidence_recall", "abstention"
@@ -31,7 +31,7 @@ class Gold(Struct, frozen=True):
     """How many there are: scores of all but the last are marked, so that comparisons leave them out."""
 
 
-class MemoryScorer:
+class MemoryScorer(Scorer):
     """Scores of a question have the part TEST/QUESTION."""
 
     def __init__(self, scorer_id: str, *, answers: bool) -> None:
@@ -54,6 +54,7 @@ class MemoryScorer:
                 part=record.part,
                 value=value,
                 data=told,
+                interim=is_interim(case.gold, said),
             )
             for metric, value in self._values(question, said, case.gold)
         ]
@@ -88,8 +89,12 @@ def _compared(said: str, reference: str, rule: str | None) -> list[tuple[str, fl
 def about(gold: Gold, said: Mapping[str, Any]) -> dict[str, Any]:
     """What a score tells of its question besides the value."""
     question = gold.questions[said["question"] - 1]
-    told = {"category": question.category, "id": gold.sample_id}
-    return {**told, INTERIM: True} if said["test"] < gold.tests else told
+    return {"category": question.category, "id": gold.sample_id}
+
+
+def is_interim(gold: Gold, said: Mapping[str, Any]) -> bool:
+    """Whether the question is asked again in a later test."""
+    return bool(said["test"] < gold.tests)
 
 
 def reference_of(question: Question, rules: Mapping[Any, str]) -> str | None:

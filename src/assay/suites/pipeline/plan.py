@@ -10,6 +10,7 @@ from assay.core.code import imported_sha256
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
+from assay.core.judges import JudgeInfo
 from assay.core.protocols import Outcome, Reader, RunFacts
 from assay.core.spec import RunSpec
 from assay.core.types import Case
@@ -17,7 +18,7 @@ from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import OwnCode, Sandbox
 from assay.solvers.steps.pipeline import Pipeline, StepsInputs, TestInputs
 from assay.solvers.steps.solver import StepsSolver
-from assay.store.judges import JudgeIdentity, require, rubric_judge
+from assay.store.judges import require, rubric_judge
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
 from assay.suites.pipeline.file.models import Models
@@ -95,7 +96,7 @@ class PipelinePlan:
 
     def _score(self) -> None:
         judge, named = self._judge, self._spec.judge
-        self.judge: JudgeIdentity | None = None
+        self.judge: JudgeInfo | None = None
         if judge is not None:
             assert named is not None
             self.roles["judge"] = named
@@ -108,7 +109,7 @@ class PipelinePlan:
         self.scorers = [self.scorer]
         self.passed = self.scorer.passed
 
-    def _trusted(self, judge: RubricJudge, named: str) -> JudgeIdentity:
+    def _trusted(self, judge: RubricJudge, named: str) -> JudgeInfo:
         """The judge decides whether tests pass: refused where it is not known to be good enough for that."""
         identity = rubric_judge(named, judge.fingerprint, [METRIC])
         if self._options.min_kappa is not None:

@@ -335,9 +335,8 @@ def read_group(
         if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
             problems.append(Problem(where, "expected a mapping with the key 'metric'"))
             continue
-        for key in entry:
-            if key not in _GROUP_METRIC_KEYS:
-                problems.append(Problem(where, unknown("key", str(key), list(_GROUP_METRIC_KEYS))))
+        strange = [str(key) for key in entry if key not in _GROUP_METRIC_KEYS]
+        problems += [Problem(where, unknown("key", key, list(_GROUP_METRIC_KEYS))) for key in strange]
         aggregation = entry.get("aggregation", "mean")
         if aggregation != "mean" and not isinstance(aggregation, FunctionRef):
             message = f"groups are aggregated by 'mean' only, found {aggregation!r}"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
+from assay.core.user_code import UserCodeError, call_here
 from assay.core.yamlfile import FunctionRef
 from assay.scoring.filters import takes_doc
 from assay.suites.task.config import TaskConfig, import_function
@@ -36,10 +37,10 @@ class FilterChain(NamedTuple):
         votes = None
         for name, step in self.steps:
             # The votes are what stands before the first filter that chooses among several answers.
-            if votes is None and name in ("majority_vote", "take_first"):
-                if isinstance(value, list) and len(value) > 1:
-                    shown = None if name == "majority_vote" else _MAX_SHOWN
-                    votes = Counter(map(str, value)).most_common(shown)
+            chooses = name in ("majority_vote", "take_first") and isinstance(value, list) and len(value) > 1
+            if votes is None and chooses:
+                shown = None if name == "majority_vote" else _MAX_SHOWN
+                votes = Counter(map(str, value)).most_common(shown)
             value = step(value, document)
         return FilterResult(value, votes)
 
@@ -135,7 +136,10 @@ def _build_step(name: str, options: dict[str, Any]) -> FilterFunction:
 
 def _build_own_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
     """Build a filter class of the harness, whose `apply(resps, docs)` takes lists of documents."""
-    instance = import_function(ref, where)(**options)
+    try:
+        instance = call_here(import_function(ref, where), (), options)
+    except UserCodeError as error:
+        raise UsageError(error.text) from error
     if not callable(getattr(instance, "apply", None)):
         raise UsageError(f"!function {ref.name}: a filter has a method apply(resps, docs)")
     return lambda replies, document: next(iter(instance.apply([replies], [document])))

@@ -123,10 +123,8 @@ class _MetricReader:
     def _build_measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
         build = getattr(module, f"build_{aggregation}", module.build)
         parameters = inspect.signature(build).parameters
-        taken = {}
-        for key, value in options.items():
-            if key in parameters or key not in _EXACT_MATCH_OPTIONS:
-                taken[key] = value
+        ignored = _EXACT_MATCH_OPTIONS - parameters.keys()
+        taken = {key: value for key, value in options.items() if key not in ignored}
         if self._quirks and "quirks" in parameters:
             taken["quirks"] = True
         measure: Measure = build_with_options(build, taken)

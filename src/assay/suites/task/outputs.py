@@ -163,10 +163,8 @@ def wire_params(generation: dict[str, Any] | None, *, quirks: bool, seed: int) -
         if generation.get(key) is not None:
             tokens = generation[key]
             break
-    params: dict[str, Any] = {"max_tokens": tokens, "temperature": 0.0}
-    for key, value in generation.items():
-        if key not in _NOT_SENT and key not in limits:
-            params[key] = value
+    others = {key: value for key, value in generation.items() if key not in {*_NOT_SENT, *limits}}
+    params: dict[str, Any] = {"max_tokens": tokens, "temperature": 0.0, **others}
     until = generation.get("until") or []
     stops = [until] if isinstance(until, str) else list(until)
     if stops:

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
 from assay.core.templates import Template, TemplateProblem
+from assay.core.user_code import UserCodeError, call_here
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task.config import CHOICE, TaskConfig, import_function
 
@@ -29,7 +30,14 @@ _compile = lru_cache(4096)(Template)
 
 
 class BadDocument(Exception):
-    """A document that cannot be asked. The message names the setting that fails on it."""
+    """A document that cannot be asked. The message names the setting that fails on it.
+
+    `traceback` is that of the task's own code, if it raised.
+    """
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
 
 
 class PromptTurn(Struct, frozen=True):
@@ -325,9 +333,10 @@ class DocumentFields:
 def _call_field(function: FieldFunction, name: str, where: str) -> FieldFunction:
     def field(document: Document) -> Any:
         try:
-            return function(document)
-        except Exception as error:
-            raise BadDocument(f"{where}: !function {name} raised {type(error).__name__}: {error}") from error
+            return call_here(function, (document,))
+        except UserCodeError as error:
+            message = f"{where}: !function {name} raised {error.type_name}: {error.text}"
+            raise BadDocument(message, error.traceback) from error
 
     return field
 

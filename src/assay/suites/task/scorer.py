@@ -1,4 +1,4 @@
-"""Scores one document: applies the task's filters and metrics to its replies, or has a judge read the answer."""
+"""Scores one document: by the filters and metrics of its task, and by a judge who reads the answer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
+from assay.core import user_code
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
-from assay.scoring.judging.answers import data_of, scorer_id, value_of, verdict_of
-from assay.scoring.judging.panel import Panel
+from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.repeats import first_votes
 from assay.scoring.statistics import OF_NUMBERS
 from assay.store.judges import about_judge
@@ -48,7 +48,7 @@ class ScoredValue(Struct, frozen=True):
     reason: str = ""
 
 
-class TaskScorer:
+class TaskScorer(Scorer):
     """Scores one case by every filter and metric of its task."""
 
     def __init__(self, scorer_id: str, tasks: dict[str, TaskScoring]) -> None:
@@ -61,10 +61,10 @@ class TaskScorer:
         scores: list[Score] = []
         for chain in scoring.chains:
             if view.end.status == "subject_error":
-                for metric in scoring.metrics.values():
-                    scores.append(self._score_without_answer(view.case, chain, metric))
+                metrics = scoring.metrics.values()
+                scores += [self._score_without_answer(view.case, chain, metric) for metric in metrics]
             else:
-                scores.extend(self._score_chain(view.case, chain, scoring, view.records[0].data))
+                scores += self._score_chain(view.case, chain, scoring, view.records[0].data)
         return scores
 
     def _score_chain(
@@ -74,8 +74,13 @@ class TaskScorer:
         try:
             filtered = [chain.run(repeats, gold.doc) for repeats in replies]
             values = measure(scoring, gold, [result.value for result in filtered])
-        except Exception as error:  # noqa: BLE001 - a filter that fails on one doc costs that doc's score
-            invalid = ScoredValue("invalid", reason=f"{chain.name}: {type(error).__name__}: {error}")
+        except BaseException as error:
+            # Code of the task that fails on one document costs the scores of that document.
+            if not isinstance(error, Exception) and not user_code.is_failure(error):
+                raise
+            reason = f"{chain.name}: {type(error).__name__}: {user_code.message_of(error)}"
+            traceback = user_code.traceback_of(error)
+            invalid = ScoredValue("invalid", None, {"traceback": traceback} if traceback else None, reason)
             for metric in scoring.metrics.values():
                 yield self._score(case, chain, metric, invalid)
             return
@@ -255,7 +260,7 @@ JUDGE_METRIC = TaskMetric("judge", higher_is_better=True, right_wrong=True)
 _NO_MATCH = "[invalid]"
 
 
-class TaskJudge:
+class TaskJudge(Scorer):
     """Has generated answers judged, beside the task's own metrics.
 
     There is one score a document, under the task's first filter. Tasks that cannot be judged have none.
@@ -265,7 +270,7 @@ class TaskJudge:
         """`chains` has the first filter chain of every judged task, `identities` what the judge is shown."""
         self._panel = panel
         self._chains = chains
-        self.id = scorer_id(panel, [identities, _JUDGE_VERSION])
+        self.id = answer_scorer_id(panel, [identities, _JUDGE_VERSION])
         self.about = about_judge(panel, [JUDGE_METRIC.name])["judge"]
         self.roles = panel.role
 
@@ -284,10 +289,10 @@ class TaskJudge:
         if not references:
             return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
         answer = answer_to_judge(chain, view.records[0].data[0], case.gold.doc)
-        verdict = await verdict_of(self._panel, case.gold.question, references, answer, ctx)
-        status, value = value_of(verdict)
+        verdict = await judge_answer(self._panel, case.gold.question, references, answer, ctx)
+        status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
-        data = {**data_of(verdict), "answer": answer}
+        data = {**answer_data(verdict), "answer": answer}
         return [self._score(case, chain, status=status, value=value, reason=reason, data=data)]
 
     def _score(self, case: Case, chain: FilterChain, **fields: Any) -> Score:
@@ -298,7 +303,10 @@ def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[st
     """What the filters left, of several the first. If they found nothing, the first reply as it is."""
     try:
         value = chain.run(replies, dict(document)).value
-    except Exception:  # noqa: BLE001 - a filter that fails on one document costs its own scores, not this one
+    except BaseException as error:
+        # A filter that fails on one document costs its own scores, not the judge's.
+        if not isinstance(error, Exception) and not user_code.is_failure(error):
+            raise
         value = None
     if isinstance(value, (list, tuple)):
         value = value[0] if value else None

@@ -16,7 +16,7 @@ from assay.core.hashing import fingerprint
 from assay.core.protocols import Outcome, Reader, RunFacts, Scorer, check_same
 from assay.core.spec import RunSpec
 from assay.core.types import Case, End, Record, Score
-from assay.scoring.judging.answers import panel_of
+from assay.scoring.panel import panel_from_spec
 from assay.solvers.prompt import PromptSolver
 from assay.suites.task.catalog import Catalog, TaskGroup, TaskSelection, all_groups, is_path, tasks_of
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
@@ -67,7 +67,7 @@ class TaskPlan:
 
     def _make_judge(self) -> TaskJudge | None:
         """A scorer beside the other: each keeps its scores when the other changes."""
-        panel = panel_of(self._spec)
+        panel = panel_from_spec(self._spec)
         if panel is None:
             return None
         if self._options.predict_only:

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.core import user_code
 from assay.core.errors import AssayError
 from assay.core.types import End, Record, Score
 from assay.scoring.repeats import pass_at_k
@@ -77,10 +78,12 @@ class MetricTally:
         result.higher_is_better = metric.higher_is_better
         try:
             value, error = metric.aggregate(values), stderr(metric.aggregation, values, draws)
-        except AssayError:
-            raise
-        except Exception as problem:  # noqa: BLE001 - on values it cannot take, after everything was asked
-            result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {problem}"
+        except BaseException as problem:
+            # On values it cannot take. Everything was asked, and the other numbers are fine.
+            if isinstance(problem, AssayError) or not user_code.is_failure(problem):
+                raise
+            message = user_code.message_of(problem)
+            result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}"
             return result
         result.value, result.stderr = value, error
         if metric.aggregation == "mean" and all(one in (0.0, 1.0) for one in values):
@@ -217,8 +220,8 @@ class TaskTally:
             if not own and self._without_names[part]:
                 # No document was scored: the metrics that the task names stand empty.
                 own = [MetricTally(part, metric) for metric in self._scoring.metrics.values()]
-            for tally in own:
-                metrics.append(tally.result(draws, self._without_scores + self._without_names[part]))
+            without = self._without_scores + self._without_names[part]
+            metrics += [tally.result(draws, without) for tally in own]
         if self._judged is not None:
             metrics.append(self._judged.result(draws, Counter()))
         repeats = {}

@@ -21,6 +21,7 @@ from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Failure
+from assay.core.user_code import UserCodeError, call_here
 from assay.solvers.prompt import PromptInputs
 from assay.suites.task.config import (
     GENERATE,
@@ -287,7 +288,7 @@ class Task:
             requests = self._requests.requests(contexts, gold)
         except BadDocument as problem:
             where = row.document.where
-            failure = Failure("bad_case", f"{problem} ({where})", where)
+            failure = Failure("bad_case", f"{problem} ({where})", where, traceback=problem.traceback)
             return PromptInputs([]), TaskGold(row.value, ""), failure
         inputs = PromptInputs(requests, self.values["repeats"], cut=not self._options.lm_eval_quirks)
         if self._spec.judge:
@@ -304,9 +305,9 @@ class Task:
         quirks: Counter[str] = Counter()
         if self._keeps_zero_shots:
             quirks["num_fewshot"] = self.count
-        if self._options.lm_eval_quirks and self.values["num_fewshot"]:
-            if self.values["fewshot_config"]["fewshot_indices"]:
-                quirks["fewshot_indices"] = self.count
+        has_indices = bool(self.values["num_fewshot"] and self.values["fewshot_config"]["fewshot_indices"])
+        if self._options.lm_eval_quirks and has_indices:
+            quirks["fewshot_indices"] = self.count
         return quirks
 
 
@@ -461,6 +462,6 @@ class TaskData:
 
 def _call(function: Callable[..., Any], where: str, **arguments: Any) -> Any:
     try:
-        return function(**arguments)
-    except Exception as error:
-        raise InputError(Problem(where, f"it raised {type(error).__name__}: {error}")) from error
+        return call_here(function, (), arguments)
+    except UserCodeError as error:
+        raise InputError(Problem(where, f"it raised {error.type_name}: {error.text}")) from error

@@ -332,7 +332,7 @@ def concatenate_datasets(dsets: list[Dataset], *_: Any, **__: Any) -> Dataset:
     """The rows of several data sets, one after the other. A column that one of them lacks is null there."""
     names = list(dict.fromkeys(name for data in dsets for name in data.column_names))
     rows = ({name: row.get(name) for name in names} for data in dsets for row in data)
-    return Dataset._from_rows(rows, names)
+    return Dataset._from_rows(rows, names)  # noqa: SLF001 - it is a second constructor
 
 
 # Positional parameters of `map` and `filter`, after the function.

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from assay.core.errors import AssayError, InputError, MissingExtra, Problem
+from assay.core.user_code import UserCodeError, call_here
 from assay.suites.task.dataset import source
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.hf_dataset import Dataset, DatasetDict, concatenate_datasets
@@ -27,22 +28,27 @@ def run_process_docs(
 ) -> Documents:
     """Return what `process_docs` makes of documents. `where` is the place of its key in the task file."""
     data = Dataset.of(documents)
-    seed_user_code(seed, numpy_seed)
     path = documents.files[0]
+
+    def process() -> Documents:
+        result = function(data)
+        if isinstance(result, Dataset):
+            return result.as_documents(path, _UNIT)
+        if isinstance(result, (str, Mapping)) or not isinstance(result, Iterable):
+            kind = type(result).__name__
+            raise TypeError(f"expected a data set or a list of documents, found {kind}")
+        # The function may be a generator, whose code runs only now.
+        return spool_rows(result, path, _UNIT, fill=True)
+
+    seed_user_code(seed, numpy_seed)
     try:
         with datasets_stand_in():
-            result = function(data)
-            if isinstance(result, Dataset):
-                return result.as_documents(path, _UNIT)
-            if isinstance(result, (str, Mapping)) or not isinstance(result, Iterable):
-                kind = type(result).__name__
-                raise TypeError(f"expected a data set or a list of documents, found {kind}")
-            return spool_rows(result, path, _UNIT, fill=True)
-    except AssayError:
-        raise
-    except Exception as error:
+            return call_here(process)
+    except UserCodeError as error:
+        if isinstance(error.error, AssayError):
+            raise error.error from None
         name = getattr(function, "__qualname__", repr(function))
-        raise InputError(Problem(where, f"{name}: {type(error).__name__}: {error}")) from error
+        raise InputError(Problem(where, f"{name}: {error.type_name}: {error.text}")) from error
 
 
 def seed_user_code(seed: int | str, numpy_seed: int) -> None:

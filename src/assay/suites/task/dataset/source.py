@@ -166,10 +166,10 @@ class DataSource:
 
     def _read_options(self, kind: str) -> dict[str, Any] | None:
         """Return the options of reading. None if an option or a URL needs `datasets`."""
-        options = {}
-        for key, value in self.options.items():
-            if key not in _DOWNLOAD_OPTIONS and key not in ("data_files", "data_dir") and value is not None:
-                options[key] = value
+        other = {*_DOWNLOAD_OPTIONS, "data_files", "data_dir"}
+        options = {
+            key: value for key, value in self.options.items() if key not in other and value is not None
+        }
         foreign = [key for key in options if key not in FORMATS[kind].options]
         if "://" in str(self.options.get("data_files")):
             foreign.append("data_files")

@@ -1,0 +1,117 @@
+"""Judges as reports name them, and how well each one agrees with human labels.
+
+A `JudgeInfo` stands in a run's report beside the scores that the judge decided. Its `Calibration` is the
+result of `assay judge calibrate`: the judge's verdicts counted against the labels of one file. Both are
+written to `summary.json`; calibrations also have files of their own (see `store/calibrations.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
+
+ANSWER, RUBRIC = "answer", "rubric"
+"""The kinds of judgement that can be calibrated: answers to questions, and texts judged by a rubric."""
+
+NOT_JUDGED, LIMITED = "not judged", "beyond --limit"
+"""Reasons for leaving out rows that make a calibration incomplete. An incomplete one is not remembered."""
+
+Count = Annotated[int, Meta(ge=0)]
+Part = Annotated[float, Meta(ge=0, le=1)]
+Kappa = Annotated[float, Meta(ge=-1, le=1)]
+
+
+class Share(Struct, frozen=True):
+    """`count` rows out of `of` rows."""
+
+    count: Count
+    of: Count
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """Verdicts against labels. `n` counts the rows with a verdict; `invalid` counts the rows without one.
+
+    A number that these rows cannot give (kappa of labels that are all equal, say) is None, never 0 or 1.
+    """
+
+    n: Count
+    invalid: Count
+    positives: Count
+    base_rate: Part | None
+    accuracy: Part | None
+    balanced_accuracy: Part | None
+    kappa: Kappa | None
+    interval: tuple[Kappa, Kappa] | None
+    interval_method: str
+    clusters: Count
+    auc: Part | None
+    false_accepts: Share
+    """Accepted by the judge, of those that the labels reject."""
+    false_rejects: Share
+    """Rejected by the judge, of those that the labels accept."""
+
+
+class Votes(Struct, frozen=True):
+    """How often the votes of one judge agree: rows with several votes, and rows whose votes are all equal."""
+
+    rows: Count
+    unanimous: Count
+
+
+class Calibration(Struct, frozen=True, kw_only=True):
+    """A judge measured against one file of labels.
+
+    It holds numbers and the names of categories, but no question or answer of the file.
+    """
+
+    judge: str
+    kind: str
+    fingerprint: str
+    votes: int
+    labels: str
+    labels_sha256: str
+    overall: Agreement
+    categories: dict[str, Agreement] = field(default_factory=dict)
+    among_votes: Votes | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def parts_missing(self) -> list[str]:
+        """The reasons why rows that could have been judged are left out; empty for a complete calibration."""
+        return [reason for reason in (NOT_JUDGED, LIMITED) if self.left_out.get(reason)]
+
+    def is_of(self, judge: str, fingerprint: str, kind: str) -> bool:
+        """Whether it measured this judge with this prompt on this kind of judgement."""
+        return (self.judge, self.fingerprint, self.kind) == (judge, fingerprint, kind)
+
+
+class JudgeInfo(Struct, frozen=True, kw_only=True):
+    """A judge behind scores. `fingerprint` is that of its prompt for this kind of judgement."""
+
+    name: str
+    id: str
+    votes: int
+    kind: str
+    fingerprint: str
+    metrics: Sequence[str]
+    """Names of the scores that the judge decides."""
+    calibration: Calibration | None = None
+    """The calibration that was known when the report was made."""
+
+    @property
+    def advice(self) -> str:
+        """The command that calibrates this judge as it was asked, votes included.
+
+        Most kinds cannot be calibrated yet; for those the advice says so.
+        """
+        if self.kind not in (ANSWER, RUBRIC):
+            return f"what judges say of {self.kind} cannot be calibrated yet"
+        votes = f" --votes {self.votes}" if self.votes > 1 else ""
+        return f"`assay judge calibrate --judge {self.name}{votes} --labels FILE` measures it"
+
+    def with_metrics(self, names: Sequence[str]) -> JudgeInfo:
+        """The same judge for these metrics as well."""
+        return replace(self, metrics=list(dict.fromkeys([*self.metrics, *names])))

@@ -1,0 +1,349 @@
+"""The one reader of JSON files that people write: every record with its place, every problem at once.
+
+    problems: list[Problem] = []
+    for record in read_records(Path("tests.jsonl"), problems):
+        case = convert(record.value, Case, record, problems)      # core/schema.py
+    refuse(problems, Path("tests.jsonl"))
+
+A `.json` file holds one object or a list of them; a record's place is its JSON path (`data.json $[3].id`).
+Any other file holds objects one after another: one a line, several on a line, or pretty-printed over many
+lines; lines that begin with `//` are comments. A record's place is its line (`tests.jsonl:12 $.id`). One
+broken record does not hide the others. A `.json` file of several objects is read like that too.
+
+The whole file is read into memory. For corpora of any size, `lines` of `core/jsonl.py` streams.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.core.errors import InputError, Problem, unreadable
+from assay.core.schema import JSON_WORDING, KeyPath, Wording, json_path, kind_of
+
+TORN = "the last line is cut off and left out; the file was probably being written"
+
+_BOM = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_COMMENT_LINE = re.compile(rb"^[ \t]*//[^\n]*", re.MULTILINE)
+_SPACE = re.compile(rb"\s*")
+_RECORD_START = re.compile(rb"^[ \t]*\{", re.MULTILINE)
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]')
+_COLON = re.compile(rb"\s*:")
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_NO_LIST = (
+    "expected an object, found a list; write one object after the other, without [ ] and commas around them"
+)
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_find_end = json.JSONDecoder().raw_decode
+_NOTHING: Any = object()  # stands for a value that was told to be wrong
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Record(NamedTuple):
+    """One object of a file, the bytes it was read from, and its place. It is a `schema.Source`.
+
+    `line` is the line it begins on; 0 in a `.json` file, whose records are named by `root`, their JSON path.
+    """
+
+    path: Path
+    line: int
+    raw: bytes
+    value: dict[str, Any]
+    root: str = "$"
+
+    @property
+    def wording(self) -> Wording:
+        """Data names the kind of a wrong value."""
+        return JSON_WORDING
+
+    def where(self, path: KeyPath = ()) -> str:
+        """Return `file:line $.key`. In a record of many lines it is the line of the top-level key."""
+        if not self.line:
+            return f"{self.path} {json_path(path, self.root)}"
+        if not path:
+            return f"{self.path}:{self.line}"
+        line = self.line
+        if b"\n" in self.raw:
+            line = key_line(self, path[0])
+        return f"{self.path}:{line} {json_path(path)}"
+
+    def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
+        """Build the problem of the value at `path`."""
+        return Problem(self.where(path), message, level)
+
+
+def read_records(
+    path: Path,
+    problems: list[Problem],
+    *,
+    thing: str = "record",
+    hint: str = "",
+    torn: Literal["error", "warning"] = "error",
+) -> Iterator[Record]:
+    """Yield the objects of a file in order; what is none goes to `problems`.
+
+    Raises InputError if the file cannot be read at all; `hint` then says which option names it. `thing` is
+    what messages call a record. With `torn="warning"` a cut-off last line is left out with a warning: a
+    program may still be writing the file.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(unreadable(path, error, hint)) from None
+    if data.startswith(_UTF16_MARKS):
+        problems.append(Problem(f"{path}:1", "this is UTF-16; save the file as UTF-8"))
+        return
+    data = data.removeprefix(_BOM)
+    if path.suffix == ".json" and not _holds_several_objects(data):
+        yield from _document(path, data, thing, problems)
+    else:
+        yield from _Scan(path, data, problems, torn).records()
+
+
+def key_line(record: Record, key: str | int) -> int:
+    """Return the line of a top-level key of a record, of the last one if it stands there twice."""
+    depth, line = 0, record.line
+    for token in _TOKEN.finditer(record.raw):
+        mark = token[0]
+        if mark in (b"{", b"["):
+            depth += 1
+        elif mark in (b"}", b"]"):
+            depth -= 1
+        elif depth == 1 and _COLON.match(record.raw, token.end()) and json.loads(mark) == key:
+            line = record.line + record.raw.count(b"\n", 0, token.start())
+    return line
+
+
+def repeated_keys(record: Record) -> list[KeyPath]:
+    """Return the paths of keys that stand twice in one object. JSON decoders keep the last one silently."""
+    raw = record.raw
+    # Cheap test first: a repeated key is lost when the value is written again, and its colon with it.
+    if raw.count(b":") == _encode(record.value).count(b":") and b"\\u003" not in raw:
+        return []
+    return list(_repeated(json.loads(raw, object_pairs_hook=_Pairs), ()))
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object with every key that was written."""
+
+
+def _repeated(value: Any, path: KeyPath) -> Iterator[KeyPath]:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, item in value:
+            if name in seen:
+                yield (*path, name)
+            seen.add(name)
+            yield from _repeated(item, (*path, name))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _repeated(item, (*path, place))
+
+
+def _holds_several_objects(data: bytes) -> bool:
+    """Whether a file holds an object and more behind it, although its name says that it is one document."""
+    if not data.lstrip().startswith(b"{"):
+        return False
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return "trailing characters" in str(error)
+    return False
+
+
+def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[Record]:
+    """Yield the objects of a JSON document. Only one of them is decoded at a time: the list may be long."""
+    try:
+        if data.lstrip().startswith(b"{"):
+            raws = {"$": msgspec.json.decode(data, type=msgspec.Raw)}
+        else:
+            items = msgspec.json.decode(data, type=list[msgspec.Raw])
+            raws = {f"$[{place}]": raw for place, raw in enumerate(items)}
+    except msgspec.ValidationError:
+        problems.append(Problem(f"{path} $", f"must be a list of {thing}s, or one as an object"))
+        return
+    except _DECODE_ERRORS as error:
+        position = _BYTE.search(str(error))
+        where = str(path)
+        if position is not None:
+            line = data.count(b"\n", 0, int(position[1])) + 1
+            where = f"{path}:{line}"
+        problems.append(Problem(where, f"not JSON: {error}"))
+        return
+    if not raws:
+        problems.append(Problem(str(path), f"there is no {thing} in it"))
+    for root, raw in raws.items():
+        try:
+            value = _decode(raw)
+        except _DECODE_ERRORS as error:
+            problems.append(Problem(f"{path} {root}", f"not JSON: {error}"))
+            continue
+        if isinstance(value, dict):
+            yield Record(path, 0, bytes(raw), value, root)
+        else:
+            problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
+
+
+class _Scan:
+    """Finds the objects that stand one after another in a file."""
+
+    def __init__(self, path: Path, data: bytes, problems: list[Problem], torn: str) -> None:
+        # A JSON text cannot hold a line break, so a line that begins with // is never inside one.
+        if b"//" in data:
+            data = _COMMENT_LINE.sub(lambda comment: b" " * len(comment[0]), data)
+        self._path = path
+        self._data = data
+        # Decoded as Latin-1, so that offsets in bytes and text agree. It only tells where values end.
+        self._text = ""
+        self._problems = problems
+        self._torn = torn
+        self._position = 0
+        self._line = 1
+
+    def records(self) -> Iterator[Record]:
+        """Yield every object. Reading goes on behind it, or at the next one if it is broken."""
+        data, size = self._data, len(self._data)
+        while (start := self._skip_space()) < size:
+            line_end = data.find(b"\n", start)
+            if line_end < 0:
+                line_end = size
+            line, raw = self._line, data[start:line_end]
+            # Nearly always the object takes the rest of its line.
+            try:
+                value = _decode(raw)
+            except _DECODE_ERRORS:
+                raw, value = self._value(start, line_end)
+            else:
+                self._move(line_end)
+            if isinstance(value, dict):
+                yield Record(self._path, line, raw, value)
+            elif isinstance(value, list):
+                self._add(line, _NO_LIST)
+            elif value is not _NOTHING:
+                self._add(line, f"expected an object, found {kind_of(value)}")
+
+    def _skip_space(self) -> int:
+        space = _SPACE.match(self._data, self._position)
+        assert space is not None  # it matches the empty text
+        self._move(space.end())
+        return self._position
+
+    def _move(self, position: int) -> None:
+        self._line += self._data.count(b"\n", self._position, position)
+        self._position = position
+
+    def _line_of(self, position: int) -> int:
+        return self._line + self._data.count(b"\n", self._position, position)
+
+    def _add(self, line: int, message: str, level: str = "error") -> None:
+        self._problems.append(Problem(f"{self._path}:{line}", message, level))
+
+    def _value(self, start: int, line_end: int) -> tuple[bytes, Any]:
+        """Read a value that is not simply the rest of its line, and move behind it."""
+        data = self._data
+        if data[start : start + 1] not in (b"{", b"["):
+            self._no_value(start, line_end)
+            return b"", _NOTHING
+        self._text = self._text or data.decode("latin-1")
+        try:
+            _, end = _find_end(self._text, start)
+        except json.JSONDecodeError as error:
+            self._broken(start, error)
+            return b"", _NOTHING
+        except RecursionError:
+            self._add(self._line, "not usable: nested too deeply")
+            self._go_on(start)
+            return b"", _NOTHING
+        raw, line = data[start:end], self._line
+        self._move(end)
+        try:
+            return raw, _decode(raw)
+        except _DECODE_ERRORS as error:
+            self._add(line, _why_unusable(raw, line, error))
+        return b"", _NOTHING
+
+    def _no_value(self, start: int, line_end: int) -> None:
+        """Tell what stands in place of an object, and go on behind it."""
+        data = self._data
+        text = data[start:line_end].strip()
+        line_start = data.rfind(b"\n", 0, start) + 1
+        behind = bool(data[line_start:start].strip())
+        if behind and text.startswith(b"//"):
+            self._add(self._line, "a comment stands behind a record; give it a line of its own")
+        elif behind and text.startswith(b","):
+            self._add(self._line, "a comma stands behind a record; take it away")
+        else:
+            self._add(self._line, f"expected an object, found {text[:40].decode(errors='replace')!r}")
+        following = data.find(b"{", start, line_end)
+        if behind and following >= 0 and not text.startswith(b"//"):
+            self._move(following)
+        else:
+            self._move(line_end)
+
+    def _broken(self, start: int, error: json.JSONDecodeError) -> None:
+        """Tell why a value does not end, and go on at the next line that may begin a record."""
+        data, position = self._data, error.pos
+        line = self._line_of(position)
+        character = data[position : position + 1]
+        torn = position >= len(data.rstrip())
+        if error.msg.startswith("Unterminated string"):
+            torn = b"\n" not in data[position:].rstrip()
+        closes_text = error.msg.startswith(("Unterminated string", "Invalid control character"))
+        if torn and self._torn == "warning" and line == self._line:
+            self._add(self._line, TORN, "warning")
+        elif closes_text:
+            self._add(self._line, f"not JSON: a text is not closed on line {line}")
+        elif torn:
+            self._add(self._line, "not JSON: the file ends before this record does")
+        elif character == b"{" and _indent(data, position) <= _indent(data, start):
+            self._add(self._line, f"not JSON: it is not closed before line {line}")
+        elif character in (b"}", b"]") and error.msg.startswith("Expecting ',' delimiter"):
+            self._add(self._line, f"not JSON: {character.decode()!r} on line {line} closes nothing")
+        else:
+            line_start = data.rfind(b"\n", 0, position) + 1
+            column = len(data[line_start:position].decode(errors="replace")) + 1
+            self._add(self._line, f"not JSON: {error.msg.lower()} on line {line}, column {column}")
+        self._go_on(start)
+
+    def _go_on(self, start: int) -> None:
+        """Move to the next line that begins with `{`, at most as far to the right as the broken record."""
+        data, indent = self._data, _indent(self._data, start)
+        line_end = data.find(b"\n", start)
+        if line_end >= 0:
+            for match in _RECORD_START.finditer(data, line_end + 1):
+                if match.end() - 1 - match.start() <= indent:
+                    self._move(match.start())
+                    return
+        self._move(len(data))
+
+
+def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
+    """Say what is wrong with a value that is complete and still no JSON."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as wrong:
+        wrong_line = line + raw.count(b"\n", 0, wrong.start)
+        return f"not UTF-8: byte 0x{raw[wrong.start]:02x} on line {wrong_line}"
+    if isinstance(error, RecursionError):
+        return "not usable: nested too deeply"
+    # Python's json module reads these three words, JSON does not know them.
+    constants: list[str] = []
+    json.loads(raw, parse_constant=constants.append)
+    if constants:
+        return f"{constants[0]} is not JSON; write null or leave it out"
+    if b"\\ud" in raw.lower():
+        return "not JSON: half of a pair of \\ud escapes stands alone"
+    return f"not JSON: {error}"
+
+
+def _indent(data: bytes, position: int) -> int:
+    """Return how many blanks stand before this position; a value behind another one has none."""
+    before = data[data.rfind(b"\n", 0, position) + 1 : position]
+    return 0 if before.strip(b" \t") else len(before)

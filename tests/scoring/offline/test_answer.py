@@ -1,0 +1,176 @@
+"""What the offline judge says of answers, on invented texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.scoring import offline
+from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQuestion, Verdict
+
+WHEN = "When did Ana move?"
+
+
+def judged(question: str, reference: str, response: str) -> Verdict:
+    return offline.verdict(AnswerQuestion(question, reference, response))
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "response"),
+    [
+        (WHEN, "7 May 2023", "Ana moved on May 7th, 2023."),
+        (WHEN, "7 May 2023", "2023-05-07"),
+        (WHEN, "the week before 9 June 2023", "She moved around 4 June 2023."),
+        (WHEN, "May 2023", "On the 9th of May 2023, after a long search."),
+        ("安娜什么时候搬家的？", "2023年5月7日", "她在5月7日搬家。"),
+        ("How many cats does she have?", "three", "She has 3 cats."),
+        ("他有几只猫？", "三只", "他有3只猫"),
+        ("How long was it?", "two weeks", "It took 14 days."),
+        ("Who came?", "her mother and her brother", "Her mom and brother came."),
+        ("Where does she live?", "上海", "她住在上海浦东"),
+        ("Does she like tea?", "Yes", "Yes, she likes tea a lot."),
+        ("Would she sail again?", "Likely no, because she was seasick", "No, she would rather stay on land."),
+        ("Which of them?", "Rome or Oslo", "Probably Oslo."),
+        ("What did he bake?", "Blueberry muffins", "He baked muffins with blueberries."),
+    ],
+)
+def test_correct_answers(question: str, reference: str, response: str) -> None:
+    """Another form of the same date or number, a longer sentence, a family word, the same yes or no."""
+    assert judged(question, reference, response).labels == (CORRECT,)
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "response", "reason"),
+    [
+        (WHEN, "7 May 2023", "On 9 May 2023.", "7 May 2023 is not in the answer, which says 9 May 2023"),
+        (WHEN, "May 2023", "In June 2023.", "which says June 2023"),
+        ("什么时候？", "2023年5月7日", "2023年6月7日", "2023年6月7日"),
+        ("How many cats?", "three cats", "four cats", "the number 3 is not in the answer, which says 4"),
+        ("有几只猫？", "三只猫", "四只猫", "which says 4"),
+        ("What is on offer?", "one-on-one lessons", "one-on-six lessons", "which says 6"),
+        ("How long?", "four months", "four years", "another length of time"),
+        ("When?", "last Friday", "last Monday", "another day of the week"),
+        ("Does she like tea?", "Yes", "No, she hates tea.", "yes against no"),
+        ("Does she like tea?", "Yes", "She does not like tea.", "yes against no"),
+        ("会来吗？", "会", "不会", "yes against no"),
+        ("What does she like?", "green tea", "She does not drink green tea", "denies"),
+        ("Where?", "Oslo", "She lives in Rome.", "0 % of the reference's words"),
+        ("她住在哪里？", "上海", "北京", "0 % of the reference's words"),
+    ],
+)
+def test_wrong_answers_are_made_up(question: str, reference: str, response: str, reason: str) -> None:
+    verdict = judged(question, reference, response)
+    assert verdict.labels == (HALLUCINATION,)
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "response", "reason"),
+    [
+        ("Where?", "Oslo", "", "nothing was answered"),
+        ("Where?", "Oslo", " \n", "nothing was answered"),
+        ("Where?", "Oslo", "Not mentioned in memory.", "not known"),
+        ("Where?", "Oslo", "I don't know.", "not known"),
+        ("哪里？", "上海", "没有提到", "not known"),
+        (WHEN, "7 May 2023", "Sometime in spring.", "spring is vaguer than 7 May 2023"),
+        (WHEN, "7 May 2023", "In May 2023.", "May 2023 is vaguer than 7 May 2023"),
+        (WHEN, "7 May 2023", "After her exam.", "the date 7 May 2023 is not in the answer"),
+        ("How many cats?", "three cats", "a few cats", "the number 3 is not in the answer"),
+        ("What does she drink?", "tea and coffee", "tea", "1 of 2 parts of the reference"),
+        ("What does she collect?", "stamps, foreign coins, old maps, tin soldiers", "stamps and coins", "%"),
+    ],
+)
+def test_missing_parts_are_omissions(question: str, reference: str, response: str, reason: str) -> None:
+    """Nothing, an abstention, a vaguer answer, a part of the whole."""
+    verdict = judged(question, reference, response)
+    assert verdict.labels == (OMISSION,)
+    assert reason in verdict.reason
+
+
+@pytest.mark.parametrize(
+    "reference",
+    ["Not mentioned in memory.", "unknown", "It cannot be determined", "无法得知", "没有提到", ""],
+)
+def test_what_nobody_can_know(reference: str) -> None:
+    """Whoever abstains is right, whoever claims something made it up; an empty reference means the same."""
+    assert judged("Her birthday?", reference, "That was not mentioned.").labels == (CORRECT,)
+    assert judged("Her birthday?", reference, "记忆中没有提及。").labels == (CORRECT,)
+    assert judged("Her birthday?", reference, "It is on 7 May.").labels == (HALLUCINATION,)
+
+
+@pytest.mark.parametrize("reference", ["No, she was given a book", "none", "He is not specifically trained"])
+def test_a_no_is_not_an_unknown(reference: str) -> None:
+    assert judged("Did she buy it?", reference, "It was not mentioned.").labels == (OMISSION,)
+
+
+def test_the_better_answer_is_surer() -> None:
+    """`sure` orders answers between the labels."""
+    reference = "She paints boats and old harbours in Norway"
+    said = ["She paints boats and harbours in Norway", "She paints boats", "She sings"]
+    sure = [judged("What does she do?", reference, each).sure[0] for each in said]
+    assert sure == sorted(sure, reverse=True)
+    assert len(set(sure)) == 3
+
+
+def test_an_abstention_in_an_answer_costs() -> None:
+    whole = judged("Where?", "in a small house by the lake", "in a small house by the lake near Oslo")
+    part = judged(
+        "Where?", "in a small house by the lake", "a small house by the lake, exact place not known"
+    )
+    assert part.sure[0] < whole.sure[0]
+
+
+@pytest.mark.parametrize("text", ["word " * 20_000, "5 May 2023 " * 5_000, "1" * 90_000, "不" * 20_000])
+def test_very_long_texts_are_judged(text: str) -> None:
+    assert judged("q", "7 May 2023", text).status == "scored"
+    assert judged("q", text, text).labels == (CORRECT,)
+
+
+TEXTS = st.text(max_size=60) | st.lists(
+    st.sampled_from(
+        [
+            *(
+                "yes",
+                "no",
+                "not",
+                "7",
+                "May",
+                "2023",
+                "week before",
+                "three",
+                "cats",
+                "Ana",
+                "猫",
+                "三",
+                "不",
+            ),
+            *(",", ".", "-", "unknown", "the", "last Friday", "between", "and", "to", "2 weeks"),
+        ]
+    ),
+    max_size=9,
+).map(" ".join)
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_any_texts_get_a_label(question: str, reference: str, response: str) -> None:
+    """Never an error; one label with a reason, and a measure from 0 to 1."""
+    verdict = judged(question, reference, response)
+    assert verdict.status == "scored"
+    assert verdict.labels[0] in AnswerQuestion.labels
+    assert 0 <= verdict.sure[0] <= 1
+    assert verdict.reason
+
+
+@given(TEXTS, TEXTS)
+def test_the_reference_itself_is_correct(question: str, reference: str) -> None:
+    """Whatever it says, unless it says nothing."""
+    verdict = judged(question, reference, reference)
+    assert verdict.labels == ((CORRECT,) if reference.strip() else (OMISSION,))
+
+
+@given(TEXTS, TEXTS, TEXTS)
+def test_the_label_follows_the_measure(question: str, reference: str, response: str) -> None:
+    """One threshold decides."""
+    verdict = judged(question, reference, response)
+    assert (verdict.labels == (CORRECT,)) == (verdict.sure[0] >= 0.42)
