@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.suites.pipeline import TestCase, TestsetLoader
-from assay.suites.pipeline.testset.checking import check_testset
-from assay.suites.pipeline.testset.names import FIELDS
-from assay.suites.pipeline.testset.writing import converted, write_v2
+from assay.suites.pipeline.testset.loader import convert_testset, write_v2
+from assay.suites.pipeline.testset.scan import check_testset
+from assay.suites.pipeline.testset.validation import FIELDS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 NAMES = st.one_of(
@@ -134,7 +134,7 @@ def test_custom_keys_stay_where_they_were_in_v2(tmp_path: Path) -> None:
         '{"id": "b", "own": 1, "description": "d", "tag": "t", "expected_mood": "good", "expected": "r"}\n'
     )
     moved = '"inputs":{"own":1},"expected_outputs":{"mood":"good"}'
-    assert converted(path).decode().splitlines() == [
+    assert convert_testset(path).decode().splitlines() == [
         '{"own":1,"id":1,"inputs":{"x":2},"metadata":{},"expected_outputs":{"output":3}}',
         f'{{"id":"b","tags":["t"],"description":"d","expected":"r",{moved}}}',
     ]
@@ -153,7 +153,7 @@ def test_converting_leaves_the_file_alone_where_it_is_wrong(tmp_path: Path) -> N
     """Nothing is written; a converted file has nothing to complain about."""
     path, out = tmp_path / "a_b.jsonl", tmp_path / "c_d.jsonl"
     path.write_text('{"id": 1, "tags": "t", "x": 1, "x": 2}')
-    assert converted(path, out) == b""
+    assert convert_testset(path, out) == b""
     assert check_testset(out) == []
     assert [item.name for item in sorted(tmp_path.iterdir())] == ["a_b.jsonl", "c_d.jsonl"]
 
@@ -162,5 +162,5 @@ def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
     """As the example of the command has it."""
     source = tmp_path / "a_basic.jsonl"
     source.write_text('{"id": 1, "text": "x"}\n')
-    assert converted(source, tmp_path / "testsets" / "a_basic_v2.jsonl") == b""
+    assert convert_testset(source, tmp_path / "testsets" / "a_basic_v2.jsonl") == b""
     assert (tmp_path / "testsets" / "a_basic_v2.jsonl").read_text() == '{"id":1,"inputs":{"text":"x"}}\n'

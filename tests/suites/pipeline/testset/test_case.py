@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import InputError
+from assay.core.errors import InputError, Problem
+from assay.core.schema import json_path
 from assay.suites.pipeline import TestCase
-from assay.suites.pipeline.testset.validation import faults_of
+from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 
 
 def of(**record: Any) -> TestCase:
@@ -124,6 +125,8 @@ def test_what_looks_expected_is_no_input(key: str, more: dict[str, Any]) -> None
     case = TestCase.from_dict(record)
     assert "the answer" not in case.inputs.values()
     assert case.expected_outputs == {}
-    assert [(fault.path, fault.level) for fault in faults_of(record)] == [((key,), "warning")]
+    problems: list[Problem] = []
+    check_record(record, frozenset(), MemoryRecord(), problems)
+    assert [(problem.where, problem.level) for problem in problems] == [(json_path((key,)), "warning")]
     assert case.to_dict()[key] == "the answer"
     assert TestCase.from_dict(case.to_dict()) == case

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.pipeline.testset.selection import Selection
-from assay.suites.pipeline.testset.testsets import Group, Testsets
+from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Testsets
 
 
-def groups(tmp_path: Path, *lines: str, ids: tuple[str, ...] = ()) -> list[Group]:
-    """The groups of `id: needs needs` lines; look() must count as many groups and tests."""
+def groups(tmp_path: Path, *lines: str, ids: tuple[str, ...] = ()) -> list[CaseGroup]:
+    """The groups of `id: needs needs` lines, numbered in their order."""
     path = tmp_path / "a_b.jsonl"
     with path.open("w") as file:
         for line in lines:
@@ -20,14 +19,14 @@ def groups(tmp_path: Path, *lines: str, ids: tuple[str, ...] = ()) -> list[Group
             wanted = str(needs.split()).replace("'", '"')
             more = ', "parameters": {"k": [1, 2]}' if name.endswith("*") else ""
             file.write(f'{{"id": "{name.rstrip("*")}",\n  "depends_on": {wanted}{more}}}\n')
-    sets = Testsets([str(path)], Selection.of(ids=ids))
-    found = list(sets.groups())
-    assert [group.index for group in found] == list(range(sets.look().groups))
-    assert sum(len(group.cases) for group in found) == sets.look().tests
+    sets = Testsets([str(path)], CaseSelection.of(ids=ids))
+    found = sets.load().groups
+    assert [group.index for group in found] == list(range(len(found)))
+    assert sum(len(group.cases) for group in found) == sets.load().tests
     return found
 
 
-def order(found: list[Group]) -> list[str]:
+def order(found: list[CaseGroup]) -> list[str]:
     """Each group's ids, joined."""
     return [" ".join(case.key for case in group.cases) for group in found]
 
@@ -93,15 +92,15 @@ def test_a_tie_to_one_expansion_waits_for_that_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "where", "message"),
     [
-        (["a: a"], ":1 ", "wait for each other: a → a"),
-        (["x", "a: b", "b: c", "c: a"], ":3 ", "wait for each other: a → b → c → a"),
-        (["a", "b: z"], ":3 ", "there is no case 'z' in this file"),
+        (["a: a"], ":2 ", "wait for each other: a → a"),
+        (["x", "a: b", "b: c", "c: a"], ":4 ", "wait for each other: a → b → c → a"),
+        (["a", "b: z"], ":4 ", "there is no case 'z' in this file"),
     ],
 )
 def test_a_cycle_or_an_unknown_id_is_an_error(
     tmp_path: Path, lines: list[str], where: str, message: str
 ) -> None:
-    """With the line of the record and the names."""
+    """With the line of the key and the names."""
     with pytest.raises(InputError, match=message) as caught:
         groups(tmp_path, *lines)
     (problem,) = caught.value.problems
@@ -120,7 +119,7 @@ def test_another_fault_does_not_hide_a_tie(tmp_path: Path) -> None:
     path = tmp_path / "a_b.jsonl"
     path.write_text('{"id": "a", "tags": 5, "depends_on": "z"}\n{"id": "b", "depends_on": ["a"]}\n')
     with pytest.raises(InputError) as caught:
-        Testsets([str(path)]).look()
+        Testsets([str(path)]).load()
     assert [problem.where.partition(" ")[2] for problem in caught.value.problems] == [
         "$.tags",
         "$.depends_on",
@@ -131,7 +130,7 @@ def test_a_declared_input_of_that_name_is_no_tie(tmp_path: Path) -> None:
     """In a v1 record."""
     path = tmp_path / "a_b.jsonl"
     path.write_text('{"id": "a", "depends_on": "z"}\n{"id": "b"}\n')
-    found = list(Testsets([str(path)], declared=frozenset({"depends_on"})).groups())
+    found = Testsets([str(path)], declared=frozenset({"depends_on"})).load().groups
     assert [case.inputs for group in found for case in group.cases] == [{"depends_on": "z"}, {}]
 
 
@@ -146,8 +145,7 @@ def test_a_limit_counts_groups_and_their_tests(tmp_path: Path, limit: int, tests
     """A group counts once, however many cases it has."""
     groups(tmp_path, "a", "b: a", "c", "d", "e: d", "f")
     sets = Testsets([str(tmp_path / "a_b.jsonl")], limit=limit)
-    assert (sets.look().groups, sets.look().tests) == (limit, tests)
-    assert sum(len(group.cases) for group in sets.groups()) == tests
+    assert (len(sets.load().groups), sets.load().tests) == (limit, tests)
 
 
 def test_members_are_read_from_anywhere(tmp_path: Path) -> None:
@@ -156,7 +154,7 @@ def test_members_are_read_from_anywhere(tmp_path: Path) -> None:
     path.write_text(
         '\ufeff{"id": "a", "x": 1} {"id": "b", "depends_on": "c"} {"id":\n"c", "depends_on": "a"}\r\n{"id": "d"}'
     )
-    found = list(Testsets([str(path)]).groups())
+    found = Testsets([str(path)]).load().groups
     assert order(found) == ["a c b", "d"]
     assert [case.line for case in found[0].cases] == [1, 1, 1]
     assert found[0].cases[0].inputs == {"x": 1}
