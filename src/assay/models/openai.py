@@ -7,10 +7,9 @@ import msgspec
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, About, Connection, openai_base_url, openai_key
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
-from assay.models.calling.forward import forward
+from assay.models.calling.foreign_sdk import forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint, decode_json
 from assay.models.calling.openai_format import read_chat, request_params
-from assay.models.calling.wire import is_foreign
 
 ABOUT = About(
     summary="chat models behind an OpenAI-compatible endpoint",
@@ -33,7 +32,7 @@ class OpenAIModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Make one attempt at one chat completion."""
-        if is_foreign(request):
+        if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
             message = f"chat models cannot do {LIKELIHOOD}; try openai-completions/{self._name}"

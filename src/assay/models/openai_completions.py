@@ -9,10 +9,9 @@ import msgspec
 
 from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url, openai_key
 from assay.core.types import Request, Response
-from assay.models.calling.forward import forward
+from assay.models.calling.foreign_sdk import forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint, decode_json
 from assay.models.calling.openai_format import read_completion, request_params
-from assay.models.calling.wire import is_foreign
 from assay.models.likelihood.endpoint import EndpointLikelihood
 
 ABOUT = About(
@@ -39,7 +38,7 @@ class CompletionsModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """One attempt at one completion."""
-        if is_foreign(request):
+        if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
             return await self._likelihood.answer(request, seed)

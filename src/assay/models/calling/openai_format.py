@@ -87,12 +87,16 @@ def read_finish(choice: dict[str, Any]) -> str | None:
 
 
 def read_usage(reply: Any) -> Usage | None:
-    """Return the numbers of tokens, if the endpoint counted them in whole numbers."""
+    """Return the numbers of tokens, if the endpoint counted them in whole numbers.
+
+    Chat and text completions say prompt_tokens and completion_tokens, OpenAI's newer paths input_tokens and
+    output_tokens.
+    """
     usage = reply.get("usage") if isinstance(reply, dict) else None
     if not isinstance(usage, dict):
         return None
-    input_tokens = usage.get("prompt_tokens") or 0
-    output_tokens = usage.get("completion_tokens") or 0
+    input_tokens = usage.get("prompt_tokens") or usage.get("input_tokens") or 0
+    output_tokens = usage.get("completion_tokens") or usage.get("output_tokens") or 0
     if type(input_tokens) is int and type(output_tokens) is int:
         return Usage(input_tokens, output_tokens)
     return None

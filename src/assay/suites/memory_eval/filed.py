@@ -183,4 +183,4 @@ def _baseline(name: str) -> Baseline:
     if name not in names("memory"):
         return Baseline(name)
     kind = find_memory(name)
-    return Baseline(kind.shown, kind.about.reference)
+    return Baseline(kind.title, kind.about.reference)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score
 from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
-from assay.solvers.memory.solver import PACKET
+from assay.solvers.memory.conversation import PACKET
 from assay.suites.memory_test.conversation import Question
 
 F1, EXACT, RECALL, ABSTENTION = "f1", "exact_match", "evidence_recall", "abstention"
