@@ -16,17 +16,19 @@ import pytest
 
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
+from assay.core.errors import Problem
+from assay.core.hop_result import STATUSES
 from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
-from assay.core.status import STATUSES
 from assay.scoring.expectations import prefixes, rule_problems
 from assay.solvers.code import worker
-from assay.solvers.hop import session
+from assay.solvers.hop.session import TOOL_VERIFIERS, Session
+from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregating, parsing, strategies
 from assay.suites.hop import contract, row, settings
 from assay.suites.pipeline import scorer, tally
 from assay.suites.pipeline.file import building, reading
-from assay.suites.pipeline.testset import names, validation
+from assay.suites.pipeline.testset import validation
 
 from conftest import Assay
 from support.memories import around, find, said, tell
@@ -124,7 +126,7 @@ def in_code(text: str) -> set[str]:
             "strategies": (*strategies.NAMES, *strategies.SUMMARY_FIELDS),
             "parsers": parsing.NAMES,
             "entries of code": worker.ENTRIES,
-            "fields of a test": (*names.FIELDS, *names.BESIDE),
+            "fields of a test": (*validation.FIELDS, *validation.BESIDE),
             "verdicts": (*scorer.VERDICTS, tally.NO_ANSWER),
         }.items()
     ],
@@ -148,8 +150,8 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
             "keys of a profile": settings.Profile.__struct_fields__[1:],
             "difficulties": row.DIFFICULTIES,
             "statuses": STATUSES,
-            "operators": [name for name in vars(session.Session) if name.startswith("hop_")],
-            "verifiers": (*vars(session)["_NAMED"], *vars(session)["_TOOL_NAMES"]),
+            "operators": [name for name in vars(Session) if name.startswith("hop_")],
+            "verifiers": (*VERIFIERS, *TOOL_VERIFIERS),
         }.items()
     ],
 )
@@ -215,8 +217,10 @@ def test_every_kind_of_rule_is_named() -> None:
 
 def test_every_setting_of_a_test_is_named() -> None:
     """The warning about a wrong one lists those there are."""
-    (fault,) = validation.faults_of({"id": "a", "evaluation_config": {"?": 1}})
-    assert set(fault.message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
+    problems: list[Problem] = []
+    record = {"id": "a", "evaluation_config": {"?": 1}}
+    validation.check_record(record, frozenset(), validation.MemoryRecord(), problems)
+    assert set(problems[0].message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
 
 
 def example(heading: str, page: str = PIPELINES) -> tuple[dict[str, str], list[str]]:

@@ -6,7 +6,7 @@ Flags, YAML and Python all build it. Every field is marked with what changing it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -50,10 +50,29 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Flags of earlier spellings with the flag to use instead. The old spelling is refused with the new one."""
 
+    ignored: ClassVar[Mapping[str, str]] = {}
+    """Flags of another tool that do nothing here, with the reason: `{"--device NAME": "models run …"}`.
+
+    They are accepted, and the reason is told. A word after the flag says that it takes a value, a word in
+    brackets that it may take one. In a configuration file they are keys.
+    """
+
     @classmethod
-    def translate(cls, words: list[str]) -> list[str]:
-        """The words of a command line as this suite's flags, where another tool spells them otherwise."""
+    def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
+        """The words of a command line as this suite's flags, where another tool spells them otherwise.
+
+        `tell` prints a sentence about words that mean something else here.
+        """
         return words
+
+    @classmethod
+    def translate_values(cls, values: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
+        """The values of flags, or of a configuration file, where another tool writes them otherwise."""
+        return values
+
+    def shows_sections(self) -> bool:
+        """Whether the sections of the overview are printed before the run starts, as `--write-out` asks."""
+        return False
 
     def model_arguments(self) -> dict[str, Any]:
         """Arguments of the main model's provider."""

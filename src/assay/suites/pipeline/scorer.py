@@ -113,17 +113,8 @@ class PipelineScorer(Scorer):
 
 
 def gold_of(test: TestCase) -> str:
-    """A fingerprint of what a test expects: two runs of other expectations are not compared by it."""
-    return fingerprint(
-        [
-            test.expected_outputs,
-            test.expected_aggregation,
-            test.intermediate_expectations,
-            test.evaluation_config,
-            test.performance_baseline,
-            test.reference,
-        ]
-    )
+    """Return a fingerprint of what a test expects: two runs of other expectations are not compared by it."""
+    return fingerprint(test.expectations())
 
 
 def _shown(finding: Finding) -> dict[str, Any]:
