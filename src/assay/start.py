@@ -27,10 +27,10 @@ from assay.core.spec import RunSpec, marked
 from assay.engine.context import Common
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
+from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
-from assay.journal.reuse import ReusableCalls
 from assay.models.calling.caller import Caller, Desk
 from assay.models.calling.gateway import Gateway, found_by_sdks
 from assay.models.calling.permits import Permits
@@ -285,7 +285,7 @@ class Start:
         if role is None or not self._asks:
             return None
         await gateway.start()
-        asker = callers[role].share(journal.common())
+        asker = callers[role].share(journal.shared_replies())
         return Common(role, asker, gateway.common(role, asker), alone)
 
     def _notify(self, event: Event) -> None:
