@@ -119,7 +119,7 @@ async def _ask(memory: Any, talk: _Talk) -> dict[str, float]:
 
 def _made(name: str) -> Any:
     from assay.core import registry
-    from assay.core.memory import Around
+    from assay.core.memory import MemoryContext
 
     embedder = registry.find("embedder", "wordllama").load()
 
@@ -127,7 +127,7 @@ def _made(name: str) -> Any:
         return embedder.embed(texts)
 
     nothing: Any = None
-    around = Around(ask=nothing, embed=embed, base_url=nothing, folder=Path(), rng=random.Random(0))
+    around = MemoryContext(ask=nothing, embed=embed, base_url=nothing, folder=Path(), rng=random.Random(0))
     return registry.find("memory", name).make(around)
 
 

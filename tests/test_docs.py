@@ -16,7 +16,8 @@ import pytest
 
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
-from assay.core.memory import AboutMemory, Around, find_memory
+from assay.core.errors import Problem
+from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
 from assay.core.status import STATUSES
 from assay.scoring.expectations import prefixes, rule_problems
@@ -26,7 +27,7 @@ from assay.solvers.steps import aggregating, parsing, strategies
 from assay.suites.hop import contract, row, settings
 from assay.suites.pipeline import scorer, tally
 from assay.suites.pipeline.file import building, reading
-from assay.suites.pipeline.testset import names, validation
+from assay.suites.pipeline.testset import validation
 
 from conftest import Assay
 from support.memories import around, find, said, tell
@@ -124,7 +125,7 @@ def in_code(text: str) -> set[str]:
             "strategies": (*strategies.NAMES, *strategies.SUMMARY_FIELDS),
             "parsers": parsing.NAMES,
             "entries of code": worker.ENTRIES,
-            "fields of a test": (*names.FIELDS, *names.BESIDE),
+            "fields of a test": (*validation.FIELDS, *validation.BESIDE),
             "verdicts": (*scorer.VERDICTS, tally.NO_ANSWER),
         }.items()
     ],
@@ -181,11 +182,11 @@ def test_a_memory_is_told_with_its_options_and_defaults(name: str) -> None:
 
 
 def test_the_memory_of_the_page_works(tmp_path: Path) -> None:
-    """Made as a suite makes it, with an option; and `around` has what the page lists."""
+    """Made as a suite makes it, with an option; and `MemoryContext` has what the page lists."""
     files, _ = example("One of your own", MEMORIES)
     (tmp_path / "first_words.py").write_text(files["first_words.py"])
     about, make, _ = find_memory(f"{tmp_path / 'first_words.py'}:make")
-    assert set(Around.__struct_fields__) | set(AboutMemory.__struct_fields__[1:]) <= in_code(MEMORIES)
+    assert set(MemoryContext.__struct_fields__) | set(AboutMemory.__struct_fields__[1:]) <= in_code(MEMORIES)
 
     async def found(*, case: bool) -> list[str]:
         memory = make(around(case=case))
@@ -215,8 +216,10 @@ def test_every_kind_of_rule_is_named() -> None:
 
 def test_every_setting_of_a_test_is_named() -> None:
     """The warning about a wrong one lists those there are."""
-    (fault,) = validation.faults_of({"id": "a", "evaluation_config": {"?": 1}})
-    assert set(fault.message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
+    problems: list[Problem] = []
+    record = {"id": "a", "evaluation_config": {"?": 1}}
+    validation.check_record(record, frozenset(), validation.MemoryRecord(), problems)
+    assert set(problems[0].message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
 
 
 def example(heading: str, page: str = PIPELINES) -> tuple[dict[str, str], list[str]]:

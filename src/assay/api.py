@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from assay.connecting import Unasked
 from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
@@ -15,6 +14,7 @@ from assay.core.events import Notify
 from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case
 from assay.journal.folder import Summary
+from assay.models.calling.connect import ReplayOnlyModel
 from assay.rejudge import starting
 from assay.rescore import Rescore
 from assay.start import Run, Start
@@ -80,14 +80,14 @@ def rescore(
 
 def first_cases(spec: RunSpec) -> list[Case]:
     """The first case of every task, as it would be asked; nothing is asked."""
-    plan = cast("Any", Start(spec, (), unasked=Unasked(spec.base_url or "")).plan)
+    plan = cast("Any", Start(spec, (), unasked=ReplayOnlyModel(spec.base_url or "")).plan)
     plan.prepare(None)
     return cast("list[Case]", plan.firsts())
 
 
 def planned(spec: RunSpec) -> dict[str, Any]:
     """What a run would do, in its suite's words; nothing is asked or written."""
-    plan = cast("Any", Start(spec, (), unasked=Unasked(spec.base_url or "")).plan)
+    plan = cast("Any", Start(spec, (), unasked=ReplayOnlyModel(spec.base_url or "")).plan)
     return cast("dict[str, Any]", plan.overview())
 
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.connecting import Unasked
 from assay.core import registry
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, fields
 from assay.journal.folder import RunInfo, read_info
+from assay.models.calling.connect import ReplayOnlyModel
 from assay.start import Start
 
 _JUDGE = "judge"
@@ -32,7 +32,7 @@ def starting(spec: RunSpec, observers: Sequence[Notify]) -> Start:
         return Start(spec, observers)
     info = read_info(folder)
     others = {role: told[1] for role, told in info.parts["ask"].get("models", {}).items()}
-    stand_in = Unasked(info.spec["base_url"] or "", others, asked=frozenset({_JUDGE}))
+    stand_in = ReplayOnlyModel(info.spec["base_url"] or "", others, live_roles=frozenset({_JUDGE}))
     return Start(_as_asked(spec, info), observers, unasked=stand_in)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.connecting import Unasked
 from assay.core import registry
 from assay.core.differing import differences
 from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
+from assay.models.calling.connect import ReplayOnlyModel
 from assay.start import Run, Start
 from assay.store.runs import find_run
 
@@ -34,7 +34,9 @@ class Rescore:
             spec = suite.replaced(spec, list(files), list(self.info.facts))
         # The endpoint as the run knew it: options may write it otherwise.
         others = {role: told[1] for role, told in self.info.parts["ask"].get("models", {}).items()}
-        self._start = Start(spec, observers, unasked=Unasked(self.info.spec["base_url"] or "", others))
+        self._start = Start(
+            spec, observers, unasked=ReplayOnlyModel(self.info.spec["base_url"] or "", others)
+        )
         self._refuse_another_question()
 
     def _spec(self) -> RunSpec:

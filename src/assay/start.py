@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 import assay
-from assay.connecting import Unasked, connect
 from assay.core import registry
 from assay.core.connect import CHAT, Role, role_of
 from assay.core.differing import differences
@@ -24,15 +23,16 @@ from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Outcome, Plan, RunFacts, Upstream
 from assay.core.spec import RunSpec, marked
-from assay.engine.context import Common
+from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
-from assay.models.calling.caller import Caller, Desk
-from assay.models.calling.gateway import Gateway, found_by_sdks
+from assay.models.calling.caller import Caller, CallLedger
+from assay.models.calling.connect import ReplayOnlyModel, connect
+from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
 
@@ -67,7 +67,9 @@ class Run(NamedTuple):
 class Start:
     """One start of a run: resolve, find or make its folder, loop, write."""
 
-    def __init__(self, spec: RunSpec, observers: Sequence[Notify], *, unasked: Unasked | None = None) -> None:
+    def __init__(
+        self, spec: RunSpec, observers: Sequence[Notify], *, unasked: ReplayOnlyModel | None = None
+    ) -> None:
         suite = registry.find("suite", spec.suite)
         if hasattr(suite, "normalise"):
             spec = suite.normalise(spec)
@@ -82,8 +84,8 @@ class Start:
         self.roles = {role: role_of(named) for role, named in self._named.items()}
         for role, named in self._named.items():
             if role not in self.models or isinstance(named, Role):
-                self.models[role] = (unasked and unasked.playing(role)) or connect(given, named)
-        self._shared = (
+                self.models[role] = (unasked and unasked.for_role(role)) or connect(given, named)
+        self._shared_role = (
             getattr(self.plan, "common_role", "main") if getattr(self.plan, "common", False) else None
         )
         self._secrets = self._known_secrets()
@@ -114,8 +116,10 @@ class Start:
         return {"judge": [named.model, self.models["judge"].endpoint]} if isinstance(named, Role) else {}
 
     def _refuse_what_the_models_cannot(self) -> None:
-        if self._shared is not None and self._shared not in self.roles:
-            raise UsageError(f"this run has no model for the role {self._shared!r}, which its code may ask")
+        if self._shared_role is not None and self._shared_role not in self.roles:
+            raise UsageError(
+                f"this run has no model for the role {self._shared_role!r}, which its code may ask"
+            )
         for role, named in self.roles.items():
             needs = frozenset({CHAT}) if role == "judge" else self.plan.needs
             if missing := needs - self.models[role].can:
@@ -232,43 +236,43 @@ class Start:
     async def _loop(self, journal: Journal, info: RunInfo) -> BaseException | None:
         spec = self.spec
         reuse = ReusableCalls(self._reused).find if self._reused else None
-        desk = Desk(journal, self._notify, spec.max_calls, reuse)
+        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
         upstreams = {role: Upstream(named.model, self.models[role]) for role, named in self.roles.items()}
         permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
         gateway = Gateway(upstreams)
         callers = {
-            role: Caller(up, permits[up.model.endpoint], desk, seed=spec.seed, max_retries=spec.max_retries)
+            role: Caller(up, permits[up.model.endpoint], ledger, seed=spec.seed, max_retries=spec.max_retries)
             for role, up in upstreams.items()
         }
         open_cases = self._open_cases()
-        common = await self._common(gateway, callers, journal, alone=open_cases == 1)
+        shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
         loop = Loop(
             Setup(
                 plan=self.plan,
                 journal=journal,
                 models=callers,
                 gate=next(iter(permits.values()), Permits(spec.concurrency)),
-                halt=desk.halt,
+                halt=ledger.halt,
                 notify=self._notify,
                 open_cases=open_cases,
                 retry_failed=spec.retry_failed,
                 seed=spec.seed,
                 started=info.started,
                 gateway=gateway,
-                common=common,
+                shared_endpoint=shared,
                 asks=self._asks,
             )
         )
         for notice in self.plan.notices:
             self._notify(Noted(notice))
-        with interruptible(loop), found_by_sdks(common.door.url) if common else nullcontext():
+        with interruptible(loop), sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
                 await loop.run()
             except (AssayError, KeyboardInterrupt) as error:
                 return error
             finally:
                 await gateway.close()
-                self._spent_now = desk.counts()
+                self._spent_now = ledger.counts()
                 self._unscored = loop.unscored
         return None
 
@@ -277,16 +281,17 @@ class Start:
         most = getattr(self.plan, "open_cases", None) or self.spec.concurrency
         return min(most, max(1, self.plan.total))
 
-    async def _common(
-        self, gateway: Gateway, callers: dict[str, Caller], journal: Journal, *, alone: bool
-    ) -> Common | None:
-        """The address for code that knows nothing of cases, where the plan wants one."""
-        role = self._shared
+    async def _open_shared_endpoint(
+        self, gateway: Gateway, callers: dict[str, Caller], journal: Journal, *, only_open_case: bool
+    ) -> SharedEndpoint | None:
+        """The endpoint for code that knows nothing of cases, where the plan wants one."""
+        role = self._shared_role
         if role is None or not self._asks:
             return None
         await gateway.start()
-        asker = callers[role].share(journal.shared_replies())
-        return Common(role, asker, gateway.common(role, asker), alone)
+        asker = callers[role].bind_shared(journal.shared_replies())
+        endpoint = gateway.open_shared_endpoint(role, asker)
+        return SharedEndpoint(role, asker, endpoint, only_open_case)
 
     def _notify(self, event: Event) -> None:
         for observer in self._observers:

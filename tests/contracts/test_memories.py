@@ -13,7 +13,7 @@ import pytest
 
 from assay.core import registry
 from assay.core.errors import CaseFailed, ModelError
-from assay.core.memory import LINEAR, AboutMemory, Found, Item, Memory, Message, find_memory
+from assay.core.memory import LINEAR, AboutMemory, Memory, MemoryItem, Message, SearchHit, find_memory
 from assay.core.types import Failure
 
 from support.memories import Model, around, conversation, find, held, tell
@@ -102,7 +102,7 @@ def test_ids_are_unique_and_stay(name: str) -> None:
         assert len(after) == len(await held(memory))
         assert all(after[item.id] == item for item in before if item.kind == LINEAR and item.id in after)
         assert {source for item in after.values() for source in item.sources} == set(every(sessions))
-        assert all(isinstance(item, Item) and item.id and item.session for item in after.values())
+        assert all(isinstance(item, MemoryItem) and item.id and item.session for item in after.values())
 
     asyncio.run(work())
 
@@ -237,7 +237,7 @@ def test_what_is_told_after_a_search_is_held(name: str) -> None:
 def test_evidence_changes_nothing(name: str) -> None:
     """Only what declares to need it may look at it."""
 
-    async def work(evidence: tuple[str, ...]) -> list[Found]:
+    async def work(evidence: tuple[str, ...]) -> list[SearchHit]:
         memory = make(name)
         await tell(memory, conversation(2, 6))
         return await find(memory, "Who likes nothing?", 2, evidence)
@@ -245,7 +245,7 @@ def test_evidence_changes_nothing(name: str) -> None:
     assert asyncio.run(work(())) == asyncio.run(work(("D1:1", "D1:2")))
 
 
-async def _lived(name: str, model: Model) -> tuple[list[Item], list[list[Found]]]:
+async def _lived(name: str, model: Model) -> tuple[list[MemoryItem], list[list[SearchHit]]]:
     memory, found = make(name, model), []
     for session in conversation(3, 6):
         await tell(memory, [session])

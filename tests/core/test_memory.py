@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.memory import AboutMemory, find_memory, options_of, settled
+from assay.core.memory import AboutMemory, find_memory, options_of, resolve
 from assay.memories import st_memory
 
 from support.memories import around
 
 
-def test_settled_awaits_what_is_to_be_awaited() -> None:
+def test_resolve_awaits_what_is_to_be_awaited() -> None:
     """A value, a coroutine, a future: all the same."""
 
     async def later() -> list[int]:
@@ -26,7 +26,7 @@ def test_settled_awaits_what_is_to_be_awaited() -> None:
         future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
         future.set_result([1])
         given: list[Awaitable[list[int]] | list[int]] = [[1], later(), future]
-        return [await settled(value) for value in given]
+        return [await resolve(value) for value in given]
 
     assert asyncio.run(work()) == [[1], [1], [1]]
 
@@ -75,10 +75,10 @@ def test_a_memory_without_options_takes_none() -> None:
 
 OWN = """\
 from assay.core.memory import AboutMemory
-from assay.memories.st_memory import ShortTerm
+from assay.memories.st_memory import ShortTermMemory
 
 def make(around):
-    return ShortTerm(1)
+    return ShortTermMemory(1)
 """
 
 

@@ -89,10 +89,10 @@ def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     """Where the package is not there, or is one without its weights."""
     monkeypatch.setattr(wordllama, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtra, match="pip install 'assay\\[memory\\]'"):
-        wordllama._folder()
+        wordllama.load.__wrapped__()
     (tmp_path / "wordllama").mkdir()
     (tmp_path / "wordllama" / "__init__.py").touch()
     monkeypatch.undo()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(UsageError, match="has no weights/l2_supercat_256.safetensors: install wordllama 0.4"):
-        wordllama._folder()
+        wordllama.load.__wrapped__()

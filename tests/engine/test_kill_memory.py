@@ -18,7 +18,7 @@ from support.memory_talks import Talks, talk
 KILLS = 10
 IN_FLIGHT = 8
 ASKING = """
-from assay.core.memory import Found, Item
+from assay.core.memory import SearchHit, MemoryItem
 
 class Asking:
     def __init__(self, around):
@@ -31,13 +31,13 @@ class Asking:
     async def add(self, messages):
         for message in messages:
             said = await self.around.ask([{"role": "user", "content": f"note {message.line}"}], {"temperature": 0})
-            self.held.append(Item(f"note:{message.id}", f"{message.line} {said}", sources=(message.id,)))
+            self.held.append(MemoryItem(f"note:{message.id}", f"{message.line} {said}", sources=(message.id,)))
 
     async def search(self, query, k):
         said = await self.around.ask([{"role": "user", "content": f"key {query.text} {len(self.held)}"}], {})
         words = {*query.text.split(), *said.split()}
         ranked = sorted(self.held, key=lambda item: -len(words & set(item.text.split())))
-        return [Found(item) for item in ranked[:k]]
+        return [SearchHit(item) for item in ranked[:k]]
 
     def items(self):
         return self.held

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from assay.core.memory import Query
 from assay.memories import bm25
-from assay.memories.index.terms import terms
+from assay.memories.helpers.terms import terms
 
 from support.memories import around, messages, searched
 
@@ -21,11 +21,11 @@ WORDS = ["cat", "cats", "dog", "the", "went", "go", "Anna", "猫", "黒猫", "к
 texts = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
 
 
-def made(**options: Any) -> bm25.Bm25:
+def made(**options: Any) -> bm25.Bm25Memory:
     return bm25.make(around(**options))
 
 
-def places(memory: bm25.Bm25, question: str, k: int = 10) -> list[str]:
+def places(memory: bm25.Bm25Memory, question: str, k: int = 10) -> list[str]:
     return [place for place, _ in searched(memory, question, k)]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.memory import Item
+from assay.core.memory import MemoryItem
 from assay.memories import ga_memory
 
 from support.memories import Placed, around, find, held, said, tell
@@ -51,10 +51,10 @@ def test_what_was_found_is_recent_again() -> None:
     )
 
 
-def reflected(*replies: str, **options: Any) -> tuple[list[Item], Placed]:
+def reflected(*replies: str, **options: Any) -> tuple[list[MemoryItem], Placed]:
     model = Placed(PLACED, ["1", "1", "1", *replies])
 
-    async def work() -> list[Item]:
+    async def work() -> list[MemoryItem]:
         memory = ga_memory.make(around(model, **options))
         await tell(memory, [SAID])
         return list(await held(memory))

@@ -18,7 +18,7 @@ ALONE = {"before": 0, "after": 0, "session": 0, "speaker": 0}
 SAID = ("red ball", "blue sky", "the ball rolled", "redder", "green tree", "ballet")
 
 
-def filled(*said: str, **options: Any) -> hybrid.Hybrid:
+def filled(*said: str, **options: Any) -> hybrid.HybridMemory:
     memory = hybrid.make(around(**options))
     asyncio.run(memory.add(messages(*said)))
     return memory
@@ -95,7 +95,7 @@ def test_where_the_embedding_fails_nothing_is_held() -> None:
     with pytest.raises(OSError, match="zebra"):
         asyncio.run(memory.add(messages("zebra")))
     assert memory.items() == []
-    assert len(memory._postings.scores(["zebra"])) == 0
+    assert len(memory._index.scores(["zebra"])) == 0
 
 
 def test_after_a_search_more_is_added_and_after_reset_nothing_is_left() -> None:

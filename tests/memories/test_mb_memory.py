@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.memory import Around, Found, Item
+from assay.core.memory import MemoryContext, MemoryItem, SearchHit
 from assay.memories import mb_memory
 from assay.memories.mb_memory import retention
 
@@ -29,7 +29,7 @@ class Chances(random.Random):
         return self.chances.pop(0)
 
 
-def with_chances(model: Model, *chances: float, **options: Any) -> Around:
+def with_chances(model: Model, *chances: float, **options: Any) -> MemoryContext:
     return msgspec.structs.replace(around(model, **options), rng=Chances(*chances))
 
 
@@ -59,7 +59,7 @@ def test_each_day_is_summarised_and_all_days_are() -> None:
     """The overview is rewritten in its place and names no message; a day's summary names its own."""
     model = Placed(PLACED, days(2))
 
-    async def work() -> list[Item]:
+    async def work() -> list[MemoryItem]:
         memory = mb_memory.make(around(model))
         await tell(memory, DAYS[:2])
         return list(await held(memory))
@@ -78,7 +78,7 @@ def test_a_second_session_of_a_day_rewrites_its_summary() -> None:
     """The same id and another text; both sessions are its sources."""
     model = Placed(PLACED, ["day 1", "all 1", "day 1 again", "all 1 again"])
 
-    async def work() -> dict[str, Item]:
+    async def work() -> dict[str, MemoryItem]:
         memory = mb_memory.make(around(model))
         await tell(memory, [DAYS[0], [said("D2:1", "b", "2023-05-08")]])
         scores = {found.item.id: found.score for found in await find(memory, "?", 9)}
@@ -160,7 +160,7 @@ def test_no_coefficient_is_refused() -> None:
 def test_a_day_longer_than_its_budget_is_summarised_from_its_end() -> None:
     model = Model()
 
-    async def work() -> list[Found]:
+    async def work() -> list[SearchHit]:
         memory = mb_memory.make(around(model, day_words=2))
         await tell(memory, [[said("D1:1", "one two three four")]])
         return await find(memory, "?")

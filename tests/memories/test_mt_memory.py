@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from assay.core.memory import Item
+from assay.core.memory import MemoryItem
 from assay.memories import mt_memory
 from assay.memories.mt_memory import ROOT, MemTree, threshold
 
@@ -24,11 +24,13 @@ PLACED = {
 }
 
 
-def grown(*texts: str, replies: tuple[str, ...] = (), **options: float) -> tuple[MemTree, Placed, list[Item]]:
+def grown(
+    *texts: str, replies: tuple[str, ...] = (), **options: float
+) -> tuple[MemTree, Placed, list[MemoryItem]]:
     model = Placed(PLACED, replies)
     memory = mt_memory.make(around(model, **options))
 
-    async def work() -> list[Item]:
+    async def work() -> list[MemoryItem]:
         await memory.add([said(f"D1:{number}", text) for number, text in enumerate(texts, 1)])
         return list(await held(memory))
 

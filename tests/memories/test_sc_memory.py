@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from assay.core.memory import Found
+from assay.core.memory import SearchHit
 from assay.memories import sc_memory
 
 from support.memories import Placed, around, find, said
@@ -16,10 +16,10 @@ SAID = [said(f"D1:{number}", text) for number, text in enumerate("abcd", 1)]
 SUMMARIES = ["sum a", "sum b", "sum c", "sum d"]
 
 
-def searched(*replies: str, most: int = 9, **options: float) -> tuple[list[Found], Placed]:
+def searched(*replies: str, most: int = 9, **options: float) -> tuple[list[SearchHit], Placed]:
     model = Placed(PLACED, [*SUMMARIES, *replies])
 
-    async def work() -> list[Found]:
+    async def work() -> list[SearchHit]:
         memory = sc_memory.make(around(model, **{"flash": 1, "activate": 2, "decay": 0.5, **options}))
         await memory.add(SAID)
         return await find(memory, "?", most)
@@ -27,7 +27,7 @@ def searched(*replies: str, most: int = 9, **options: float) -> tuple[list[Found
     return asyncio.run(work()), model
 
 
-def shown(found: list[Found]) -> list[tuple[str, str]]:
+def shown(found: list[SearchHit]) -> list[tuple[str, str]]:
     return [(each.item.id, each.item.text) for each in found]
 
 

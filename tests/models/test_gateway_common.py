@@ -233,16 +233,16 @@ def test_the_common_address_is_lent_and_given_back() -> None:
         gateway = Gateway({"main": Upstream("openai/x", model)})
         await gateway.start()
         run, row = Named("run"), Named("row", silent=True)
-        url = gateway.common("main", run).url + "/chat/completions"
+        url = gateway.open_shared_endpoint("main", run).url + "/chat/completions"
         assert (await post(url, CHAT)).json == "run"
-        lent = gateway.common("main", row)
+        lent = gateway.open_shared_endpoint("main", row)
         assert lent.url + "/chat/completions" == url
         waiting: asyncio.Task[Told] = asyncio.create_task(post(url, CHAT))
         await row.asked.wait()
         lent.close()
         assert (await waiting).status == 410
         assert (await post(url, CHAT)).json == "run"
-        gateway.common("main", row)
+        gateway.open_shared_endpoint("main", row)
         await gateway.close()
 
     asyncio.run(main())

@@ -15,7 +15,7 @@ from assay.core.errors import InputError, ModelError, ModelRefused
 from assay.core.protocols import Model, Upstream
 from assay.core.types import Call, Case, Request, Response, Usage
 from assay.models import openai, openai_completions, python, script
-from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.permits import Permits
 
 from servers.echoing import EchoServer
@@ -90,8 +90,8 @@ def ask(model: Model, log: Log, *requests: Request) -> list[Response]:
     """Through the place where calls are paid and logged."""
 
     async def all_of_them() -> list[Response]:
-        desk = Desk(log, lambda _: None, None, None)
-        asker = Caller(Upstream("m", model), Permits(2), desk, seed=1234, max_retries=0).bind(
+        ledger = CallLedger(log, lambda _: None, None, None)
+        asker = Caller(Upstream("m", model), Permits(2), ledger, seed=1234, max_retries=0).bind(
             CASE, "ask", 1, {}
         )
         return [await asker.ask(request) for request in requests]
@@ -146,15 +146,15 @@ def test_an_endpoint_without_echo_stops_the_run() -> None:
     async def run() -> None:
         async with EchoServer("echo", "/tokenize") as server:
             model = openai_completions.connect(Connection(name="m", base_url=server.url))
-            desk = Desk(Log(), lambda _: None, None, None)
-            asker = Caller(Upstream("m", model), Permits(2), desk, seed=1, max_retries=3).bind(
+            ledger = CallLedger(Log(), lambda _: None, None, None)
+            asker = Caller(Upstream("m", model), Permits(2), ledger, seed=1, max_retries=3).bind(
                 CASE, "ask", 1, {}
             )
             await asker.ask(Request(model="m", prompt="hello"))
             try:
                 with pytest.raises(ModelRefused, match="cannot give prompt logprobs"):
                     await asker.ask(pair("a", " b"))
-                assert desk.halted is not None
+                assert ledger.halted is not None
             finally:
                 await model.close()
 

@@ -23,9 +23,14 @@ class Asked(NamedTuple):
 
 
 class Endpoint(RunningServer):
-    """Every reply carries its number, so no two are alike. `faults` are the statuses given first."""
+    """Every reply carries its number, so no two are alike. `faults` are the statuses given first.
+
+    `message` and `usage` are added to the message and the usage of every reply.
+    """
 
     def __init__(self, faults: list[int] | None = None, cuts: int = 0) -> None:
+        self.message: dict[str, Any] = {}
+        self.usage: dict[str, Any] = USAGE
         self.asked: list[Asked] = []
         self.faults = faults or []
         self.cuts = cuts
@@ -42,11 +47,14 @@ class Endpoint(RunningServer):
             return _fault(request, self.faults.pop(0))
         if body.get("stream"):
             return await self._stream(request, f"réply {len(self.asked)}\u2028")
-        return web.Response(body=_reply(request.path, len(self.asked)), content_type="application/json")
+        return web.Response(body=self._reply(request.path), content_type="application/json")
 
     async def _stream(self, request: web.BaseRequest, text: str) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
         await answer.prepare(request)
+        for name, value in self.message.items():
+            for letter in value:
+                await answer.write(_event({"choices": [{"index": 0, "delta": {name: letter}}]}))
         for letter in text:
             await answer.write(_event({"choices": [{"index": 0, "delta": {"content": letter}}]}))
         if self.cuts:
@@ -55,8 +63,21 @@ class Endpoint(RunningServer):
             request.transport.abort()
             return answer
         await answer.write(_event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}))
-        await answer.write(_event({"choices": [], "usage": USAGE}) + b"data: [DONE]\n\n")
+        await answer.write(_event({"choices": [], "usage": self.usage}) + b"data: [DONE]\n\n")
         return answer
+
+    def _reply(self, path: str) -> bytes:
+        """Pretty-printed, as some servers do: the gateway owes the SDK the content, not the layout."""
+        number = len(self.asked)
+        if path.endswith("/embeddings"):
+            vectors = [{"index": 0, "embedding": VECTOR}, {"index": 1, "embedding": [0.1, float(number)]}]
+            return json.dumps({"data": vectors, "usage": {"prompt_tokens": 3}}, indent=1).encode()
+        text = f"reply {number}"
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+        choice |= {"message": {"content": text, **self.message}} if "chat" in path else {"text": text}
+        return json.dumps(
+            {"id": f"r{number}", "choices": [choice], "usage": self.usage, "x": [1, 1.5, None]}, indent=1
+        ).encode()
 
 
 def _event(chunk: dict[str, Any]) -> bytes:
@@ -72,16 +93,3 @@ def _fault(request: web.BaseRequest, status: int) -> web.Response:
     return web.Response(
         status=status or 500, text=text, content_type="application/json", headers={"Retry-After": "0"}
     )
-
-
-def _reply(path: str, number: int) -> bytes:
-    """Pretty-printed, as some servers do: the gateway owes the SDK the content, not the layout."""
-    if path.endswith("/embeddings"):
-        vectors = [{"index": 0, "embedding": VECTOR}, {"index": 1, "embedding": [0.1, float(number)]}]
-        return json.dumps({"data": vectors, "usage": {"prompt_tokens": 3}}, indent=1).encode()
-    text = f"reply {number}"
-    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
-    choice |= {"message": {"content": text}} if "chat" in path else {"text": text}
-    return json.dumps(
-        {"id": f"r{number}", "choices": [choice], "usage": USAGE, "x": [1, 1.5, None]}, indent=1
-    ).encode()

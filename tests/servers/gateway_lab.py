@@ -16,7 +16,7 @@ from assay.core.registry import find
 from assay.core.types import Case, End
 from assay.engine.loop import Loop, Setup
 from assay.journal.journal import Journal
-from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 
@@ -81,15 +81,15 @@ class Lab:
         journal = Journal(self.folder, [], ["sk-run-secret"])
         gateway = Gateway({"main": Upstream(self.name, model)})
         permits = Permits(8)
-        desk = Desk(journal, lambda _: None, max_calls, None)
-        caller = Caller(Upstream(self.name, model), permits, desk, seed=SEED, max_retries=self.max_retries)
+        ledger = CallLedger(journal, lambda _: None, max_calls, None)
+        caller = Caller(Upstream(self.name, model), permits, ledger, seed=SEED, max_retries=self.max_retries)
         plan: Any = Plan(solve, total)
         setup = Setup(
             plan=plan,
             journal=journal,
             models={"main": caller, "judge": caller},
             gate=permits,
-            halt=desk.halt,
+            halt=ledger.halt,
             notify=lambda _: None,
             open_cases=2,
             retry_failed=False,

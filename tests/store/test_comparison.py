@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
+from assay.core.report import PairedRow
 from assay.core.types import Usage
 from assay.journal.folder import lock_folder
-from assay.store.comparison import Comparison, Row, compare
+from assay.store.comparison import Comparison, compare
 
 from support.runs import Made, passed, run_of
 
@@ -23,7 +24,7 @@ def compared(*runs: Path | str, **options: Any) -> Comparison:
     return found
 
 
-def only_row(found: Comparison) -> Row:
+def only_row(found: Comparison) -> PairedRow:
     (row,) = found.rows
     return row
 

@@ -16,7 +16,7 @@ from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.engine.loop import Loop, Setup
 from assay.journal.journal import Journal
-from assay.models.calling.caller import Caller, Desk
+from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
 from assay.solvers.hop.blocking import Sessions, open_sessions
@@ -80,9 +80,9 @@ class HopLab:
 
         self.folder.mkdir(exist_ok=True)
         journal = Journal(self.folder, [], [])
-        permits, desk = Permits(8), Desk(journal, lambda _: None, max_calls, None)
+        permits, ledger = Permits(8), CallLedger(journal, lambda _: None, max_calls, None)
         named = {role: Upstream(f"test/{role}", model) for role, model in self.models.items()}
-        callers = {role: Caller(each, permits, desk, seed=1, max_retries=0) for role, each in named.items()}
+        callers = {role: Caller(each, permits, ledger, seed=1, max_retries=0) for role, each in named.items()}
         gateway = Gateway(named)
         plan: Any = Plan(solve, 1)
         setup = Setup(
@@ -90,7 +90,7 @@ class HopLab:
             journal=journal,
             models=callers,
             gate=permits,
-            halt=desk.halt,
+            halt=ledger.halt,
             notify=lambda _: None,
             open_cases=1,
             retry_failed=False,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from assay.core.memory import Around
+from assay.core.memory import MemoryContext
 
 from support import memories
 
@@ -25,6 +25,6 @@ async def embed(texts: Sequence[str]) -> np.ndarray[Any, Any]:
     return np.stack([letters(text) for text in texts])
 
 
-def around(embedder: Any = embed, **options: Any) -> Around:
+def around(embedder: Any = embed, **options: Any) -> MemoryContext:
     """The world of one memory, with this embedder or another."""
     return replace(memories.around(**options), embed=embedder)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from assay.core.memory import Around, Found, Item, Memory, Message, Query, settled
+from assay.core.memory import Memory, MemoryContext, MemoryItem, Message, Query, SearchHit, resolve
 
 SIZE = 64
 Messages = list[dict[str, Any]]
@@ -70,10 +70,10 @@ class Placed(Model):
         return unit(np.array([self.vectors[text] for text in texts], dtype=np.float32))
 
 
-def around(model: Model | None = None, **options: Any) -> Around:
+def around(model: Model | None = None, **options: Any) -> MemoryContext:
     """The world of one memory."""
     model = model or Model()
-    return Around(model.ask, model.embed, _nowhere, Path(), random.Random(1), options)
+    return MemoryContext(model.ask, model.embed, _nowhere, Path(), random.Random(1), options)
 
 
 async def _nowhere() -> str:
@@ -116,13 +116,13 @@ async def tell(memory: Memory, sessions: Sequence[Sequence[Message]], packet: in
     """A conversation as a suite tells it: packets of messages, then the session's end."""
     for session in sessions:
         for first in range(0, len(session), packet):
-            await settled(memory.add(session[first : first + packet]))
-        await settled(memory.end_session())
+            await resolve(memory.add(session[first : first + packet]))
+        await resolve(memory.end_session())
 
 
-async def find(memory: Memory, text: str, k: int = 5, evidence: tuple[str, ...] = ()) -> list[Found]:
+async def find(memory: Memory, text: str, k: int = 5, evidence: tuple[str, ...] = ()) -> list[SearchHit]:
     """A search, whether it is `async` or not."""
-    return list(await settled(memory.search(Query(text, evidence), k)))
+    return list(await resolve(memory.search(Query(text, evidence), k)))
 
 
 def searched(memory: Memory, question: str, k: int = 10) -> list[tuple[str, float]]:
@@ -130,6 +130,6 @@ def searched(memory: Memory, question: str, k: int = 10) -> list[tuple[str, floa
     return [(found.item.id, found.score) for found in asyncio.run(find(memory, question, k))]
 
 
-async def held(memory: Memory) -> Sequence[Item]:
+async def held(memory: Memory) -> Sequence[MemoryItem]:
     """What it holds, as it gives it."""
-    return await settled(memory.items())
+    return await resolve(memory.items())

@@ -26,7 +26,7 @@ def answer(messages, params):
 """
 MEMORY = """
 from pathlib import Path
-from assay.core.memory import Found, Item
+from assay.core.memory import SearchHit, MemoryItem
 
 class Own:
     def __init__(self, around):
@@ -41,14 +41,14 @@ class Own:
         for message in messages:
             if "poison" in message.text:
                 raise RuntimeError("it is bad")
-            self.held.append(Item(message.id, message.line, sources=(message.id,)))
+            self.held.append(MemoryItem(message.id, message.line, sources=(message.id,)))
 
     def search(self, query, k):
         with self.log.open("a") as file:
             file.write(f"{query.text} {list(query.evidence)}\\n")
         words = set(query.text.lower().split())
         ranked = sorted(self.held, key=lambda item: -len(words & set(item.text.lower().split())))
-        return [Found(item, 1.0) for item in ranked[:k]]
+        return [SearchHit(item, 1.0) for item in ranked[:k]]
 
     def items(self):
         return self.held

@@ -9,7 +9,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from assay.core.memory import Around
+from assay.core.memory import MemoryContext
 
 from servers.loopback import LoopbackServer, chat
 from support.memories import Model
@@ -52,7 +52,7 @@ def vector(text: str) -> list[float]:
     return row
 
 
-def around(folder: Path, server: LoopbackServer, model: Model | None = None, **options: Any) -> Around:
+def around(folder: Path, server: LoopbackServer, model: Model | None = None, **options: Any) -> MemoryContext:
     """The world of one mem0: a folder of its own, and the server where the gateway would be."""
     model = model or Model()
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def around(folder: Path, server: LoopbackServer, model: Model | None = None, **o
     async def base_url() -> str:
         return server.url
 
-    return Around(model.ask, model.embed, base_url, folder, random.Random(1), options)
+    return MemoryContext(model.ask, model.embed, base_url, folder, random.Random(1), options)
 
 
 def prompts(server: LoopbackServer) -> list[str]:

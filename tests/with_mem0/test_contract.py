@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.memory import Memory, Message, find_memory, settled
+from assay.core.memory import Memory, Message, find_memory, resolve
 
 from contracts.test_memories import ODD, QUESTIONS, every
 from servers.loopback import LoopbackServer
@@ -42,7 +42,7 @@ def test_an_empty_memory_finds_nothing_and_asks_nothing(make: Make, server: Loop
     async def work() -> None:
         memory = make()
         await tell(memory, [[], []])
-        await settled(memory.add([]))
+        await resolve(memory.add([]))
         assert await find(memory, "anything?") == []
         assert list(await held(memory)) == []
 
@@ -107,7 +107,7 @@ def test_after_a_reset_it_is_as_new(make: Make, server: LoopbackServer) -> None:
         memory, sessions = make(), conversation(2, 6)
         await tell(memory, sessions)
         first, asked = list(await held(memory)), list(server.bodies)
-        await settled(memory.reset())
+        await resolve(memory.reset())
         server.bodies.clear()
         assert await find(memory, QUESTIONS[0]) == []
         assert list(await held(memory)) == []

@@ -13,7 +13,8 @@ from assay import api
 from assay.cli.judge_report import judge_lines
 from assay.cli.screen import block, heading, number, rule, table, tell
 from assay.core.errors import UsageError
-from assay.store.comparison import Comparison, Flip, Flips, OneSided, Row, Side
+from assay.core.report import PairedRow
+from assay.store.comparison import Comparison, Flip, Flips, OneSided, Side
 from assay.store.judges import too_weak
 
 _MOST_CHARACTERS = 400
@@ -141,7 +142,7 @@ def _show_side(name: str, side: Side) -> None:
         block(line, indent="      ")
 
 
-def _show_rows(rows: list[Row]) -> None:
+def _show_rows(rows: list[PairedRow]) -> None:
     header = ["set", "metric", "base", "new", "difference", "95% interval", "n", "won/lost", "p", ""]
     if not rows:
         click.echo("no case has a score on either side")
@@ -150,12 +151,12 @@ def _show_rows(rows: list[Row]) -> None:
     table(header, [_row(row, all_sets="all sets" if several else "") for row in rows], names=2)
 
 
-def _row(row: Row, all_sets: str) -> list[str]:
+def _row(row: PairedRow, all_sets: str) -> list[str]:
     name = f"{row.metric}{',' if row.part else ''}{row.part}{'' if row.higher_is_better else ' ↓'}"
     return [row.set or all_sets, name, *table_row(row)]
 
 
-def table_row(row: Row) -> list[str]:
+def table_row(row: PairedRow) -> list[str]:
     """The numbers of a row: both values, their difference, how sure it is."""
     interval = f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else ""
     return [

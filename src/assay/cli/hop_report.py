@@ -12,8 +12,8 @@ from assay.api import Run
 from assay.cli.compare import show_pairs, table_row
 from assay.cli.report import closing
 from assay.cli.screen import block, counted, heading, table
+from assay.core.report import PairedRow
 from assay.core.types import Record
-from assay.store.comparison.result import Row
 
 _MOST_SHOWN, _MOST_CHARACTERS, _MOST_RETURNED = 10, 300, 4000
 
@@ -30,7 +30,7 @@ def report_files(results: dict[str, Any]) -> None:
     """The same of files that are there: their profiles are compared by what the files hold."""
     show_analysis(results)
     rows = [
-        [base, new, *table_row(msgspec.convert(row, Row))]
+        [base, new, *table_row(msgspec.convert(row, PairedRow))]
         for new, found in results.items()
         for base, row in found["compared_with"].items()
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -36,15 +36,20 @@ class Connection(Struct, frozen=True, kw_only=True):
 
 
 class Role(Struct, frozen=True):
-    """A model with an endpoint and a key of its own. `key` is the name of a variable, never the key.
-
-    It is looked up in the environment, then in `env_file`.
-    """
+    """One model of a run, and what it is for. No role name is special: a judge is a role marked `score`."""
 
     model: str
     base_url: str | None = None
+    """Without one, the endpoint of the run."""
     key: str = ""
+    """Name of the variable that holds the key, never the key. Looked up in the environment, then in `env_file`."""
     env_file: str = ""
+    args: dict[str, Any] = field(default_factory=dict)
+    """Arguments of the provider, as --model-args gives them."""
+    needs: frozenset[str] = frozenset()
+    """What the model must be able to do, such as CHAT; checked before the first request."""
+    mark: Literal["ask", "score"] = "ask"
+    """Whether another model makes another run (`ask`) or another grading of the same one (`score`)."""
 
 
 def role_of(named: str | Role) -> Role:

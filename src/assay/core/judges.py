@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 ANSWER, RUBRIC = "answer", "rubric"
 """The kinds of judgement that can be calibrated: answers to questions, and texts judged by a rubric."""
@@ -110,3 +111,7 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
             return f"what judges say of {self.kind} cannot be calibrated yet"
         votes = f" --votes {self.votes}" if self.votes > 1 else ""
         return f"`assay judge calibrate --judge {self.name}{votes} --labels FILE` measures it"
+
+    def with_metrics(self, names: Sequence[str]) -> JudgeInfo:
+        """The same judge for these metrics as well."""
+        return replace(self, metrics=list(dict.fromkeys([*self.metrics, *names])))

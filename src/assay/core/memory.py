@@ -1,8 +1,16 @@
-"""What a memory is: something that takes messages and finds what belongs to a question.
+"""The contracts of memories and embedders.
 
-A memory is one file in `assay.memories` with `ABOUT` and `make(around)`. Its five methods may be plain or
-`async`. Everything it needs from outside comes from `Around`; it never sees an answer, a reference, or where
-the evidence of a question stands, unless `ABOUT` says that it is a reference that needs it.
+A memory stores the messages of a conversation and searches them for a question. A built-in memory is one file
+in `assay.memories`; a user names `path/to/file.py:make`. Either has a function `make` and may have `ABOUT`:
+
+    ABOUT = AboutMemory(summary="the last k messages")
+
+    def make(context: MemoryContext) -> Memory:
+        return LastMessages(**options_of(ABOUT, context.options))
+
+The five methods of a memory may be plain or `async`. Everything a memory may use comes from
+`MemoryContext`. A memory never sees an answer or a reference. It sees where the evidence of a question
+stands only if its `ABOUT` declares `needs_evidence`.
 """
 
 from __future__ import annotations
@@ -24,10 +32,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# The `kind` of an item that is one text among others, as opposed to a summary or a note of a tree.
 LINEAR = "linear"
-"""The kind of an item that is one text among others."""
+# The `kind` that files show for the items of a memory with `bundle`. The run's journal keeps the real items.
 BUNDLE = "memgallery:string_bundle"
-"""What files show for the items of a memory that gives one text; the run's journal keeps the items."""
 
 
 class Message(Struct, frozen=True):
@@ -41,12 +49,15 @@ class Message(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """As a prompt or an index holds it: who said it, and what."""
+        """The message as prompts and search indexes use it: `speaker: text`."""
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
-class Item(Struct, frozen=True):
-    """One thing a memory holds. `sources` are the messages it was made of, `session` the one it came from."""
+class MemoryItem(Struct, frozen=True):
+    """One text that a memory stores.
+
+    `sources` are the ids of the messages it was made of. `session` is the session it came from.
+    """
 
     id: str
     text: str
@@ -56,124 +67,144 @@ class Item(Struct, frozen=True):
     kind: str = LINEAR
 
 
-class Found(Struct, frozen=True):
-    """An item that was found, best first; the score says how well it fits, in the memory's own measure."""
+class SearchHit(Struct, frozen=True):
+    """An item that a search returned. Scores of different memories cannot be compared."""
 
-    item: Item
+    item: MemoryItem
     score: float = 0.0
 
 
 class Query(Struct, frozen=True):
-    """A question. `evidence` is filled for memories only that declare to need it."""
+    """A question. `evidence` holds message ids, and only for memories with `needs_evidence`."""
 
     text: str
     evidence: tuple[str, ...] = ()
 
 
 class Memory(Protocol):
-    """One memory of one conversation. Ids of items are stable while the item is the same."""
+    """The memory of one conversation. An item keeps its id as long as it is the same item."""
 
     def reset(self) -> Awaitable[None] | None:
-        """Hold nothing, as at the beginning."""
+        """Forget everything, as if the memory were new."""
         ...
 
     def add(self, messages: Sequence[Message]) -> Awaitable[None] | None:
-        """Take in messages of one session, in order."""
+        """Store messages of one session, in order."""
         ...
 
-    def search(self, query: Query, k: int) -> Awaitable[Sequence[Found]] | Sequence[Found]:
-        """At most `k` items for a question, best first; nothing where nothing is held."""
+    def search(self, query: Query, k: int) -> Awaitable[Sequence[SearchHit]] | Sequence[SearchHit]:
+        """Return at most `k` items for a question, best first. An empty memory returns none."""
         ...
 
-    def items(self) -> Awaitable[Sequence[Item]] | Sequence[Item]:
-        """Everything that is held, in a fixed order."""
+    def items(self) -> Awaitable[Sequence[MemoryItem]] | Sequence[MemoryItem]:
+        """Return every stored item, in a fixed order."""
         ...
 
     def end_session(self) -> Awaitable[None] | None:
-        """The session of the last messages is over."""
+        """Called after the last message of a session."""
         ...
 
 
-class Around(Struct, frozen=True):
-    """What a memory may use. What an earlier try was told is served again, in the same order."""
+class MemoryContext(Struct, frozen=True):
+    """Everything a memory may use.
+
+    After a kill, `ask` and `embed` serve the logged replies again. A memory must therefore ask in a fixed
+    order.
+    """
 
     ask: Callable[[list[dict[str, Any]], dict[str, Any]], Awaitable[str]]
-    """Messages of a chat and parameters; gives the text of the reply, raises ModelError."""
+    """Sends chat messages and parameters, returns the text of the reply. Raises ModelError."""
     embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, Any]]]
-    """Texts to rows of float32 of length 1."""
+    """Turns texts into rows of float32 of length 1."""
     base_url: Callable[[], Awaitable[str]]
-    """Where a foreign SDK reaches the run's model while the case is open."""
+    """The URL at which a foreign SDK reaches the run's model while the case is open."""
     folder: Path
-    """An empty folder of this case's own, which is gone when the case ends."""
+    """An empty folder of this case. It is deleted when the case ends."""
     rng: random.Random
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AboutMemory(Struct, frozen=True, kw_only=True):
-    """What a memory says about itself. `options` are its defaults; only these may be given."""
+    """What a memory declares about itself. `options` are the defaults; no other option may be set."""
 
     summary: str
     asks: bool = False
-    """It asks the model while it takes in or searches."""
+    """`add`, `search` or `end_session` asks the model."""
     embeds: bool = False
     reference: bool = False
-    """It is a yardstick and no memory: named so in every output."""
+    """It is a yardstick such as `oracle`. Outputs mark it as a reference."""
     needs_evidence: bool = False
     bundle: bool = False
-    """It gives one text in place of single items; `search` returns the items behind it."""
+    """It returns one text in place of single items; `search` returns the items behind that text."""
     quick: bool = False
-    """Its plain methods take microseconds: they are called in place, without a thread."""
+    """Its plain methods take microseconds. They are called in place, without a thread."""
     options: dict[str, Any] = field(default_factory=dict)
     prompts: str = ""
-    """Which wording it asks with, as version and hash: another wording makes another run."""
+    """Version and hash of the prompts it asks with. Another wording makes another run."""
 
 
-class Kind(NamedTuple):
-    """A memory that can be made: what it says about itself, and how to have one."""
+class MemoryPlugin(NamedTuple):
+    """A memory by name: what it declares, and the function that makes one."""
 
     about: AboutMemory
-    make: Callable[[Around], Memory]
+    make: Callable[[MemoryContext], Memory]
     name: str = ""
 
     @property
-    def shown(self) -> str:
-        """As outputs name it: a yardstick is not mistaken for a memory."""
+    def title(self) -> str:
+        """The name in tables and charts, where a reference must not be mistaken for a memory."""
         return f"{self.name} (reference)" if self.about.reference else self.name
 
 
-def find_memory(name: str) -> Kind:
-    """By name, or `path/to/file.py:make`, whose file may hold an `ABOUT` beside the function."""
-    found = registry.find("memory", name)
-    module = sys.modules.get(getattr(found, "__module__", ""))
-    about = getattr(found, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
-    make = getattr(found, "make", found)
+def find_memory(name: str) -> MemoryPlugin:
+    """Find a memory by name, or by `path/to/file.py:make`, whose file may define `ABOUT` too."""
+    plugin = registry.find("memory", name)
+    module = sys.modules.get(getattr(plugin, "__module__", ""))
+    about = getattr(plugin, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
+    make = getattr(plugin, "make", plugin)
     if not isinstance(about, AboutMemory) or not callable(make):
         raise UsageError(
-            f"{name!r} is no memory: it needs make(around), and ABOUT, if any, is an AboutMemory; "
+            f"{name!r} is no memory: it needs make(context), and ABOUT, if any, is an AboutMemory; "
             "see docs/memories.md"
         )
-    return Kind(about, make, registry.short(name))
+    return MemoryPlugin(about, make, registry.short(name))
 
 
-def options_of(about: AboutMemory, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults, and over them what was given. Refuses what no default has the name or the kind of."""
-    if wrong := [told for name, value in given.items() if (told := _fault(about.options, name, value))]:
-        raise UsageError(f"options of the memory: {'; '.join(wrong)}")
-    return {**about.options, **given}
+def options_of(about: AboutMemory, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults, overridden by `values`. Refuses unknown names and values of another type."""
+    problems: list[str] = []
+    for name, value in values.items():
+        if problem := _option_problem(about.options, name, value):
+            problems.append(problem)
+    if problems:
+        raise UsageError(f"options of the memory: {'; '.join(problems)}")
+    return {**about.options, **values}
 
 
-def _fault(defaults: Mapping[str, Any], name: str, value: Any) -> str:
+def _option_problem(defaults: Mapping[str, Any], name: str, value: Any) -> str:
     if name not in defaults:
         return f"there is no {name!r}, only {', '.join(defaults) or 'none at all'}"
-    wanted = type(defaults[name])
-    fits = isinstance(value, (int, float) if wanted is float else wanted)
-    if not fits or isinstance(value, bool) is not (wanted is bool):
-        return f"{name} is of type {wanted.__name__}, not {value!r}"
+    expected = type(defaults[name])
+    # A whole number is fine where the default is a float. A bool is an int in Python, but not to a user.
+    fits = isinstance(value, (int, float) if expected is float else expected)
+    if not fits or isinstance(value, bool) is not (expected is bool):
+        return f"{name} is of type {expected.__name__}, not {value!r}"
     if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
         return f"{name} is a number from 0 up, not {value!r}"
     return ""
 
 
-async def settled(value: Awaitable[T] | T) -> T:
-    """What a method of a memory gave, awaited where it is to be: plain and `async` methods are one."""
+async def resolve(value: Awaitable[T] | T) -> T:
+    """Return what a memory's method returned, and await it first where the method is `async`."""
     return await cast("Awaitable[T]", value) if inspect.isawaitable(value) else value
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. An embedder is one file in `assay.embedders` with a function `load()`.
+
+    The same text has the same vector, alone or among others.
+    """
+
+    def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
+        """Return a row of float32 of length 1 for each text, and a row of zeros for a text without words."""
+        ...

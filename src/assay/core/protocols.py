@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -75,7 +76,7 @@ class Context(Protocol):
         """`function` of all items side by side, results in order of items."""
         ...
 
-    def passed(self, part: str) -> bool:
+    async def passed(self, part: str) -> bool:
         """Whether what was emitted under this part meets its expectations, which no solver sees."""
         ...
 
@@ -88,12 +89,15 @@ class Context(Protocol):
         ...
 
 
-class Solver(Protocol):
+class Solver(ABC):
     """How one case runs."""
 
+    @abstractmethod
     async def solve(self, inputs: Any, ctx: Context) -> None:
         """Ask, and emit records. A coroutine that emits, never a generator."""
-        ...
+
+    async def close(self) -> None:  # noqa: B027 - most solvers start nothing
+        """Let go of processes, files and ports that the solver opened. Called once, where the solver runs."""
 
 
 class View(Struct, frozen=True):
@@ -115,18 +119,23 @@ def check_key(key: str, end: End, label: str) -> None:
         raise StopRun(f"the data changed while the run went on: {end.set} {label} is another document now")
 
 
-class Scorer(Protocol):
-    """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew.
-
-    With `asks_as`, its calls are logged under that name: scorers that share it share what was replied to the
-    same request about the same case, so that one that scores anew pays only for what it asks otherwise.
-    """
+class Scorer(ABC):
+    """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew."""
 
     id: str
 
+    @property
+    def call_stage(self) -> str:
+        """The name under which this scorer's calls are logged.
+
+        Scorers that share it share replies to the same request about the same case: one that scores anew pays only
+        for what it asks otherwise.
+        """
+        return self.id
+
+    @abstractmethod
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """The scores, in order of their parts."""
-        ...
 
 
 class Reader(Protocol):

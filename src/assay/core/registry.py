@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core.code import code_sha256
 from assay.core.errors import UsageError
-from assay.core.usercode import load_module
+from assay.core.user_code import load_module
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints

@@ -6,9 +6,9 @@ Flags, YAML and Python all build it. Every field is marked with what changing it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from math import ceil
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
@@ -36,8 +36,50 @@ def how(text: str, **extra: Any) -> Meta:
     return Meta(description=text, extra={"mark": "how", **extra})
 
 
-class Options(Struct, frozen=True, kw_only=True):
-    """The base of each suite's own options."""
+class SuiteOptions(Struct, frozen=True, kw_only=True):
+    """The base of each suite's own options. The subclass describes the suite's command as well.
+
+    The command line is made from it without importing the suite: the docstring is the help text, each field is a
+    flag, or an argument where it is marked `positional="METAVAR"`.
+    """
+
+    command: ClassVar[str] = ""
+    """The words of the command, such as `memory test`; the suite's name where it is empty."""
+    examples: ClassVar[str] = ""
+    """Example commands, one a line, shown below the help."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Flags of earlier spellings with the flag to use instead. The old spelling is refused with the new one."""
+
+    ignored: ClassVar[Mapping[str, str]] = {}
+    """Flags of another tool that do nothing here, with the reason: `{"--device NAME": "models run …"}`.
+
+    They are accepted, and the reason is told. A word after the flag says that it takes a value, a word in
+    brackets that it may take one. In a configuration file they are keys.
+    """
+
+    @classmethod
+    def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
+        """The words of a command line as this suite's flags, where another tool spells them otherwise.
+
+        `tell` prints a sentence about words that mean something else here.
+        """
+        return words
+
+    @classmethod
+    def translate_values(cls, values: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
+        """The values of flags, or of a configuration file, where another tool writes them otherwise."""
+        return values
+
+    def shows_sections(self) -> bool:
+        """Whether the sections of the overview are printed before the run starts, as `--write-out` asks."""
+        return False
+
+    def model_arguments(self) -> dict[str, Any]:
+        """Arguments of the main model's provider."""
+        return {}
+
+
+Options = SuiteOptions
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):

@@ -67,10 +67,12 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Response(Struct, frozen=True, omit_defaults=True):
-    """What came back, parsed. `data` keeps what only some need (a gateway's whole reply, a likelihood).
+    """A model's reply, parsed.
 
-    `reasoning` is what the model wrote before its answer, where the endpoint or the tags tell them apart.
-    `cost` is what the endpoint charged, in its currency; None where it does not say.
+    `data` holds what only some callers need: the whole reply to a foreign SDK, or a likelihood. `reasoning`
+    is what the model wrote before its answer, where the endpoint sends it apart from the text; it is kept
+    but never scored. `cost` is what the endpoint charged, in its currency, and None where it does not say.
+    `address` is the base URL of the endpoint that answered; models without a network have none.
     """
 
     text: str
@@ -79,6 +81,7 @@ class Response(Struct, frozen=True, omit_defaults=True):
     data: Any = None
     reasoning: str = ""
     cost: float | None = None
+    address: str = ""
 
 
 class Case(Struct, frozen=True):
@@ -104,10 +107,7 @@ class Case(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"):
-    """One paid question and its answer. The request stands on the first of equal ones only.
-
-    `address` is the base URL that answered, where it is known.
-    """
+    """One paid question and its answer. The request stands on the first of equal ones only."""
 
     index: int
     case: str
@@ -122,7 +122,6 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"
     failure: Failure | None = None
     attempts: int = 1
     seconds: float = 0.0
-    address: str = ""
 
 
 class Commit(Struct, frozen=True, omit_defaults=True):

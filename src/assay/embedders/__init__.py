@@ -1,1 +1,1 @@
-"""One embedder per file: `load()` gives it, offline and without a download."""
+"""Built-in embedders, one per file. `load()` returns one, offline and without a download."""

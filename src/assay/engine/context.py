@@ -14,8 +14,8 @@ from assay.core.errors import AssayError, UsageError
 from assay.core.protocols import Asker
 from assay.core.types import Call, Case, Failure, Record, Usage
 
-_COMMON = "OPENAI_BASE_URL"
-"""The name of the common address among a try's doors; the others have the names of roles."""
+# Key of the shared endpoint in TryContext._endpoints. The other keys are names of roles, in lower case.
+_SHARED = "OPENAI_BASE_URL"
 _GROUP = 64
 """Records that are written at once."""
 T = TypeVar("T")
@@ -42,40 +42,43 @@ class Binder(Protocol):
         ...
 
 
-class Door(Protocol):
-    """The address of one try for foreign SDKs, and what was told there that foreign code may hide."""
+class SdkEndpoint(Protocol):
+    """A base URL for foreign SDKs. `failure` is the last failed call there; foreign code may swallow it."""
 
     url: str
     failure: Failure | None
 
     def close(self) -> None:
-        """Answer nothing any more, and cancel what is running."""
+        """Stop answering and cancel the calls in flight."""
         ...
 
 
-class Gateway(Protocol):
-    """Makes addresses for tries. It listens only after the first `start`."""
+class SdkGateway(Protocol):
+    """Opens endpoints for foreign SDKs. Listens after the first `start`."""
 
     async def start(self) -> None:
-        """Listen; once is enough."""
+        """Listen. Further calls do nothing."""
         ...
 
-    def open(self, role: str, asker: Asker) -> Door:
-        """An address at which this asker answers."""
+    def open_endpoint(self, role: str, asker: Asker) -> SdkEndpoint:
+        """Open an endpoint whose requests this asker answers."""
         ...
 
-    def common(self, role: str, asker: Asker) -> Door:
-        """The run's common address, at which this asker answers until its door is closed."""
+    def open_shared_endpoint(self, role: str, asker: Asker) -> SdkEndpoint:
+        """Let this asker answer at the run's shared endpoint until the result is closed."""
         ...
 
 
-class Common(Struct, frozen=True):
-    """The address that all cases share. `alone`: only one is open at a time, and calls there are its own."""
+class SharedEndpoint(Struct, frozen=True):
+    """The endpoint that all cases of a run share, for code that cannot be given a base URL.
+
+    With `only_open_case` one case is open at a time, so that calls at this endpoint belong to it.
+    """
 
     role: str
     asker: Metered
-    door: Door
-    alone: bool
+    endpoint: SdkEndpoint
+    only_open_case: bool
 
 
 Verdict = Callable[[Case, list[Record], str], bool]
@@ -102,8 +105,8 @@ class TryContext:
         self.try_ = try_
         self._run = run
         self._askers: dict[str, Metered] = {}
-        self._doors: dict[str, Door] = {}
-        self._known = run.common.door.failure if run.common else None
+        self._endpoints: dict[str, SdkEndpoint] = {}
+        self._earlier_failure = run.shared_endpoint.endpoint.failure if run.shared_endpoint else None
         self.written: list[int] = []
         self.pending: list[Record] = []
         self.records: list[Record] = []
@@ -124,36 +127,39 @@ class TryContext:
         if gateway is None:
             raise UsageError("this run has no gateway for foreign SDKs")
         await gateway.start()
-        if role not in self._doors:
-            self._doors[role] = gateway.open(role, asker)
-        return self._doors[role].url
+        if role not in self._endpoints:
+            self._endpoints[role] = gateway.open_endpoint(role, asker)
+        return self._endpoints[role].url
 
-    def take_common(self) -> None:
-        """From now on the calls at the run's common address are this try's, if no other is open."""
-        common, gateway = self._run.common, self._run.gateway
-        if common and common.alone and gateway:
-            self._doors[_COMMON] = gateway.common(common.role, self.model(common.role))
+    def lend_shared_endpoint(self) -> None:
+        """Make calls at the shared endpoint calls of this try, if no other case can be open."""
+        shared, gateway = self._run.shared_endpoint, self._run.gateway
+        if shared and shared.only_open_case and gateway:
+            asker = self.model(shared.role)
+            self._endpoints[_SHARED] = gateway.open_shared_endpoint(shared.role, asker)
 
     def blamed(self, error: Exception) -> Failure:
         """What the solver's exception means: an SDK turns a failed call into an error of its own."""
         said = f"{type(error).__name__}: {error}"
-        told = next((door.failure for door in self._doors.values() if door.failure), None)
-        told = told or self._failed_in_common()
+        told = next((endpoint.failure for endpoint in self._endpoints.values() if endpoint.failure), None)
+        told = told or self._failed_at_shared_endpoint()
         return replace(told, where=said) if told else Failure("user_code", said)
 
-    def _failed_in_common(self) -> Failure | None:
-        """What failed at the common address during this try.
+    def _failed_at_shared_endpoint(self) -> Failure | None:
+        """Return the last call that failed at the shared endpoint since this try began.
 
-        It may have been another's call. To ask this case again is cheap: its replies are in the log.
+        The call may belong to another case. Asking this one again costs little: its replies are in the log.
         """
-        failure = self._run.common.door.failure if self._run.common else None
-        return None if failure is self._known else failure
+        if self._run.shared_endpoint is None:
+            return None
+        failure = self._run.shared_endpoint.endpoint.failure
+        return None if failure is self._earlier_failure else failure
 
     def close(self) -> None:
         """Shut this try's addresses. Raises what stopped the run, however the case's code took it."""
-        for door in self._doors.values():
-            door.close()
-        shared = [self._run.common.asker] if self._run.common else []
+        for endpoint in self._endpoints.values():
+            endpoint.close()
+        shared = [self._run.shared_endpoint.asker] if self._run.shared_endpoint else []
         for asker in [*self._askers.values(), *shared]:
             if asker.stopped:
                 raise asker.stopped
@@ -178,7 +184,7 @@ class TryContext:
                 raise result
         return cast("list[R]", results)
 
-    def passed(self, part: str) -> bool:
+    async def passed(self, part: str) -> bool:
         """Whether what this try emitted under a part meets its expectations."""
         if self._run.verdict is None:
             raise UsageError("this suite has no verdict before its scorers speak")
@@ -215,6 +221,6 @@ class RunContext(Struct, frozen=True):
     replies: Callable[[int, str], Mapping[tuple[str, str, int], Call]]
     seed: int
     started: float
-    gateway: Gateway | None = None
+    gateway: SdkGateway | None = None
     verdict: Verdict | None = None
-    common: Common | None = None
+    shared_endpoint: SharedEndpoint | None = None

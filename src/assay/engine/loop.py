@@ -14,7 +14,7 @@ from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, 
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Plan, Scorer, View, check_same
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.context import Binder, Common, Gateway, RunContext, TryContext
+from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext
 from assay.journal.journal import Journal, Replies
 
 _MOST_NAMED = 10
@@ -51,8 +51,8 @@ class Setup(Struct, frozen=True):
     retry_failed: bool
     seed: int
     started: float
-    gateway: Gateway | None = None
-    common: Common | None = None
+    gateway: SdkGateway | None = None
+    shared_endpoint: SharedEndpoint | None = None
     asks: bool = True
     """Without it only what has ended is read and scored; no model is asked."""
 
@@ -73,7 +73,7 @@ class Loop:
             started=setup.started,
             gateway=setup.gateway,
             verdict=getattr(setup.plan, "passed", None),
-            common=setup.common,
+            shared_endpoint=setup.shared_endpoint,
         )
         self._cases: Iterator[Case] = iter(())
         self._workers: list[asyncio.Task[None]] = []
@@ -170,7 +170,7 @@ class Loop:
     async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
         """Solve; an exception becomes a Failure named after the boundary it crossed."""
         try:
-            ctx.take_common()
+            ctx.lend_shared_endpoint()
             await self._setup.plan.solver.solve(case.inputs, ctx)
         except (ModelError, CaseFailed) as error:
             return error.failure
@@ -185,7 +185,7 @@ class Loop:
     async def _score(self, scorer: Scorer, view: View) -> None:
         if self._journal.index.stages[scorer.id].code(view.case.index):
             return
-        ctx = TryContext(view.case, getattr(scorer, "asks_as", scorer.id), view.end.try_, self._run)
+        ctx = TryContext(view.case, scorer.call_stage, view.end.try_, self._run)
         started = time.perf_counter()
         try:
             scores = await scorer.score(view, ctx)

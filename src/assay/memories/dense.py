@@ -1,9 +1,13 @@
-"""Embeddings: the messages whose vectors are nearest to that of the question."""
+"""Embeddings: finds the messages whose vectors are nearest to the question's vector."""
 
 from __future__ import annotations
 
-from assay.core.memory import AboutMemory, Around, options_of
-from assay.memories.index.nearest import Nearest
+from collections.abc import Sequence
+
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
+from assay.memories.helpers.messages import index_text, message_item
+from assay.memories.helpers.scores import limit
+from assay.memories.helpers.vectors import EmbeddedItems
 
 ABOUT = AboutMemory(
     summary="finds messages by the cosine of embeddings, dates and speakers included",
@@ -12,6 +16,36 @@ ABOUT = AboutMemory(
 )
 
 
-def make(around: Around) -> Nearest:
-    """It needs the embedder only."""
-    return Nearest(around, **options_of(ABOUT, around.options))
+class DenseMemory:
+    """Searches messages by the cosine of their vectors. LTMemory uses it too, with other settings."""
+
+    def __init__(
+        self, context: MemoryContext, *, centre: bool = False, date: bool = False, k: int = 0
+    ) -> None:
+        self._embedded = EmbeddedItems(context, centre=centre)
+        self._date, self._k = date, k
+
+    def reset(self) -> None:
+        """Remove all messages."""
+        self._embedded.reset()
+
+    async def add(self, messages: Sequence[Message]) -> None:
+        """Store one item for each message. If the embedding fails, none of these messages is stored."""
+        texts = [index_text(message, date=self._date) for message in messages]
+        await self._embedded.add([message_item(message) for message in messages], texts)
+
+    async def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return the nearest messages, however far they are. A question without words finds nothing."""
+        return await self._embedded.nearest(query.text, limit(k, self._k))
+
+    def items(self) -> list[MemoryItem]:
+        """Return the messages in the order in which they came."""
+        return list(self._embedded.items)
+
+    def end_session(self) -> None:
+        """Do nothing."""
+
+
+def make(context: MemoryContext) -> DenseMemory:
+    """Make an empty memory."""
+    return DenseMemory(context, **options_of(ABOUT, context.options))

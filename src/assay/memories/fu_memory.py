@@ -1,12 +1,13 @@
-"""Full memory: everything that was said, as one text.
+"""FUMemory, full memory: gives everything that was said, as one text.
 
-Within `words` words. `keep: tail` keeps the newest, `keep: head` the oldest, as MemEngine does.
+The text has at most `words` words. `keep: tail` keeps the newest messages, `keep: head` the oldest, as
+MemEngine does.
 """
 
 from __future__ import annotations
 
-from assay.core.memory import AboutMemory, Around, Found, Query, options_of
-from assay.memories.listing.full import TAIL, Full
+from assay.core.memory import AboutMemory, MemoryContext, Query, SearchHit, options_of
+from assay.memories.helpers.messages import TAIL, BoundedMessageList
 
 ABOUT = AboutMemory(
     summary="everything that was said, the newest within a budget of words; the question does not matter",
@@ -16,18 +17,18 @@ ABOUT = AboutMemory(
 )
 
 
-class FullMemory(Full):
-    """Every message, in order."""
+class FullMemory(BoundedMessageList):
+    """Stores every message, in order."""
 
     def __init__(self, words: int, keep: str) -> None:
         super().__init__(keep)
         self._words = words
 
-    def search(self, query: Query, k: int) -> list[Found]:
-        """Everything within the budget, whatever `k` is."""
-        return [Found(item, 1.0) for item in self.within(self._words)]
+    def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return every message that fits into the budget, whatever `k` is."""
+        return [SearchHit(item, 1.0) for item in self.within(self._words)]
 
 
-def make(around: Around) -> FullMemory:
-    """It needs its options alone."""
-    return FullMemory(**options_of(ABOUT, around.options))
+def make(context: MemoryContext) -> FullMemory:
+    """Make an empty memory."""
+    return FullMemory(**options_of(ABOUT, context.options))

@@ -1,25 +1,29 @@
-"""Words and embeddings together, by reciprocal rank fusion, with what stands around each message.
+"""Words and embeddings together, fused by rank, with the messages around each message.
 
-The defaults were chosen on LoCoMo, where they lie on a plateau: half or twice a share costs 1.3 points of
-recall@10 at most.
+The defaults were chosen on LoCoMo. There they lie on a plateau: half or twice a share costs at most 1.3
+points of recall@10.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
-from assay.memories.index.context import Context, Shares
-from assay.memories.index.held import Held
-from assay.memories.index.postings import Postings
-from assay.memories.index.ranking import best, fused
-from assay.memories.index.terms import terms
-from assay.memories.listing.items import indexed, item_of
+from msgspec import Struct
+
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
+from assay.memories.helpers.bm25_index import Bm25Index
+from assay.memories.helpers.messages import index_text, message_item
+from assay.memories.helpers.scores import GrowingArray, fuse_ranks, top_places
+from assay.memories.helpers.terms import terms
+from assay.memories.helpers.vectors import EmbeddedItems
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# `before`, `after`, `session` and `speaker` are the fields of ContextShares. `weight` is the weight of the
+# ranking by embeddings; the ranking by words has weight 1. `constant` belongs to the rank fusion, which
+# takes the first `depth` places of each ranking.
 ABOUT = AboutMemory(
     summary="finds messages by words and embeddings, in the context of their sessions",
     embeds=True,
@@ -37,61 +41,127 @@ ABOUT = AboutMemory(
         "depth": 200,
     },
 )
-"""`before`, `after`, `session` and `speaker` are shares of context (`index/context.py`), `weight` is what the
-order by embeddings counts, where that by words counts 1, `constant` is the fusion's own, and so many of each
-order as `depth` are fused."""
+# A message shares its score with messages up to two steps away, and gives half as much at two steps.
+_NEIGHBOUR_STEPS = 2
+_STEP_FACTOR = 0.5
 
 
-class Hybrid:
-    """Both scores are spread to the messages around before they become orders."""
+class HybridMemory:
+    """Scores messages by words and by vectors, spreads both scores to neighbours, and fuses the rankings."""
 
-    def __init__(self, around: Around, options: Mapping[str, Any]) -> None:
+    def __init__(self, context: MemoryContext, options: Mapping[str, Any]) -> None:
         self._options = options
-        self._held = Held(around, centre=options["centre"])
-        self._shares = Shares(*(options[name] for name in Shares.__struct_fields__))
+        self._embedded = EmbeddedItems(context, centre=options["centre"])
+        self._shares = ContextShares(*(options[name] for name in ContextShares.__struct_fields__))
         self.reset()
 
     def reset(self) -> None:
-        """Hold nothing."""
-        self._held.reset()
-        self._context = Context()
-        self._postings = Postings(self._options["k1"], self._options["b"])
+        """Remove all messages."""
+        self._embedded.reset()
+        self._neighbours = ConversationContext()
+        self._index = Bm25Index(self._options["k1"], self._options["b"])
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """One item a message; where the embedding fails, nothing of them is held."""
+        """Store one item for each message. If the embedding fails, none of these messages is stored."""
         if not messages:
             return
-        texts = [indexed(message, date=self._options["date"]) for message in messages]
-        await self._held.add([item_of(message) for message in messages], texts)
-        self._postings.add(list(map(terms, texts)))
-        self._context.add(messages)
+        texts = [index_text(message, date=self._options["date"]) for message in messages]
+        await self._embedded.add([message_item(message) for message in messages], texts)
+        self._index.add(list(map(terms, texts)))
+        self._neighbours.add(messages)
 
-    async def search(self, query: Query, k: int) -> list[Found]:
-        """Best first; the score is the fusion's. Nothing for an empty question."""
-        if not self._held.items or not query.text.strip():
+    async def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return messages by their fused rank, best first. An empty question finds nothing."""
+        if not self._embedded.items or not query.text.strip():
             return []
-        vector, asked = await self._held.vector(query.text), terms(query.text)
-        orders = [(1.0, self._order(self._postings.scores(asked), asked, k, above=0))]
+        vector, query_terms = await self._embedded.embed(query.text), terms(query.text)
+        rankings = [(1.0, self._rank(self._index.scores(query_terms), query_terms, k, above=0))]
         if vector.any():
-            orders.append((self._options["weight"], self._order(self._held.cosines(vector), asked, k)))
-        return [
-            Found(self._held.items[place], score)
-            for place, score in fused(orders, self._options["constant"])[: max(k, 0)]
-        ]
+            cosines = self._embedded.cosines(vector)
+            rankings.append((self._options["weight"], self._rank(cosines, query_terms, k)))
+        best = fuse_ranks(rankings, self._options["constant"])[: max(k, 0)]
+        return [SearchHit(self._embedded.items[place], score) for place, score in best]
 
-    def _order(self, scores: NDArray[Any], asked: Sequence[str], k: int, **bound: float) -> list[int]:
-        spread = self._context.spread(scores, self._shares, asked)
-        return best(spread, max(k, self._options["depth"]), **bound)
+    def _rank(self, scores: NDArray[Any], query_terms: Sequence[str], k: int, **bound: float) -> list[int]:
+        spread = self._neighbours.spread(scores, self._shares, query_terms)
+        return top_places(spread, max(k, self._options["depth"]), **bound)
 
-    def items(self) -> list[Item]:
-        """In the order in which they came."""
-        return list(self._held.items)
+    def items(self) -> list[MemoryItem]:
+        """Return the messages in the order in which they came."""
+        return list(self._embedded.items)
 
     def end_session(self) -> None:
-        """What comes next stands in another context."""
-        self._context.end()
+        """The next message begins another session."""
+        self._neighbours.end_session()
 
 
-def make(around: Around) -> Hybrid:
-    """It needs the embedder only."""
-    return Hybrid(around, options_of(ABOUT, around.options))
+class ContextShares(Struct, frozen=True):
+    """The shares of other scores that a message's score gets.
+
+    `before` and `after` are shares of its neighbours' scores, `session` is a share of the best score of its
+    session. If the question names the message's speaker, the score grows by the share `speaker`.
+    """
+
+    before: float
+    after: float
+    session: float
+    speaker: float
+
+
+class ConversationContext:
+    """Sessions and speakers of all messages, to spread scores among messages that belong together.
+
+    An answer follows its question, a session has a topic, and a question that names somebody is usually about
+    what that person said. Sessions without a name are told apart by `end_session`.
+    """
+
+    def __init__(self) -> None:
+        self._sessions, self._session = GrowingArray("i4"), -1
+        self._session_name: str | None = None
+        self._speakers, self._speaker_numbers = GrowingArray("i4"), dict[str, int]()
+        self._speakers_by_term: dict[str, list[int]] = {}
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Append messages. A message with another session's name begins a session."""
+        sessions = []
+        for message in messages:
+            if message.session != self._session_name:
+                self._session_name, self._session = message.session, self._session + 1
+            sessions.append(self._session)
+        self._sessions.extend(sessions)
+        self._speakers.extend([self._speaker_number(message.speaker) for message in messages])
+
+    def end_session(self) -> None:
+        """The next message begins a session, whatever its name is."""
+        self._session_name = None
+
+    def _speaker_number(self, speaker: str) -> int:
+        if speaker not in self._speaker_numbers:
+            self._speaker_numbers[speaker] = len(self._speaker_numbers)
+            for term in set(terms(speaker)):
+                self._speakers_by_term.setdefault(term, []).append(self._speaker_numbers[speaker])
+        return self._speaker_numbers[speaker]
+
+    def spread(self, scores: NDArray[Any], shares: ContextShares, query_terms: Iterable[str]) -> NDArray[Any]:
+        """Return the scores, each with its shares of other scores."""
+        import numpy as np
+
+        sessions, spread = self._sessions.rows, scores.copy()
+        for step in range(1, min(_NEIGHBOUR_STEPS, len(scores) - 1) + 1):
+            same = (sessions[step:] == sessions[:-step]) * _STEP_FACTOR ** (step - 1)
+            spread[step:] += shares.before * same * scores[:-step]
+            spread[:-step] += shares.after * same * scores[step:]
+        starts = np.flatnonzero(np.diff(sessions, prepend=-1))
+        spread += shares.session * np.maximum.reduceat(scores, starts)[sessions]
+        speakers = {number for term in query_terms for number in self._speakers_by_term.get(term, ())}
+        if speakers:
+            factors = np.ones(len(self._speaker_numbers))
+            factors[list(speakers)] += shares.speaker
+            # A negative score must not grow: it would become worse.
+            spread *= np.where(spread > 0, factors[self._speakers.rows], 1)
+        return spread
+
+
+def make(context: MemoryContext) -> HybridMemory:
+    """Make an empty memory."""
+    return HybridMemory(context, options_of(ABOUT, context.options))

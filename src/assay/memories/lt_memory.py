@@ -1,15 +1,18 @@
-"""Long-term memory: the k messages whose vectors are nearest to the question's, by cosine."""
+"""LTMemory, long-term memory: finds the k messages nearest to the question, by cosine.
+
+Unlike `dense`, it subtracts no mean from the vectors and embeds no dates.
+"""
 
 from __future__ import annotations
 
-from assay.core.memory import AboutMemory, Around, options_of
-from assay.memories.index.nearest import Nearest
+from assay.core.memory import AboutMemory, MemoryContext, options_of
+from assay.memories.dense import DenseMemory
 
 ABOUT = AboutMemory(
     summary="the k messages nearest to the question, by cosine", embeds=True, options={"k": 0}
 )
 
 
-def make(around: Around) -> Nearest:
-    """It needs the embedder only. Unlike `dense` it takes away no mean, and embeds no date."""
-    return Nearest(around, **options_of(ABOUT, around.options))
+def make(context: MemoryContext) -> DenseMemory:
+    """Make an empty memory."""
+    return DenseMemory(context, **options_of(ABOUT, context.options))

@@ -1,27 +1,49 @@
 """The real `mem0ai` package: it extracts facts from each packet of messages and finds them by their vectors.
 
-It writes below the case's own folder and reaches the run's model through the gateway, so what it was told is
-served again after a kill. Today is the session's date. The first who speaks is its user, everybody else its
-assistant, and each line begins with a name: its own prompt asks for facts of named speakers in both roles.
+mem0 writes below the case's own folder and reaches the run's model through the gateway. So its replies are
+logged, and served again after a kill. Three things are changed: today is the session's date, a failed call
+is never swallowed, and nothing is sent or downloaded. The first speaker is mem0's user, everybody else its
+assistant. Each line begins with a name, since mem0's prompt asks for facts of named speakers in both roles.
+
+The layers, from top to bottom: Mem0Memory (the contract), Mem0Store (one `mem0.Memory`, which blocks),
+Mem0Llm and Mem0Embedder (what mem0 asks through), CallMonitor (the first failed call).
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
-from collections.abc import Sequence
+import os
+import re
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from assay.core.errors import MissingExtra, UsageError
-from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
+from assay.core.errors import AssayError, CaseFailed, MissingExtra, ModelError, UsageError
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
 from assay.core.threads import DaemonPool
-from assay.memories.foreign.mem0_calls import Embed, from_endpoint, from_run
-from assay.memories.foreign.mem0_store import Place, Store, opened
-from assay.memories.listing.limits import most
+from assay.core.types import Failure
+from assay.memories.helpers.scores import limit
+
+if TYPE_CHECKING:
+    import numpy as np
+
+T = TypeVar("T")
+# Turns texts into vectors, in a thread of mem0.
+EmbedTexts = Callable[[list[str]], list[list[float]]]
+# Makes that function for a given OpenAI client of the gateway.
+EmbedFactory = Callable[[Any], EmbedTexts]
 
 
 def _version() -> str:
-    """Another version asks with other words: it makes another run."""
+    """Return the installed version. Another version asks with other prompts, which makes another run."""
     try:
         return f"mem0ai {metadata.version('mem0ai')}"
     except metadata.PackageNotFoundError:
@@ -36,83 +58,333 @@ ABOUT = AboutMemory(
     options={"k": 0, "threshold": 0.1, "embedder": ENDPOINT, "embedding_model": "text-embedding-3-small"},
     prompts=_version(),
 )
+# The date of a session without a date. The clock's date would change the prompt from day to day.
+UNKNOWN_DATE = "unknown"
+# SDKs do not start without a key. The gateway ignores it.
+_KEY = "not-a-key"
+# mem0 asks whose memories these are. A store has one conversation.
+_OWNER = {"user_id": "conversation"}
+_DATES = re.compile(r"\n\n## Observation Date\n[^\n]*\n\n## Current Date\n[^\n]*\n\n")
 _POOL = DaemonPool(64, "assay-mem0", replaces=True)
+_import_lock = threading.Lock()
 
 
-class Mem0:
-    """One mem0 for one conversation, opened by the first message. Its ids are chance; ours count."""
+def make(context: MemoryContext) -> Mem0Memory:
+    """Make an empty memory. Refuses where the package is not installed."""
+    if importlib.util.find_spec("mem0") is None:
+        raise MissingExtra("the memory 'mem0'", "mem0")
+    embedder = options_of(ABOUT, context.options)["embedder"]
+    if embedder not in (ENDPOINT, LOCAL):
+        raise UsageError(f"the memory mem0: embedder is {ENDPOINT} or {LOCAL}, not {embedder!r}")
+    return Mem0Memory(context)
 
-    def __init__(self, around: Around) -> None:
-        self._around = around
-        self._options = options_of(ABOUT, around.options)
-        self._opened = 0
-        self._store: Store | None = None
+
+class Mem0Memory:
+    """One mem0 for one conversation. The first message opens it.
+
+    mem0's ids are random. Ours are numbers in the order of making, so that a resumed run has the same.
+    """
+
+    def __init__(self, context: MemoryContext) -> None:
+        self._context = context
+        self._options = options_of(ABOUT, context.options)
+        self._store_count = 0
+        self._store: Mem0Store | None = None
         self.reset()
 
     def reset(self) -> None:
-        """Hold nothing: the next message opens another store."""
+        """Close the store. The next message opens another."""
         if self._store is not None:
             self._store.close()
         self._store = None
         self._user: str | None = None
-        self._known: dict[str, Item] = {}
+        self._items: dict[str, MemoryItem] = {}  # by mem0's id
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """What mem0 makes of a packet has the whole packet as its source: it does not say more."""
+        """Let mem0 extract facts. Each has the whole packet as its source, since mem0 names none."""
         if not messages:
             return
-        store = await self._open(messages[0])
-        made = await _POOL.run(partial(store.add, self._spoken(messages), messages[0].date))
+        first = messages[0]
+        if self._store is None:
+            await self._open(first)
+        assert self._store is not None
+        if self._user is None:
+            self._user = first.speaker
+        chat = []
+        for message in messages:
+            role = "user" if message.speaker == self._user else "assistant"
+            chat.append({"role": role, "content": message.line})
+        facts = await _POOL.run(partial(self._store.add, chat, first.date))
         sources = tuple(message.id for message in messages)
-        for its_id, text in made:
-            number = len(self._known) + 1
-            self._known[its_id] = Item(f"mem0:{number}", text, messages[0].session, messages[0].date, sources)
+        for mem0_id, text in facts:
+            number = len(self._items) + 1
+            self._items[mem0_id] = MemoryItem(f"mem0:{number}", text, first.session, first.date, sources)
 
-    async def search(self, query: Query, k: int) -> list[Found]:
-        """By mem0's own score, and nothing below its threshold. An empty question finds nothing."""
-        limit = most(k, self._options["k"])
-        if self._store is None or not self._known or not limit or not query.text.strip():
+    async def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return facts by mem0's score, none below its threshold. An empty question finds nothing."""
+        wanted = limit(k, self._options["k"])
+        if self._store is None or not self._items or not wanted or not query.text.strip():
             return []
-        found = await _POOL.run(partial(self._store.search, query.text, limit, self._options["threshold"]))
-        return [Found(self._known[its_id], score) for its_id, score in found]
+        scores = await _POOL.run(partial(self._store.search, query.text, wanted, self._options["threshold"]))
+        return [SearchHit(self._items[mem0_id], score) for mem0_id, score in scores]
 
-    async def items(self) -> list[Item]:
-        """In the order in which they were made."""
-        if self._store is None or not self._known:
+    async def items(self) -> list[MemoryItem]:
+        """Return the facts that mem0 still has, in the order in which they were made."""
+        if self._store is None or not self._items:
             return []
-        held = await _POOL.run(partial(self._store.held, len(self._known)))
-        return [item for its_id, item in self._known.items() if its_id in held]
+        ids = await _POOL.run(partial(self._store.ids, len(self._items)))
+        return [item for mem0_id, item in self._items.items() if mem0_id in ids]
 
     def end_session(self) -> None:
-        """Nothing is done then."""
+        """Do nothing."""
 
-    def _spoken(self, messages: Sequence[Message]) -> list[dict[str, str]]:
-        if self._user is None:
-            self._user = messages[0].speaker
-        return [
-            {"role": "user" if message.speaker == self._user else "assistant", "content": message.line}
-            for message in messages
-        ]
-
-    async def _open(self, first: Message) -> Store:
-        if self._store is None:
-            self._opened += 1
-            url, embed = await self._around.base_url(), self._embed()
-            place = Place(self._around.folder / f"mem0-{self._opened}", url)
-            self._store = await _POOL.run(partial(opened, place, embed, first.line))
-        return self._store
-
-    def _embed(self) -> Embed:
+    async def _open(self, first: Message) -> None:
+        self._store_count += 1
+        url = await self._context.base_url()
         if self._options["embedder"] == LOCAL:
-            return from_run(self._around.embed)
-        return from_endpoint(self._options["embedding_model"])
+            embed = embed_with_run(self._context.embed)
+        else:
+            embed = embed_at_endpoint(self._options["embedding_model"])
+        folder = self._context.folder / f"mem0-{self._store_count}"
+        self._store = await _POOL.run(partial(open_store, folder, url, embed, first.line))
 
 
-def make(around: Around) -> Mem0:
-    """Refuses to begin where the package is not installed."""
-    if importlib.util.find_spec("mem0") is None:
-        raise MissingExtra("the memory 'mem0'", "mem0")
-    chosen = options_of(ABOUT, around.options)["embedder"]
-    if chosen not in (ENDPOINT, LOCAL):
-        raise UsageError(f"the memory mem0: embedder is {ENDPOINT} or {LOCAL}, not {chosen!r}")
-    return Mem0(around)
+class Mem0Store:
+    """One `mem0.Memory`. Its methods block, so they are called in threads, one after the other."""
+
+    def __init__(self, memory: Any, llm: Mem0Llm, monitor: CallMonitor, close: Callable[[], None]) -> None:
+        self._memory = memory
+        self._llm = llm
+        self._monitor = monitor
+        self.close = weakref.finalize(self, close)
+
+    def add(self, messages: list[dict[str, str]], date: str) -> list[tuple[str, str]]:
+        """Return ids and texts of the facts that mem0 made of the messages, at this date."""
+        self._llm.date = date
+        reply = self._monitor.operation(partial(self._memory.add, messages, **_OWNER))
+        return [(fact["id"], fact["memory"]) for fact in reply["results"]]
+
+    def search(self, text: str, k: int, threshold: float) -> list[tuple[str, float]]:
+        """Return ids and scores, best first."""
+        search = partial(self._memory.search, text, top_k=k, filters=dict(_OWNER), threshold=threshold)
+        reply = self._monitor.operation(search)
+        return [(fact["id"], float(fact["score"])) for fact in reply["results"]]
+
+    def ids(self, count: int) -> set[str]:
+        """Return the ids of all facts, of which there are at most `count`."""
+        reply = self._memory.get_all(filters=dict(_OWNER), top_k=count, show_expired=True)
+        return {fact["id"] for fact in reply["results"]}
+
+
+def open_store(folder: Path, url: str, embed: EmbedFactory, sample_text: str) -> Mem0Store:
+    """Open an empty store. `url` is the gateway's. The vector of `sample_text` gives the vector length."""
+    mem0 = _load_package()
+    import openai
+
+    # The client waits as long as the run does, repeats nothing that the gateway repeated, and uses no proxy.
+    http = openai.DefaultHttpxClient(trust_env=False)
+    client = openai.OpenAI(base_url=url, api_key=_KEY, max_retries=0, timeout=None, http_client=http)
+    monitor = CallMonitor()
+    try:
+        embed_texts = embed(client)
+        size = len(monitor.operation(lambda: embed_texts([sample_text])[0]))
+        # The endpoint's own name of the model: mem0 knows by the name which parameters a model takes.
+        model: str = monitor.operation(client.models.list).data[0].id
+        memory = mem0.Memory.from_config(_config(folder, model, size))
+    except BaseException:
+        client.close()
+        raise
+    for part in (memory.llm, memory.embedding_model):
+        part.client.close()
+    memory.llm.client = client
+    llm = memory.llm = Mem0Llm(memory.llm, monitor)
+    memory.embedding_model = Mem0Embedder(embed_texts, monitor)
+    memory.vector_store._bm25_encoder = False  # noqa: SLF001 - fastembed, where installed, downloads its model
+
+    def close() -> None:
+        for part in (memory.vector_store.client, memory.db, client):
+            with suppress(Exception):  # the folder may be gone already
+                part.close()
+
+    return Mem0Store(memory, llm, monitor, close)
+
+
+def _config(folder: Path, model: str, size: int) -> dict[str, Any]:
+    folder.mkdir(parents=True)
+    return {
+        "llm": {"provider": "openai", "config": {"model": model, "api_key": _KEY, "temperature": 0.0}},
+        "embedder": {"provider": "openai", "config": {"api_key": _KEY}},
+        "vector_store": {
+            "provider": "qdrant",
+            "config": {
+                "collection_name": "memories",
+                "embedding_model_dims": size,
+                "path": str(folder / "vectors"),
+                "on_disk": True,
+            },
+        },
+        "history_db_path": str(folder / "history.db"),
+    }
+
+
+def _load_package() -> Any:
+    """Import mem0 without its telemetry, and without the downloads and files it makes by default."""
+    with _import_lock:
+        if "mem0" not in sys.modules:
+            _import_mem0()
+        import mem0
+        from mem0.memory import telemetry
+        from mem0.utils import spacy_models
+        from qdrant_client.local.persistence import CollectionPersistence
+
+    if telemetry.MEM0_TELEMETRY:
+        raise UsageError(
+            "mem0 was imported with its telemetry on: set MEM0_TELEMETRY=False in the environment"
+        )
+    # With spaCy it would download a model, and find other things than on a machine without.
+    spacy_models._load_failed_full = spacy_models._load_failed_lemma = True  # noqa: SLF001
+    CollectionPersistence.CHECK_SAME_THREAD = False  # one call at a time, but not always in the same thread
+    return mem0
+
+
+def _import_mem0() -> None:
+    # mem0 reads these variables once, when it is imported. It would write its settings to the home folder.
+    previous = os.environ.get("MEM0_DIR")
+    os.environ["MEM0_TELEMETRY"] = "False"
+    with tempfile.TemporaryDirectory(prefix="assay-mem0-") as folder:
+        os.environ["MEM0_DIR"] = folder
+        try:
+            import mem0  # noqa: F401
+        except ImportError as error:
+            raise UsageError(f"the package mem0ai is installed but cannot be loaded: {error}") from error
+        finally:
+            del os.environ["MEM0_DIR"]
+            if previous is not None:
+                os.environ["MEM0_DIR"] = previous
+
+
+class CallMonitor:
+    """Keeps the first failed call of an operation. mem0 goes on after some failures, and would store less."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Make one call to the model. After a failure no further call is made."""
+        if self.failure is not None:
+            raise self.failure
+        try:
+            return function()
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def operation(self, function: Callable[[], T]) -> T:
+        """Run one operation of mem0. It fails if one of its calls failed, even if mem0 hid that."""
+        self.failure = None
+        try:
+            result = function()
+        except Exception as error:
+            raise _translate_error(self.failure or error) from error
+        if self.failure is not None:
+            raise _translate_error(self.failure)
+        return result
+
+
+class Mem0Llm:
+    """Wraps mem0's model object, and replaces the two dates that mem0 takes from the clock."""
+
+    def __init__(self, llm: Any, monitor: CallMonitor) -> None:
+        self._llm = llm
+        self._monitor = monitor
+        self.date = ""
+
+    def generate_response(self, messages: list[dict[str, Any]], **params: Any) -> Any:
+        """Ask what mem0 asks, at the date of the session."""
+
+        def ask() -> Any:
+            *before, last = messages
+            last = {**last, "content": replace_dates(last["content"], self.date)}
+            return self._llm.generate_response(messages=[*before, last], **params)
+
+        return self._monitor.call(ask)
+
+
+class Mem0Embedder:
+    """Replaces mem0's embedder. It keeps a failure, whoever gives the vectors."""
+
+    def __init__(self, embed_texts: EmbedTexts, monitor: CallMonitor) -> None:
+        self._embed_texts = embed_texts
+        self._monitor = monitor
+
+    def embed(self, text: str, memory_action: str | None = None) -> list[float]:
+        """Return the vector of one text."""
+        return self.embed_batch([text])[0]
+
+    def embed_batch(self, texts: Sequence[str], memory_action: str | None = None) -> list[list[float]]:
+        """Return vectors in the order of the texts."""
+        if not texts:
+            return []
+        return self._monitor.call(partial(self._embed_texts, list(texts)))
+
+
+def replace_dates(prompt: str, date: str) -> str:
+    """Return mem0's prompt with the session's date in place of today's.
+
+    The messages come before the dates, and may imitate them. So the last match is mem0's own.
+    """
+    matches = list(_DATES.finditer(prompt))
+    if not matches:
+        raise UsageError("this version of mem0ai writes its date in a way assay does not know: install 2.2")
+    line = " ".join(date.split()) or UNKNOWN_DATE
+    dates = f"\n\n## Observation Date\n{line}\n\n## Current Date\n{line}\n\n"
+    return prompt[: matches[-1].start()] + dates + prompt[matches[-1].end() :]
+
+
+def embed_at_endpoint(model: str) -> EmbedFactory:
+    """Embed at the run's endpoint, with mem0's own request."""
+
+    def create(client: Any) -> EmbedTexts:
+        from mem0.utils.factory import EmbedderFactory
+
+        embedder = EmbedderFactory.create("openai", {"model": model, "api_key": _KEY}, None)
+        embedder.client.close()
+        embedder.client = client
+        embed_texts: EmbedTexts = embedder.embed_batch
+        return embed_texts
+
+    return create
+
+
+def embed_with_run(embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, Any]]]) -> EmbedFactory:
+    """Embed with the run's own embedder. mem0 calls it from its threads, the embedder runs in the loop."""
+    loop = asyncio.get_running_loop()
+
+    async def embed_rows(texts: list[str]) -> list[list[float]]:
+        rows: list[list[float]] = (await embed(texts)).tolist()
+        return rows
+
+    def embed_texts(texts: list[str]) -> list[list[float]]:
+        return asyncio.run_coroutine_threadsafe(embed_rows(texts), loop).result()
+
+    return lambda _: embed_texts
+
+
+def _translate_error(error: Exception) -> Exception:
+    """Return the assay error for an error of the OpenAI SDK: a failed endpoint is not the memory's fault."""
+    import openai
+
+    if isinstance(error, openai.APIConnectionError):
+        return ModelError(Failure("connection", f"mem0 could not reach the gateway: {error}"))
+    if not isinstance(error, openai.APIStatusError):
+        return error
+    body = error.body if isinstance(error.body, dict) else {}
+    return _gateway_error(error.status_code, str(body.get("code")), str(body.get("message", error)))
+
+
+def _gateway_error(status: int, code: str, message: str) -> AssayError:
+    if status == 501:
+        return UsageError(f"the memory mem0: {message}. For vectors: --memory-args embedder=local")
+    if code in ("gateway", "stopped"):
+        return CaseFailed(Failure("user_code", f"mem0: {message}"))
+    return ModelError(Failure(code, message, http=status))

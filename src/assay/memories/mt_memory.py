@@ -1,8 +1,8 @@
-"""MemTree: a tree of notes, in which the upper ones sum up what lies below them.
+"""MTMemory, MemTree: a tree of notes whose upper notes summarise those below them.
 
-A message goes down from the root to the nearest child while the cosine is at least
-base * exp(rate * depth / depth of the tree), and is hung up where it stops. The model rewrites each note that
-it passes; the root holds no text. A search takes all notes, by cosine. An empty reply twice is an error.
+A message goes down from the root to the nearest child while the cosine is at least base * exp(rate * depth
+/ depth of the tree). It becomes a child of the note at which it stops. The model rewrites each note that it
+passes; the root has no text. A search compares all notes by cosine. Two empty replies fail the case.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
-from assay.memories.asking.asker import Asker
-from assay.memories.asking.wording import fingerprint
-from assay.memories.index.held import Held
-from assay.memories.index.ranking import best
-from assay.memories.listing.items import item_of
-from assay.memories.listing.limits import most
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
+from assay.memories.helpers.messages import message_item
+from assay.memories.helpers.prompts import PromptAsker, fingerprint
+from assay.memories.helpers.scores import limit, top_places
+from assay.memories.helpers.vectors import EmbeddedItems
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,73 +33,69 @@ ROOT = -1
 
 
 class MemTree:
-    """Notes by place; a note keeps its id when it is rewritten, and counts all messages that went into it."""
+    """Notes by their place. A rewritten note keeps its id. Its sources are all messages that went into it."""
 
-    def __init__(self, around: Around) -> None:
-        self._options = options_of(ABOUT, around.options)
-        self._asker = Asker(around, "MTMemory")
-        self._held = Held(around)
+    def __init__(self, context: MemoryContext) -> None:
+        self._options = options_of(ABOUT, context.options)
+        self._asker = PromptAsker(context, "MTMemory")
+        self._embedded = EmbeddedItems(context)
         self.reset()
 
     def reset(self) -> None:
-        """Nothing but a root."""
-        self._held.reset()
+        """Remove all notes but the root."""
+        self._embedded.reset()
         self._children: dict[int, list[int]] = {ROOT: []}
         self._depth: dict[int, int] = {ROOT: 0}
-        self._deepest = 0
+        self._tree_depth = 0
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """Each goes down the tree in its turn."""
+        """Send one message after the other down the tree."""
         for message in messages:
-            place = len(self._held.items)
-            note = replace(item_of(message), id=f"node:{place + 1}", kind="graph_node")
-            await self._held.add([note])
-            self._hang(place, await self._descend(note, self._held.row(place)))
+            place = len(self._embedded.items)
+            note = replace(message_item(message), id=f"node:{place + 1}", kind="graph_node")
+            await self._embedded.add([note])
+            parent = await self._descend(note, self._embedded.vector(place))
+            self._children[parent].append(place)
+            self._children[place] = []
+            self._depth[place] = self._depth[parent] + 1
+            self._tree_depth = max(self._tree_depth, self._depth[place])
 
-    async def search(self, query: Query, k: int) -> list[Found]:
-        """The nearest notes, wherever they hang."""
-        return await self._held.nearest(query.text, most(k, self._options["k"]))
+    async def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return the nearest notes of the whole tree."""
+        return await self._embedded.nearest(query.text, limit(k, self._options["k"]))
 
-    def items(self) -> list[Item]:
-        """All notes, in the order in which they were hung up."""
-        return list(self._held.items)
+    def items(self) -> list[MemoryItem]:
+        """Return all notes in the order in which they were made."""
+        return list(self._embedded.items)
 
     def end_session(self) -> None:
-        """Nothing is done then."""
+        """Do nothing."""
 
-    async def _descend(self, note: Item, vector: np.ndarray[Any, Any]) -> int:
-        """The note below which the new one belongs; those that are passed are rewritten."""
+    async def _descend(self, note: MemoryItem, vector: np.ndarray[Any, Any]) -> int:
+        """Return the parent for a new note. Rewrites the notes that it passes."""
         here = ROOT
         while children := self._children[here]:
-            scores = self._held.cosines(vector, children)
-            (nearest,) = best(scores, 1)
-            if scores[nearest] < self._threshold(here):
+            cosines = self._embedded.cosines(vector, children)
+            (nearest,) = top_places(cosines, 1)
+            base, rate = self._options["base"], self._options["rate"]
+            if cosines[nearest] < threshold(self._depth[here], self._tree_depth, base, rate):
                 break
             if here != ROOT:
                 await self._rewrite(here, note)
             here = children[nearest]
         return here
 
-    def _threshold(self, here: int) -> float:
-        return threshold(self._depth[here], self._deepest, self._options["base"], self._options["rate"])
-
-    async def _rewrite(self, place: int, note: Item) -> None:
-        old, number = self._held.items[place], str(len(self._children[place]))
+    async def _rewrite(self, place: int, note: MemoryItem) -> None:
+        old, number = self._embedded.items[place], str(len(self._children[place]))
         text = await self._asker.text("node", summary=old.text, text=note.text, number=number)
-        await self._held.replace(place, replace(old, text=text, sources=(*old.sources, *note.sources)))
-
-    def _hang(self, place: int, parent: int) -> None:
-        self._children[parent].append(place)
-        self._children[place] = []
-        self._depth[place] = self._depth[parent] + 1
-        self._deepest = max(self._deepest, self._depth[place])
+        await self._embedded.replace(place, replace(old, text=text, sources=(*old.sources, *note.sources)))
 
 
-def threshold(depth: int, deepest: int, base: float, rate: float) -> float:
-    """How near a child of a note at this depth must be: the deeper, the nearer."""
-    return base * math.exp(rate * depth / deepest)
+def threshold(depth: int, tree_depth: int, base: float, rate: float) -> float:
+    """Return the least cosine for a step down from a note at this depth. It grows with the depth."""
+    return base * math.exp(rate * depth / tree_depth)
 
 
-def make(around: Around) -> MemTree:
-    """It asks once for each note that a message passes."""
-    return MemTree(around)
+def make(context: MemoryContext) -> MemTree:
+    """Make an empty memory. It asks once for each note that a message passes."""
+    return MemTree(context)

@@ -1,35 +1,35 @@
-"""No memory at all: what a model answers without any."""
+"""No memory at all. It shows what a model answers without any."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit
 
 ABOUT = AboutMemory(summary="holds nothing: the answer without a memory", reference=True, quick=True)
 
 
-class Nothing:
-    """Takes everything and keeps nothing."""
+class EmptyMemory:
+    """Takes every message and stores none."""
 
     def reset(self) -> None:
-        """There is nothing."""
+        """Do nothing."""
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Forget them."""
+        """Drop the messages."""
 
-    def search(self, query: Query, k: int) -> list[Found]:
-        """Nothing."""
+    def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return nothing."""
         return []
 
-    def items(self) -> list[Item]:
-        """Nothing."""
+    def items(self) -> list[MemoryItem]:
+        """Return nothing."""
         return []
 
     def end_session(self) -> None:
-        """Nothing ends."""
+        """Do nothing."""
 
 
-def make(around: Around) -> Nothing:
-    """It needs nothing."""
-    return Nothing()
+def make(context: MemoryContext) -> EmptyMemory:
+    """Make an empty memory, which stays empty."""
+    return EmptyMemory()

@@ -1,9 +1,9 @@
-"""The evidence itself: the best that any memory could find."""
+"""The oracle gives the evidence itself: the best that any memory could find."""
 
 from __future__ import annotations
 
-from assay.core.memory import AboutMemory, Around, Found, Query
-from assay.memories.listing.items import Listed
+from assay.core.memory import AboutMemory, MemoryContext, Query, SearchHit
+from assay.memories.helpers.messages import MessageList
 
 ABOUT = AboutMemory(
     summary="gives exactly the evidence of each question, whatever k is",
@@ -13,15 +13,15 @@ ABOUT = AboutMemory(
 )
 
 
-class Oracle(Listed):
-    """Holds every message, and is told which ones to give."""
+class OracleMemory(MessageList):
+    """Stores every message, and returns those that the question names as its evidence."""
 
-    def search(self, query: Query, k: int) -> list[Found]:
-        """All evidence that was inserted, in the order of the question's own list."""
-        known = {item.id: item for item in self.items()}
-        return [Found(known[place], 1.0) for place in query.evidence if place in known]
+    def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return all evidence that was inserted so far, in the order of the question's own list."""
+        items = {item.id: item for item in self._items}
+        return [SearchHit(items[id_], 1.0) for id_ in query.evidence if id_ in items]
 
 
-def make(around: Around) -> Oracle:
-    """It needs nothing but the places."""
-    return Oracle()
+def make(context: MemoryContext) -> OracleMemory:
+    """Make an empty memory."""
+    return OracleMemory()

@@ -1,6 +1,6 @@
-"""Reflexion: everything that was said, and one insight that is rewritten after each session.
+"""RFMemory, Reflexion: gives everything that was said, and one insight that is rewritten after each session.
 
-The model rewrites it from the last insight and the session. A reply that is empty twice is an error.
+The model rewrites the insight from the last insight and the session. Two empty replies fail the case.
 """
 
 from __future__ import annotations
@@ -9,11 +9,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
-from assay.memories.asking.asker import Asker
-from assay.memories.asking.wording import dated, fingerprint
-from assay.memories.listing.full import TAIL, Full
-from assay.memories.listing.words import first_words, newest, words_in
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
+from assay.memories.helpers.messages import (
+    TAIL,
+    BoundedMessageList,
+    count_words,
+    first_words,
+    join_newest,
+)
+from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
 
 ABOUT = AboutMemory(
     summary="everything that was said, and an insight that is rewritten after each session",
@@ -25,58 +29,59 @@ ABOUT = AboutMemory(
 INSIGHT = "insight"
 
 
-class Reflexion:
-    """Every message, in order, after the insight."""
+class ReflexionMemory:
+    """Stores the insight and every message."""
 
-    def __init__(self, around: Around) -> None:
-        self._options = options_of(ABOUT, around.options)
-        self._asker = Asker(around, "RFMemory")
-        self._said = Full(self._options["keep"])
+    def __init__(self, context: MemoryContext) -> None:
+        self._options = options_of(ABOUT, context.options)
+        self._asker = PromptAsker(context, "RFMemory")
+        self._messages = BoundedMessageList(self._options["keep"])
         self.reset()
 
     def reset(self) -> None:
-        """Hold nothing, and know nothing."""
-        self._said.reset()
-        self._insight: Item | None = None
+        """Remove the insight and all messages."""
+        self._messages.reset()
+        self._insight: MemoryItem | None = None
         self._session: list[Message] = []
 
     def add(self, messages: Sequence[Message]) -> None:
-        """One item a message; the session is thought about when it ends."""
-        self._said.add(messages)
+        """Store one item for each message. The session's end uses them for the insight."""
+        self._messages.add(messages)
         self._session += messages
 
-    def search(self, query: Query, k: int) -> list[Found]:
-        """The insight, and everything within what it leaves of the budget, whatever `k` is."""
+    def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return the insight, and the messages that fit into the rest of the budget, whatever `k` is."""
         budget: int = self._options["words"]
         if self._insight is None:
-            return [Found(item, 1.0) for item in self._said.within(budget)]
+            return [SearchHit(item, 1.0) for item in self._messages.within(budget)]
         text = first_words(self._insight.text, budget)
-        found = [
+        items = [
             msgspec.structs.replace(self._insight, text=text),
-            *self._said.within(budget - words_in(text)),
+            *self._messages.within(budget - count_words(text)),
         ]
-        return [Found(item, 1.0) for item in found if item.text]
+        return [SearchHit(item, 1.0) for item in items if item.text]
 
-    def items(self) -> list[Item]:
-        """The insight, then the messages in order."""
-        return [*([self._insight] if self._insight else []), *self._said.items()]
+    def items(self) -> list[MemoryItem]:
+        """Return the insight, then the messages in order."""
+        insight = [self._insight] if self._insight else []
+        return [*insight, *self._messages.items()]
 
     async def end_session(self) -> None:
-        """The insight is rewritten in its place. `sources` are the messages of the session it is new from."""
+        """Rewrite the insight. Its `sources` are the messages of this session only."""
         if not self._session:
             return
         last = self._session[-1]
         text = await self._asker.text(
             "insight",
             insight=self._insight.text if self._insight else "(nothing yet)",
-            date=dated(last.date),
-            text=newest((message.line for message in self._session), self._options["session_words"]),
+            date=date_attribute(last.date),
+            text=join_newest((message.line for message in self._session), self._options["session_words"]),
         )
         sources = tuple(message.id for message in self._session)
-        self._insight = Item(INSIGHT, text, last.session, last.date, sources, "rf_insight")
+        self._insight = MemoryItem(INSIGHT, text, last.session, last.date, sources, "rf_insight")
         self._session = []
 
 
-def make(around: Around) -> Reflexion:
-    """It asks once a session."""
-    return Reflexion(around)
+def make(context: MemoryContext) -> ReflexionMemory:
+    """Make an empty memory. It asks once for each session."""
+    return ReflexionMemory(context)

@@ -1,9 +1,9 @@
-"""Self-Controlled Memory: the model decides whether the last messages suffice, or older ones are needed.
+"""SCMemory, Self-Controlled Memory: the model decides whether the last messages suffice.
 
-Each message is summarised. A search shows the model the `flash` last messages. Where they do not suffice, the
-`activate` best of the older ones by cosine + decay ** (messages since last found) come before them: as
-summaries where the model says that these suffice, else in full. A reply that is neither yes nor no twice, or
-a summary that is empty twice, is an error.
+Each message is summarised. A search shows the model the last `flash` messages. If they do not suffice, the
+`activate` best of the older messages come before them, by cosine + decay ** (messages since last found).
+They are given as summaries if the model says that these suffice, else in full. Two replies that are neither
+yes nor no, or two empty summaries, fail the case.
 """
 
 from __future__ import annotations
@@ -12,14 +12,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from assay.core.memory import AboutMemory, Around, Found, Item, Message, Query, options_of
-from assay.memories.asking.asker import Asker
-from assay.memories.asking.wording import dated, fingerprint
-from assay.memories.index.held import Held
-from assay.memories.index.ranking import best
-from assay.memories.index.recency import recency
-from assay.memories.listing.items import item_of
-from assay.memories.listing.limits import most
+from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
+from assay.memories.helpers.messages import message_item
+from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
+from assay.memories.helpers.scores import limit, recency, top_places
+from assay.memories.helpers.vectors import EmbeddedItems
 
 ABOUT = AboutMemory(
     summary="the last messages, and older ones, in full or as summaries, where the model asks for them",
@@ -30,75 +27,72 @@ ABOUT = AboutMemory(
 )
 
 
-class SelfControlled:
-    """Every message with its summary. A found summary has the message's id."""
+class SelfControlledMemory:
+    """Every message with its summary. A summary in a search result has the id of its message."""
 
-    def __init__(self, around: Around) -> None:
-        self._options = options_of(ABOUT, around.options)
-        self._asker = Asker(around, "SCMemory")
-        self._held = Held(around)
+    def __init__(self, context: MemoryContext) -> None:
+        self._options = options_of(ABOUT, context.options)
+        self._asker = PromptAsker(context, "SCMemory")
+        self._embedded = EmbeddedItems(context)
         self.reset()
 
     def reset(self) -> None:
-        """Hold nothing; time begins anew."""
-        self._held.reset()
+        """Remove all messages, and set the time to 0."""
+        self._embedded.reset()
         self._summaries: list[str] = []
-        self._last: list[int] = []
+        self._last_found: list[int] = []
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """One item a message, and its summary."""
-        for item in map(item_of, messages):
-            summary = await self._asker.text("summary", text=item.text, date=dated(item.date))
-            await self._held.add([item])
+        """Store one item for each message, and ask for its summary."""
+        for item in map(message_item, messages):
+            summary = await self._asker.text("summary", text=item.text, date=date_attribute(item.date))
+            await self._embedded.add([item])
             self._summaries.append(summary)
-            self._last.append(len(self._last) + 1)
+            self._last_found.append(len(self._last_found) + 1)
 
-    async def search(self, query: Query, k: int) -> list[Found]:
-        """What was activated, best first, then the last messages, newest first."""
-        size, limit = len(self._held.items), most(k, self._options["k"])
-        if not size or not limit:
+    async def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return older messages that the model wants, best first, then the last messages, newest first."""
+        size, wanted = len(self._embedded.items), limit(k, self._options["k"])
+        if not size or not wanted:
             return []
         flash = list(range(size))[::-1][: self._options["flash"]]
-        scores = recency(self._options["decay"], size, self._last)
-        latest = self._held.found(flash, scores)
-        if len(flash) == size or await self._suffices(query.text, latest):
-            return latest[:limit]
-        return [*await self._activated(query.text, latest), *latest][:limit]
+        latest = self._embedded.hits(flash, recency(self._options["decay"], size, self._last_found))
+        if len(latest) == size:
+            return latest[:wanted]
+        if latest and await self._asker.choice("suffices", text=_join(latest), question=query.text):
+            return latest[:wanted]
+        return [*await self._activate(query.text, latest), *latest][:wanted]
 
-    def items(self) -> list[Item]:
-        """The messages, in order."""
-        return list(self._held.items)
+    def items(self) -> list[MemoryItem]:
+        """Return the messages, in order."""
+        return list(self._embedded.items)
 
     def end_session(self) -> None:
-        """Nothing is done then."""
+        """Do nothing."""
 
-    async def _suffices(self, question: str, latest: list[Found]) -> bool:
-        if not latest:
-            return False
-        return await self._asker.choice("suffices", text=_text(latest), question=question)
-
-    async def _activated(self, question: str, latest: list[Found]) -> list[Found]:
-        now = len(self._held.items)
-        scores = await self._held.nearness(question) + recency(self._options["decay"], now, self._last)
-        older = now - len(latest)
-        places = best(scores[:older], self._options["activate"])
+    async def _activate(self, question: str, latest: list[SearchHit]) -> list[SearchHit]:
+        """Return the best older messages, as summaries if the model says that these suffice."""
+        now = len(self._embedded.items)
+        scores = await self._embedded.similarity(question)
+        scores = scores + recency(self._options["decay"], now, self._last_found)
+        places = top_places(scores[: now - len(latest)], self._options["activate"])
         for place in places:
-            self._last[place] = now
-        found = self._held.found(places, scores)
-        brief = [
-            Found(replace(each.item, text=self._summaries[place], kind="sc_summary"), each.score)
-            for each, place in zip(found, places, strict=True)
-        ]
+            self._last_found[place] = now
+        messages = self._embedded.hits(places, scores)
+        summaries: list[SearchHit] = []
+        for hit, place in zip(messages, places, strict=True):
+            item = replace(hit.item, text=self._summaries[place], kind="sc_summary")
+            summaries.append(SearchHit(item, hit.score))
         enough = await self._asker.choice(
-            "summaries", summaries=_text(brief), text=_text(latest), question=question
+            "summaries", summaries=_join(summaries), text=_join(latest), question=question
         )
-        return brief if enough else found
+        return summaries if enough else messages
 
 
-def _text(found: Sequence[Found]) -> str:
-    return "\n".join(each.item.text for each in found)
+def _join(hits: Sequence[SearchHit]) -> str:
+    return "\n".join(hit.item.text for hit in hits)
 
 
-def make(around: Around) -> SelfControlled:
-    """It asks once a message and up to twice a search."""
-    return SelfControlled(around)
+def make(context: MemoryContext) -> SelfControlledMemory:
+    """Make an empty memory. It asks once for each message and up to twice for each search."""
+    return SelfControlledMemory(context)

@@ -1,29 +1,29 @@
-"""Short-term memory: the last k messages, newest first."""
+"""STMemory, short-term memory: gives the last k messages, newest first."""
 
 from __future__ import annotations
 
-from assay.core.memory import AboutMemory, Around, Found, Query, options_of
-from assay.memories.listing.items import Listed
-from assay.memories.listing.limits import most
+from assay.core.memory import AboutMemory, MemoryContext, Query, SearchHit, options_of
+from assay.memories.helpers.messages import MessageList
+from assay.memories.helpers.scores import limit
 
 ABOUT = AboutMemory(
     summary="the last k messages, newest first; the question does not matter", quick=True, options={"k": 0}
 )
 
 
-class ShortTerm(Listed):
-    """Every message; the last ones are found."""
+class ShortTermMemory(MessageList):
+    """Stores every message, and returns the last ones."""
 
     def __init__(self, k: int) -> None:
         super().__init__()
         self._k = k
 
-    def search(self, query: Query, k: int) -> list[Found]:
-        """Score 1 for the newest, 1/2 for the one before it, and so on."""
-        newest = self._items[::-1][: most(k, self._k)]
-        return [Found(item, 1 / rank) for rank, item in enumerate(newest, 1)]
+    def search(self, query: Query, k: int) -> list[SearchHit]:
+        """Return the newest messages with the scores 1, 1/2, 1/3 and so on."""
+        newest = self._items[::-1][: limit(k, self._k)]
+        return [SearchHit(item, 1 / rank) for rank, item in enumerate(newest, 1)]
 
 
-def make(around: Around) -> ShortTerm:
-    """It needs its options alone."""
-    return ShortTerm(**options_of(ABOUT, around.options))
+def make(context: MemoryContext) -> ShortTermMemory:
+    """Make an empty memory."""
+    return ShortTermMemory(**options_of(ABOUT, context.options))

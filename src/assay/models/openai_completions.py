@@ -9,11 +9,10 @@ import msgspec
 
 from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url, openai_key
 from assay.core.types import Request, Response
-from assay.models.calling.forward import forward
+from assay.models.calling.foreign_sdk import forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint, decode_json
-from assay.models.calling.wire import is_foreign
+from assay.models.calling.openai_format import read_completion, request_params
 from assay.models.likelihood.endpoint import EndpointLikelihood
-from assay.models.openai import finish_of, first_choice, text_of, usage_of, wire_params
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
@@ -39,14 +38,14 @@ class CompletionsModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """One attempt at one completion."""
-        if is_foreign(request):
+        if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
             return await self._likelihood.answer(request, seed)
-        body = {"model": self._name, "prompt": request.prompt, "seed": seed, **wire_params(request.params)}
-        value = decode_json(await self._http.post("/completions", _encode(body)), self.endpoint)
-        choice = first_choice(value, self.endpoint)
-        return Response(text_of(choice.get("text"), self.endpoint), finish_of(choice), usage_of(value))
+        # A seed among the parameters wins over the run's.
+        body = {"model": self._name, "prompt": request.prompt, "seed": seed, **request_params(request.params)}
+        reply = await self._http.post("/completions", _encode(body))
+        return read_completion(decode_json(reply, self.endpoint), self.endpoint)
 
     async def close(self) -> None:
         """Close all connections."""

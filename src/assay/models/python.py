@@ -10,18 +10,18 @@ a function's attribute. It returns the logarithm of the probability and whether 
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import math
 from pathlib import Path
 from typing import Any
 
+from assay.core import user_code
 from assay.core.code import code_sha256
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import ModelError, UsageError
 from assay.core.registry import load_from_file
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response, Usage
+from assay.core.user_code import UserCodeError
 
 ABOUT = About(
     summary="a Python function of yours, sync or async; or an object that has `loglikelihood` too",
@@ -47,26 +47,27 @@ class PythonModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """One call of the function."""
+        function = self._function
+        arguments: tuple[Any, ...] = (request.prompt, {**request.params, "seed": seed})
+        if request.continuation is not None:
+            function, arguments = self._likelihood, (request.prompt, request.continuation)
+        elif request.messages is not None:
+            arguments = (request.messages, arguments[1])
         try:
-            if request.continuation is not None:
-                found = await self._call(self._likelihood, request.prompt, request.continuation)
-                return Response("", data=_measured(found))
-            prompt = request.prompt if request.messages is None else request.messages
-            return _response(await self._call(self._function, prompt, {**request.params, "seed": seed}))
-        except TimeoutError:
-            raise ModelError(
-                Failure("timeout", f"the function took longer than {self._timeout:g} s")
-            ) from None
-        except ModelError:
-            raise
-        except Exception as error:
+            # Models are called most of all, so a task for every call would be felt.
+            value = await user_code.call(
+                function, arguments, timeout=self._timeout, pool=self._pool, own_task=False
+            )
+        except UserCodeError as error:
+            if error.kind == "timeout":
+                raise ModelError(
+                    Failure("timeout", f"the function took longer than {self._timeout:g} s")
+                ) from None
+            raise ModelError(error.failure(f"{error.type_name}: {error.text}")) from error
+        try:
+            return _response(value) if request.continuation is None else _likelihood(value)
+        except Exception as error:  # the value is no reply, whatever it is
             raise ModelError(Failure("user_code", f"{type(error).__name__}: {error}")) from error
-
-    async def _call(self, function: Any, *arguments: Any) -> Any:
-        if inspect.iscoroutinefunction(function):
-            return await function(*arguments)
-        async with asyncio.timeout(self._timeout):
-            return await self._pool.run(lambda: function(*arguments))
 
     async def close(self) -> None:
         """Nothing to close."""
@@ -83,11 +84,11 @@ def _response(value: Any) -> Response:
     raise TypeError(f"a model function returns a string or a dict with 'text', not {type(value).__name__}")
 
 
-def _measured(value: Any) -> dict[str, Any]:
+def _likelihood(value: Any) -> Response:
     logprob, greedy = value
     if not isinstance(logprob, (int, float)) or not math.isfinite(logprob):
         raise TypeError(f"loglikelihood returns a finite number and a truth, not {logprob!r}")
-    return {"logprob": float(logprob), "greedy": bool(greedy)}
+    return Response("", data={"logprob": float(logprob), "greedy": bool(greedy)})
 
 
 def connect(connection: Connection) -> PythonModel:

@@ -106,7 +106,7 @@ def _logged_call(value: dict[str, Any], by_hash: dict[str, bytes]) -> tuple[byte
     told = Usage(usage.get("input", 0), usage.get("output", 0))
     data = response.get("data") or {}
     kept = _likelihood(data) if "logprob" in data else None
-    return key, Response(response["text"], response.get("finish"), told, kept)
+    return key, Response(response["text"], response.get("finish"), told, kept, response.get("reasoning", ""))
 
 
 def _likelihood(value: dict[str, Any]) -> dict[str, Any]:

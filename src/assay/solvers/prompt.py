@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.core.types import Request, Response
 
 
@@ -18,7 +18,7 @@ class PromptInputs(Struct, frozen=True):
     cut: bool = True
 
 
-class PromptSolver:
+class PromptSolver(Solver):
     """Emits one `answer` whose data is the replies, by request and repeat."""
 
     async def solve(self, inputs: PromptInputs, ctx: Context) -> None:

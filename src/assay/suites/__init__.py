@@ -1,0 +1,140 @@
+"""The built-in suites, and how a suite is found: by its name, by an entry point, or by the file it stands in.
+
+A package adds a suite with an entry point of the group `assay.suites`, whose name is the suite's name:
+
+    [project.entry-points."assay.suites"]
+    quiz = "my_package.quiz:Quiz"
+
+`path/to/file.py:Name` names a suite that is not installed. All of them get the same commands and the same API.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from assay.core.errors import AssayError, UsageError
+from assay.core.registry import load_from_file, unknown
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from assay.core.spec import SuiteOptions
+    from assay.core.suite import Suite
+
+ENTRY_POINTS = "assay.suites"
+
+
+class BuiltIn(NamedTuple):
+    """A suite of this package, as far as it is known before anything of it is imported.
+
+    `options` and `suite` are `module:Class`. They are apart, so that `--help` imports the options only.
+    """
+
+    command: str
+    summary: str
+    options: str
+    suite: str
+
+
+BUILT_IN: dict[str, BuiltIn] = {}
+"""By name. `BuiltIn("memory test", "…", "assay.suites.memory_test.options:MemoryTestOptions", "…")` is a line."""
+
+COMMAND_GROUPS: Mapping[str, str] = {
+    "memory": "Test memories of conversations: what they find, and what is answered from it.",
+    "judge": "Measure how well a judge agrees with labelled answers.",
+}
+"""First words that several commands may share, such as `memory test` and `memory eval`."""
+
+
+class SuiteCommand(NamedTuple):
+    """What the list of commands says about a suite."""
+
+    name: str
+    summary: str
+
+
+def suite_names() -> list[str]:
+    """The names of all suites, built in and installed."""
+    return [*BUILT_IN, *(name for name in _installed() if name not in BUILT_IN)]
+
+
+def find_suite(name: str) -> type[Suite[Any, Any]]:
+    """The suite of this name, or of `path/to/file.py:Name`."""
+    from assay.core.suite import Suite
+
+    if is_path(name):
+        suite = load_from_file(name)
+    elif name in BUILT_IN:
+        suite = _load(BUILT_IN[name].suite)
+    elif point := _installed().get(name):
+        suite = _load_installed(point)
+    else:
+        raise UsageError(unknown("suite", name, suite_names()))
+    if not (isinstance(suite, type) and issubclass(suite, Suite)):
+        raise UsageError(f"{name} is no suite: it is not a subclass of assay.core.suite.Suite")
+    return suite
+
+
+def find_options(name: str) -> type[SuiteOptions]:
+    """The options of a suite. The suite itself is not imported if it is built in."""
+    if name in BUILT_IN:
+        options: type[SuiteOptions] = _load(BUILT_IN[name].options)
+        return options
+    return find_suite(name).Options
+
+
+def command_table() -> dict[str, SuiteCommand]:
+    """Every suite by the words of its command: built-in ones first, then installed ones.
+
+    Imports the installed ones. One that cannot be imported stands in the table with the reason, so that it
+    does not take the other commands away.
+    """
+    commands = {about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items()}
+    for name in _installed():
+        try:
+            options = find_options(name)
+        except AssayError as error:
+            commands.setdefault(name, SuiteCommand(name, str(error)))
+            continue
+        summary = (options.__doc__ or "").strip().partition("\n")[0]
+        commands.setdefault(options.command or name, SuiteCommand(name, summary))
+    return commands
+
+
+def is_path(name: str) -> bool:
+    """Whether a suite is named by its file: `path/to/file.py:Name`."""
+    return ".py:" in name
+
+
+def absolute(name: str) -> str:
+    """A suite named by its file, so that its runs can be shown from any folder; other names as they are."""
+    if not is_path(name):
+        return name
+    path, _, attribute = name.rpartition(":")
+    return f"{Path(path).absolute()}:{attribute}"
+
+
+@cache
+def _installed() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # 30 ms, which built-in suites need not wait for
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _load_installed(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:
+        package = point.dist.name if point.dist else point.value
+        raise UsageError(
+            f"the suite {point.name!r} of {package} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _load(reference: str) -> Any:
+    module, _, attribute = reference.partition(":")
+    return getattr(importlib.import_module(module), attribute)

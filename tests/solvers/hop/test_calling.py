@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.hop.calling import FunctionFailed
+from assay.core.user_code import UserCodeError
 
 from support.hop_lab import HopLab, Telling, result
 
@@ -151,8 +151,8 @@ def test_the_input_is_the_functions_own(tmp_path: Path) -> None:
     assert fields == {"a": 1}
 
 
-def failed(folder: Path, function: Callable[..., Any]) -> FunctionFailed:
-    with pytest.raises(FunctionFailed) as raised:
+def failed(folder: Path, function: Callable[..., Any]) -> UserCodeError:
+    with pytest.raises(UserCodeError) as raised:
         HopLab(folder, Telling(result("x"))).call(function, FIELDS)
     return raised.value
 
@@ -195,7 +195,7 @@ def test_an_exception_is_named_with_the_users_own_last_line(tmp_path: Path, func
     """Type, message, file, line and the line itself; none of our frames."""
     found = failed(tmp_path, function)
     assert (found.kind, found.message) == ("exception", said)
-    assert found.error == said[1:].partition("]")[0]
+    assert found.type_name == said[1:].partition("]")[0]
     assert found.where.startswith("test_calling.py:")
     assert found.where.endswith("# this line is named")
     assert str(found) == f"{said} ({found.where})"
@@ -284,7 +284,7 @@ def test_no_function_ends_the_process(tmp_path: Path, function: Any, what: str) 
 def test_a_task_group_wraps_what_its_task_did(tmp_path: Path) -> None:
     """That is what a task group does with every exception; the loop goes on."""
     found = failed(tmp_path, interrupts_in_a_task)
-    assert (found.kind, found.error) == ("exception", "ExceptionGroup")
+    assert (found.kind, found.type_name) == ("exception", "ExceptionGroup")
 
 
 def test_tasks_of_others_are_not_touched(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.hop.calling import FunctionFailed
-from assay.solvers.hop.keeping import Blocked, LeftThreads, can_time, timed
+from assay.core.threads import DetachedThreads
+from assay.core.user_code import UserCodeError
+from assay.core.watchdog import Blocked, can_watch, watched
 
 from support.hop_lab import HopLab, Telling, result
 
@@ -24,8 +25,8 @@ from support.hop_lab import HopLab, Telling, result
 def _alarm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nobody has the signal yet, and the timer rings often; afterwards all is as before."""
     before = signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    monkeypatch.setattr("assay.solvers.hop.keeping._EVERY_SECONDS", 0.01)
-    monkeypatch.setattr("assay.solvers.hop.containing._SLACK_SECONDS", 0.0)
+    monkeypatch.setattr("assay.core.watchdog._EVERY_SECONDS", 0.01)
+    monkeypatch.setattr("assay.core.user_code._SLACK_SECONDS", 0.0)
     yield
     signal.setitimer(signal.ITIMER_REAL, 0)
     signal.signal(signal.SIGALRM, before)
@@ -41,17 +42,17 @@ def ring() -> None:
 
 def test_a_step_that_takes_too_long_is_ended() -> None:
     """By an exception in it, after which the timer is let go; one within its time hears nothing."""
-    assert can_time()
-    assert can_time()
+    assert can_watch()
+    assert can_watch()
     with pytest.raises(Blocked):
-        timed(0.02, time.sleep, 600)
-    assert timed(600, pow, 2, 5) == 32
-    timed(600, ring)
+        watched(0.02, time.sleep, 600)
+    assert watched(600, pow, 2, 5) == 32
+    watched(600, ring)
     assert left() > 0
     ring()
     assert left() == 0
     with pytest.raises(Blocked):
-        timed(0.02, time.sleep, 600)
+        watched(0.02, time.sleep, 600)
 
 
 def test_code_that_catches_everything_is_told_again() -> None:
@@ -64,20 +65,20 @@ def test_code_that_catches_everything_is_told_again() -> None:
             except BaseException as error:  # noqa: BLE001 - as bad code does
                 caught.append(type(error))
 
-    assert can_time()
-    timed(0.01, stubborn)
+    assert can_watch()
+    watched(0.01, stubborn)
     assert caught == [Blocked] * 3
 
 
 def test_the_timer_and_the_handler_of_somebody_else_stay() -> None:
     """Then nothing is timed."""
-    assert can_time()
+    assert can_watch()
     signal.setitimer(signal.ITIMER_REAL, 500)
-    assert timed(0.01, left) > 100
+    assert watched(0.01, left) > 100
     signal.setitimer(signal.ITIMER_REAL, 0)
     heard: list[int] = []
     signal.signal(signal.SIGALRM, lambda *_: heard.append(1))
-    assert not can_time()
+    assert not can_watch()
     ring()
     assert heard == [1]
 
@@ -85,7 +86,7 @@ def test_the_timer_and_the_handler_of_somebody_else_stay() -> None:
 def test_other_threads_hear_no_alarm() -> None:
     """So nothing is timed there."""
     told: list[Any] = []
-    thread = threading.Thread(target=lambda: told.append((can_time(), timed(0.0, pow, 5, 1))))
+    thread = threading.Thread(target=lambda: told.append((can_watch(), watched(0.0, pow, 5, 1))))
     thread.start()
     thread.join()
     assert told == [(False, 5)]
@@ -103,9 +104,9 @@ async def begins_a_task(session: Any, fields: Any) -> Any:
 @pytest.mark.parametrize("function", [blocks, begins_a_task])
 def test_a_blocked_step_is_a_timeout(tmp_path: Path, function: Any) -> None:
     """Of the function's own code, and of tasks that it starts; with the line it stood at."""
-    with pytest.raises(FunctionFailed, match="it blocked all other rows") as failed:
+    with pytest.raises(UserCodeError, match="it blocked all other rows") as failed:
         HopLab(tmp_path, Telling(result("x"))).call(function, timeout=0.05)
-    assert (failed.value.kind, failed.value.error) == ("timeout", "TimeoutError")
+    assert (failed.value.kind, failed.value.type_name) == ("timeout", "TimeoutError")
     assert "time.sleep(600)" in failed.value.where
 
 
@@ -114,7 +115,7 @@ def test_threads_of_asyncio_give_and_raise() -> None:
     going = threading.Event()
 
     async def main() -> Any:
-        asyncio.get_running_loop().set_default_executor(LeftThreads())
+        asyncio.get_running_loop().set_default_executor(DetachedThreads())
         hangs = asyncio.create_task(asyncio.to_thread(going.wait))
         told = await asyncio.gather(
             asyncio.to_thread(pow, 2, 5), asyncio.to_thread(int, "x"), return_exceptions=True
@@ -129,7 +130,7 @@ def test_threads_of_asyncio_give_and_raise() -> None:
 
 SLOW_END = """
 import sys, time
-from assay.solvers.hop.keeping import can_time, timed
+from assay.core.watchdog import can_watch, watched
 
 class Slow:
     def __init__(self):
@@ -139,8 +140,8 @@ class Slow:
         while self.clock() < until:
             pass
 
-assert can_time()
-timed(60, int)
+assert can_watch()
+watched(60, int)
 sys.kept = Slow()
 """
 

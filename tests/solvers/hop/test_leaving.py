@@ -14,8 +14,9 @@ from assay.core.errors import ModelError, StopRun
 from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
+from assay.core.user_code import UserCodeError
 from assay.solvers.hop.blocking import Sessions, SyncSession, open_sessions
-from assay.solvers.hop.calling import FunctionFailed, call_function
+from assay.solvers.hop.calling import call_function
 from assay.solvers.hop.session import Session
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
@@ -33,7 +34,7 @@ def test_an_async_function_that_takes_too_long_is_cancelled(tmp_path: Path) -> N
         finally:
             cleaned.append("yes")
 
-    with pytest.raises(FunctionFailed) as raised:
+    with pytest.raises(UserCodeError) as raised:
         HopLab(tmp_path, Telling(result("x"))).call(hang, FIELDS, 0.02)
     found = raised.value
     assert (found.kind, found.message) == ("timeout", "it took longer than 0.02 s")
@@ -44,7 +45,7 @@ def test_an_async_function_that_will_not_end_is_left_and_asks_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its calls are no longer made, and its steps are not kept."""
-    monkeypatch.setattr("assay.solvers.hop.calling._GRACE_SECONDS", 0.02)
+    monkeypatch.setattr("assay.core.user_code._GRACE_SECONDS", 0.02)
     after: list[Any] = []
 
     async def stubborn(session: Session, row: Any) -> Any:
@@ -56,7 +57,7 @@ def test_an_async_function_that_will_not_end_is_left_and_asks_nothing_more(
         await asyncio.sleep(0)
 
     run = Telling(result("x"))
-    with pytest.raises(FunctionFailed) as raised:
+    with pytest.raises(UserCodeError) as raised:
         HopLab(tmp_path, run).call(stubborn, {"a": 1}, 0.02)
     assert raised.value.kind == "timeout"
     assert after[0][0] == "FAIL"
@@ -89,7 +90,7 @@ def test_what_a_left_function_waits_for_is_given_up(tmp_path: Path) -> None:
 
     async def solve(ctx: Context) -> None:
         sessions = open_sessions(ctx, RUN, VERIFY)
-        with pytest.raises(FunctionFailed, match="longer than"):
+        with pytest.raises(UserCodeError, match="longer than"):
             await call_function(asking, sessions, FIELDS, DaemonPool(1, "t", replaces=True), 0.5)
         assert await watcher.run(lambda: done.wait(20))
 
@@ -116,7 +117,7 @@ def test_hung_functions_leave_room_for_all_others(tmp_path: Path) -> None:
             return call_function(function, open_sessions(ctx, RUN, VERIFY), FIELDS, pool, seconds)
 
         hung = await asyncio.gather(*(call(hang, 0.05) for _ in range(7)), return_exceptions=True)
-        assert [each.kind for each in hung if isinstance(each, FunctionFailed)] == ["timeout"] * 7
+        assert [each.kind for each in hung if isinstance(each, UserCodeError)] == ["timeout"] * 7
         return len(await asyncio.gather(*(call(meet, 30) for _ in range(3))))
 
     assert asyncio.run(HopLab(tmp_path, Telling("x")).start(solve)) == 3
@@ -231,7 +232,7 @@ def test_a_failed_call_that_the_function_lets_through_stays_one(tmp_path: Path) 
         return await call_function(hiding, seen[0], {}, DaemonPool(1, "t", replaces=True), 20)
 
     (tmp_path / "b").mkdir()
-    with pytest.raises(FunctionFailed):
+    with pytest.raises(UserCodeError):
         asyncio.run(HopLab(tmp_path / "b", Telling(overloaded)).start(solve))
     assert seen[0].blocking.failure == overloaded
 

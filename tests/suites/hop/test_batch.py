@@ -13,7 +13,7 @@ import pytest
 import assay
 from assay import api
 from assay.core.errors import InputError, UsageError
-from assay.store.comparison.result import Row
+from assay.core.report import PairedRow
 
 from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, results_of, stable
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
@@ -352,7 +352,7 @@ def hop(n, session):
     assert stable(found) == stable(run.results)
     assert found["a"]["errors"] == 4
     (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons
-    theirs = msgspec.convert(found["b"]["compared_with"]["a"], Row)
+    theirs = msgspec.convert(found["b"]["compared_with"]["a"], PairedRow)
     assert {**msgspec.to_builtins(ours.rows[0]), "set": ""} == msgspec.to_builtins(theirs)
     assert found["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}
 

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 import assay
@@ -15,8 +16,8 @@ from assay.core.errors import ModelError
 from assay.core.memory import Message, find_memory
 from assay.core.protocols import Context
 from assay.core.types import Call, Failure, Request
-from assay.solvers.memory.makers import Makers
-from assay.solvers.memory.sessions import Due, SessionsSolver, Told, Visit, Visits
+from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
+from assay.solvers.memory.timed_memory import MemorySet
 from assay.suites import memory_eval as suite
 
 from servers.judging import JudgingServer
@@ -105,10 +106,12 @@ def test_a_solver_passes_places_on_only_where_they_are_declared(tmp_path: Path) 
     (tmp_path / "own.py").write_text(MEMORY)
     own = find_memory(f"{tmp_path}/own.py:Own")
     message = Message("0", "hello")
-    visits = Visits("own", (Visit("S01", (message,), (Due("p/1", "who?", ("0",)),)),))
-    for declared in (frozenset[str](), frozenset({"own"})):
-        makers = Makers({"own": own}, {}, "wordllama", 10.0)
-        solver = SessionsSolver(Told(makers=makers.by_name, evidence=declared))
+    visits = SampleInputs(
+        "own", (SessionInputs("S01", (message,), (SessionQuestion("p/1", "who?", ("0",)),)),)
+    )
+    for declared in (False, True):
+        plugin = own._replace(about=msgspec.structs.replace(own.about, needs_evidence=declared))
+        solver = SessionsSolver(MemorySet({"own": plugin}, {}, "wordllama", 10.0))
         asyncio.run(solver.solve(visits, cast("Context", Silent())))
     assert (tmp_path / "log.txt").read_text().splitlines() == ["who? []", "who? ['0']"]
 

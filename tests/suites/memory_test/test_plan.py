@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.solvers.memory.answering import fingerprint
+from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
 from assay.suites.memory_test.places import folders
 from assay.suites.memory_test.plan import REFERENCES, MemoryTestPlan
 from assay.suites.memory_test.sink import Sink
@@ -36,7 +36,7 @@ def test_equal_conversations_of_two_names_are_two_cases(tmp_path: Path) -> None:
 def test_another_wording_is_another_run(tmp_path: Path) -> None:
     """Only where a model answers."""
     talks = Talks(tmp_path)
-    assert planned(talks).ask["prompt"] == fingerprint()
+    assert planned(talks).ask["prompt"] == prompt_fingerprint(ANSWER_PROMPT)
     assert planned(talks, no_answer=True).ask["prompt"] is None
 
 

@@ -43,7 +43,7 @@ class CallLog(Protocol):
         ...
 
 
-class Desk:
+class CallLedger:
     """What all callers of a run share: the log, the budget, and the word to stop."""
 
     def __init__(self, log: CallLog, notify: Notify, max_calls: int | None, reuse: Reuse | None) -> None:
@@ -113,11 +113,11 @@ class Caller:
     """All calls of a run to one model."""
 
     def __init__(
-        self, upstream: Upstream, permits: Permits, desk: Desk, *, seed: int, max_retries: int
+        self, upstream: Upstream, permits: Permits, ledger: CallLedger, *, seed: int, max_retries: int
     ) -> None:
         self.name, self.model = upstream
         self.permits = permits
-        self.desk = desk
+        self.ledger = ledger
         self._seed = seed
         self._max_retries = max_retries
         self._answered = 0
@@ -126,7 +126,7 @@ class Caller:
         """The model as one try of one case sees it."""
         return CaseAsker(self, case, stage, try_, replies)
 
-    def share(self, replies: Replies) -> CaseAsker:
+    def bind_shared(self, replies: Replies) -> CaseAsker:
         """The model as all cases see it at their common address: equal requests count over the whole run."""
         return CaseAsker(self, Case(NO_CASE, "", "", "", "", None), COMMON, 1, replies)
 
@@ -157,7 +157,7 @@ class Caller:
     async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
         """With a permit, which is given back."""
         try:
-            self.desk.admit(attempt)
+            self.ledger.admit(attempt)
             response = await self.model.send(request, self._seed + n)
         except ModelError as error:
             if error.failure.kind == "rate_limited":
@@ -178,16 +178,16 @@ class Caller:
     def _look_beyond(self, failure: Failure, answered_before: int) -> None:
         """Some failures concern every call to come, not just this one."""
         if failure.kind == _NEVER or (failure.kind in _REFUSALS and not self._answered):
-            raise self.desk.halt(ModelRefused(failure.message))
+            raise self.ledger.halt(ModelRefused(failure.message))
         if failure.kind == "unreachable" and self._answered == answered_before:
-            raise self.desk.halt(StopRun(failure.message))
+            raise self.ledger.halt(StopRun(failure.message))
 
     async def _wait(self, error: ModelError, attempt: int) -> None:
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)  # noqa: S311
         if error.wait is not None:
             wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
-        self.desk.retrying(error.failure, wait)
-        await self.desk.pause(wait)
+        self.ledger.retrying(error.failure, wait)
+        await self.ledger.pause(wait)
 
 
 class CaseAsker:
@@ -250,11 +250,11 @@ class CaseAsker:
 
     async def _new_call(self, request: Request, name: str, n: int) -> tuple[Call, bool]:
         """A call that this run has not made yet, logged; and whether another run had paid for it."""
-        desk, case = self._caller.desk, self._case
+        ledger, case = self._caller.ledger, self._case
         response: Response | None = None
         failure: Failure | None = None
         attempts, seconds = 0, 0.0
-        other = desk.reuse(case, self._stage, name, n) if desk.reuse else None
+        other = ledger.reuse(case, self._stage, name, n) if ledger.reuse else None
         if other is not None:
             response, seconds = other.response, other.seconds  # no attempt: nothing is paid
         else:
@@ -274,7 +274,7 @@ class CaseAsker:
             attempts,
             round(seconds, 6),
         )
-        desk.write(call)
+        ledger.write(call)
         return call, other is not None
 
     def _told(self, call: Call, *, replayed: bool) -> Call:
@@ -282,7 +282,7 @@ class CaseAsker:
         if response is not None and response.usage:
             self.input += response.usage.input
             self.output += response.usage.output
-        self._caller.desk.meter(call, replayed=replayed)
+        self._caller.ledger.meter(call, replayed=replayed)
         if response is None:
             assert call.failure
             raise ModelError(call.failure)

@@ -1,37 +1,286 @@
-"""The recording gateway: a second door to the call log, for systems that bring their own SDK.
+"""The gateway: an OpenAI-compatible base URL on loopback, for evaluated code that brings its own SDK.
 
-Every open try of a case has an address of its own on loopback. What is posted below it becomes one `ask`
-of that try: logged before the SDK sees the reply, replayed on resume, limited and retried like every call.
-A run may have one common address besides, for code that knows nothing of tries.
+    gateway = Gateway({"main": upstream})
+    await gateway.start()
+    endpoint = gateway.open_endpoint("main", asker)   # endpoint.url goes to the SDK
+    endpoint.close()                                  # when the try of the case ends
+
+Every request to the URL becomes one call of that try: logged before the SDK gets the reply, replayed on
+resume, limited and retried like every other call. A run may also have one shared endpoint, for code that
+reads OPENAI_BASE_URL and cannot be given a URL of its own.
+
+The file reads from the top down: Gateway (opens endpoints), CaseEndpoint (requests become calls),
+GatewayServer (HTTP). `foreign_sdk.py` translates requests and replies.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from assay.core.connect import CHAT, FORWARD
+from assay.core.errors import AssayError, ModelError, UsageError
 from assay.core.protocols import Asker, Upstream
-from assay.models.calling.doors import Door
+from assay.core.types import Failure, Request, Response
+from assay.models.calling.foreign_sdk import (
+    CHAT_PATH,
+    SdkReply,
+    UnsupportedRequest,
+    build_chat_reply,
+    build_error,
+    build_failure,
+    build_model_list,
+    build_reply,
+    read_chat_request,
+    read_sdk_request,
+)
 
 if TYPE_CHECKING:
-    from assay.models.calling.server import Server
+    from aiohttp import web
+
+LOOPBACK = "127.0.0.1"
+# Larger than any prompt. A body is held in memory as a whole.
+MAX_BODY_BYTES = 64 << 20
+# Requests that are still in flight when the run ends get this long.
+SHUTDOWN_SECONDS = 1.0
+# /c/TOKEN/v1 and the path below. No part of the path begins with a dot, so `..` cannot leave the base URL.
+_PATH = re.compile(r"/c/([\w-]+)/v1((?:/[\w:-][\w.:-]*)*)", re.ASCII)
+# SDKs refuse to start without a key. The gateway reads none.
+_PLACEHOLDER_KEY = "not-a-key"
+
+ENDPOINT_CLOSED = build_error(
+    410, "this address belonged to a try of a case that has ended; ask the context for a new one"
+)
 
 
-_PLACEHOLDER = "not-a-key"
-"""SDKs do not start without a key; the gateway looks at none."""
+class Gateway:
+    """Opens endpoints for the models of a run. Listens from the first `start` on."""
+
+    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
+        self._upstreams = upstreams
+        self._endpoints: dict[str, CaseEndpoint] = {}  # by token, the random part of the URL
+        self._shared_token = secrets.token_urlsafe(16)
+        self._start_lock = asyncio.Lock()
+        self._server: GatewayServer | None = None
+        self._address = ""
+
+    async def start(self) -> None:
+        """Listen on a free port of loopback. Further calls do nothing."""
+        async with self._start_lock:
+            if self._server is None:
+                server = GatewayServer(self._endpoints.get)
+                self._address = await server.start()
+                self._server = server
+
+    def open_endpoint(self, role: str, asker: Asker) -> CaseEndpoint:
+        """Open an endpoint for one try of a case. Its URL cannot be guessed."""
+        token = secrets.token_urlsafe(16)
+        return self._open(token, role, asker, on_close=partial(self._endpoints.pop, token, None))
+
+    def open_shared_endpoint(self, role: str, asker: Asker) -> CaseEndpoint:
+        """Let this asker answer at the shared URL until the returned endpoint is closed.
+
+        Then the endpoint that answered there before answers again. So the URL can be lent to a try.
+        """
+        token = self._shared_token
+        previous = self._endpoints.get(token)
+        if previous is None:
+            return self._open(token, role, asker, on_close=partial(self._endpoints.pop, token, None))
+        return self._open(token, role, asker, on_close=partial(self._endpoints.__setitem__, token, previous))
+
+    def _open(self, token: str, role: str, asker: Asker, on_close: Callable[[], object]) -> CaseEndpoint:
+        url = f"{self._address}/c/{token}/v1"
+        endpoint = CaseEndpoint(url, self._upstreams[role], asker, on_close)
+        self._endpoints[token] = endpoint
+        return endpoint
+
+    async def close(self) -> None:
+        """Close all endpoints and stop listening."""
+        # Not a loop over a copy: closing a lent endpoint puts the previous one back.
+        while self._endpoints:
+            next(iter(self._endpoints.values())).close()
+        if self._server is not None:
+            await self._server.close()
+
+
+class CaseEndpoint:
+    """Turns the requests of an SDK into calls of one try of a case.
+
+    `failure` is the last call that failed. Foreign code may swallow the error, so the engine looks here.
+    """
+
+    def __init__(self, url: str, upstream: Upstream, asker: Asker, on_close: Callable[[], object]) -> None:
+        self.url = url
+        self.failure: Failure | None = None
+        self._upstream = upstream
+        self._asker = asker
+        self._on_close = on_close
+        self._calls: set[asyncio.Future[Response]] = set()
+        self._closed = False
+
+    def list_models(self) -> SdkReply:
+        """Answer GET /models: the run's one model."""
+        return build_model_list(self._upstream.name.partition("/")[2])
+
+    async def post(self, path: str, body: dict[str, Any]) -> SdkReply:
+        """Answer a POST. Every failure becomes an error reply that the SDK can raise."""
+        name, model = self._upstream
+        try:
+            if FORWARD in model.can:
+                response = await self._ask(read_sdk_request(name, model.endpoint, path, body))
+                return build_reply(response)
+            if path != CHAT_PATH or CHAT not in model.can:
+                return build_error(
+                    501, f"{name} has no endpoint, so {CHAT_PATH} of a chat model is all there is; not {path}"
+                )
+            request = read_chat_request(name, model.endpoint, body)
+            return build_chat_reply(request, await self._ask(request), body)
+        except EndpointClosed:
+            return ENDPOINT_CLOSED
+        except UnsupportedRequest as error:
+            return build_error(501, str(error))
+        except ModelError as error:
+            # A request that the endpoint rejects is the fault of the code that wrote it, so it is not kept.
+            if error.failure.kind != "rejected":
+                self.failure = error.failure
+            return build_failure(error.failure)
+        except AssayError as error:
+            return build_error(503, str(error), "stopped")
+        except Exception as error:  # noqa: BLE001 - a provider's fault belongs to this case, not to the server
+            return build_error(500, f"{type(error).__name__}: {error}")
+
+    async def _ask(self, request: Request) -> Response:
+        """Make a call. It continues and is logged even if the SDK disconnects: it may be paid already."""
+        if self._closed:
+            raise EndpointClosed
+        call = asyncio.ensure_future(self._asker.ask(request))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        await asyncio.wait([call])
+        if call.cancelled():
+            raise EndpointClosed
+        return call.result()
+
+    def close(self) -> None:
+        """Stop answering and cancel the calls in flight: the try has ended."""
+        self._closed = True
+        self._on_close()
+        for call in self._calls:
+            call.cancel()
+
+
+class EndpointClosed(Exception):
+    """The try of the case ended while its SDK was still asking."""
+
+
+class GatewayServer:
+    """Listens on a free port of loopback and passes requests to the endpoint that `find` returns."""
+
+    def __init__(self, find: Callable[[str], CaseEndpoint | None]) -> None:
+        # Most runs need no gateway. They do not pay for the import of aiohttp.
+        from aiohttp import web
+
+        self._find = find
+        self._runner = web.ServerRunner(
+            web.Server(self._handle, access_log=None), shutdown_timeout=SHUTDOWN_SECONDS
+        )
+        self._hosts: tuple[str, ...] = ()
+
+    async def start(self) -> str:
+        """Listen. Return the address, such as http://127.0.0.1:34567."""
+        from aiohttp import web
+
+        try:
+            await self._runner.setup()
+            await web.TCPSite(self._runner, LOOPBACK, 0).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise UsageError(f"the gateway for foreign SDKs cannot listen on {LOOPBACK}: {error}") from error
+        port = self._runner.addresses[0][1]
+        self._hosts = (f"{LOOPBACK}:{port}", f"localhost:{port}")
+        return f"http://{LOOPBACK}:{port}"
+
+    async def close(self) -> None:
+        """Stop listening."""
+        await self._runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        from aiohttp import web
+
+        reply = await self._answer(request)
+        # The caller has retried already. SDKs that know this header do not retry again.
+        headers = None if reply.status == 200 else {"x-should-retry": "false"}
+        return web.Response(
+            status=reply.status,
+            body=reply.body,
+            content_type=reply.content_type,
+            charset="utf-8",
+            headers=headers,
+        )
+
+    async def _answer(self, request: web.BaseRequest) -> SdkReply:
+        # A web page may reach loopback: through a foreign name that resolves to it (DNS rebinding), which
+        # the Host header shows, or by fetch(), which sends an Origin.
+        if request.headers.get("Host", "").lower() not in self._hosts:
+            return build_error(403, "this gateway is reached by its own address only")
+        if "Origin" in request.headers:
+            return build_error(403, "this gateway does not talk to web pages")
+        match = _PATH.fullmatch(request.rel_url.raw_path)
+        if match is None:
+            return build_error(404, "there is nothing here; addresses come from the context's base_url()")
+        endpoint = self._find(match[1])
+        path = match[2]
+        if endpoint is None:
+            return ENDPOINT_CLOSED
+        if request.method == "GET" and path == "/models":
+            return endpoint.list_models()
+        if request.method != "POST":
+            return build_error(
+                405, f"the gateway takes POST, and GET of /models; not {request.method} {path}"
+            )
+        if request.query_string:
+            return build_error(
+                400, "the gateway forwards no query: it may hold keys, and the log keeps what is asked"
+            )
+
+        raw_body = await _read_body(request)
+        if raw_body is None:
+            return build_error(413, f"the body is larger than {MAX_BODY_BYTES >> 20} MB")
+        try:
+            body = msgspec.json.decode(raw_body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return build_error(400, f"the body is not JSON: {error}")
+        if not isinstance(body, dict):
+            return build_error(400, "the body is not a JSON object")
+        return await endpoint.post(path, body)
+
+
+async def _read_body(request: web.BaseRequest) -> bytes | None:
+    """Return the body, or None if it is too large. Content-Length may be absent or wrong."""
+    if (request.content_length or 0) > MAX_BODY_BYTES:
+        return None
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            return None
+    return bytes(body)
 
 
 @contextmanager
-def found_by_sdks(url: str) -> Iterator[None]:
-    """Within this, SDKs that look into the environment find this address; afterwards it is as before."""
+def sdk_environment(url: str) -> Iterator[None]:
+    """Set OPENAI_BASE_URL to this URL, and a key where none is set. Restore both afterwards."""
     before = {name: os.environ.get(name) for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY")}
     os.environ["OPENAI_BASE_URL"] = url
-    os.environ["OPENAI_API_KEY"] = before["OPENAI_API_KEY"] or _PLACEHOLDER
+    os.environ["OPENAI_API_KEY"] = before["OPENAI_API_KEY"] or _PLACEHOLDER_KEY
     try:
         yield
     finally:
@@ -39,51 +288,3 @@ def found_by_sdks(url: str) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-
-
-class Gateway:
-    """The run's models by role, and the doors of open tries. It listens from the first `start` on."""
-
-    def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
-        self._upstreams = upstreams
-        self._doors: dict[str, Door] = {}
-        self._starting = asyncio.Lock()
-        self._server: Server | None = None
-        self._address = ""
-        self._common = secrets.token_urlsafe(16)
-
-    async def start(self) -> None:
-        """Listen, unless it does already."""
-        from assay.models.calling.server import Server  # most runs have no foreign SDK: they load no server
-
-        async with self._starting:
-            if self._server is None:
-                server = Server(self._doors.get)
-                self._address = await server.start()
-                self._server = server
-
-    def open(self, role: str, asker: Asker) -> Door:
-        """An address for one try, which nobody can guess. It answers until the door is closed."""
-        token = secrets.token_urlsafe(16)
-        return self._open(token, role, asker, partial(self._doors.pop, token, None))
-
-    def common(self, role: str, asker: Asker) -> Door:
-        """The one address of the whole process, answered by this asker until the door is closed.
-
-        Then whoever answered there before does so again: so it can be lent to a try while no other is open.
-        """
-        token, before = self._common, self._doors.get(self._common)
-        put_back = partial(self._doors.__setitem__, token, before) if before else None
-        return self._open(token, role, asker, put_back or partial(self._doors.pop, token, None))
-
-    def _open(self, token: str, role: str, asker: Asker, forget: Callable[[], object]) -> Door:
-        door = Door(f"{self._address}/c/{token}/v1", self._upstreams[role], asker, forget)
-        self._doors[token] = door
-        return door
-
-    async def close(self) -> None:
-        """Stop listening."""
-        while self._doors:  # a door that was lent puts another in its place
-            next(iter(self._doors.values())).close()
-        if self._server is not None:
-            await self._server.close()

@@ -15,11 +15,11 @@ import msgspec
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
+from assay.models.calling.openai_format import first_choice, read_usage
 from assay.models.likelihood import arguments, spans
 from assay.models.likelihood.echo import Echo, by_count, by_text, echo_of, no_echo
 from assay.models.likelihood.remote import RemoteTokenizer
 from assay.models.likelihood.spans import Part, Span
-from assay.models.openai import first_choice, usage_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -45,7 +45,7 @@ class EndpointLikelihood:
                 raise bad_reply(self._http.base_url, error.failure.message) from error
             raise
         self._proven = True
-        return response
+        return msgspec.structs.replace(response, address=self._http.base_url)
 
     async def _answer(self, request: Request, seed: int) -> Response:
         rolling, continuation = request.prompt is None, request.continuation or ""
@@ -122,4 +122,4 @@ class EndpointLikelihood:
             if error.failure.kind == "rejected" and ("echo" in said or "logprobs" in said):
                 raise no_echo(where, f"it says: {error.failure.message}") from error
             raise
-        return echo_of(first_choice(value, where), where), usage_of(value)
+        return echo_of(first_choice(value, where), where), read_usage(value)

@@ -7,10 +7,12 @@ from collections.abc import Coroutine
 from functools import cached_property
 from typing import Any, TypeVar
 
+from assay.core import user_code
+from assay.core.errors import ModelError
 from assay.core.protocols import Context
 from assay.core.status import OK
 from assay.core.types import Failure
-from assay.solvers.hop.containing import Raised, contained, is_async, outcome_here
+from assay.core.user_code import UserCodeError
 from assay.solvers.hop.session import (
     DEFAULT,
     HOP_RETRY,
@@ -99,15 +101,15 @@ class SyncSession:
             if outcome.status == OK:
                 try:
                     outcome = outcome._replace(result=self._run(*chosen(known, outcome)))
-                except Raised as error:
+                except (UserCodeError, ModelError) as error:
                     outcome = tool_failed(outcome, error)
             return self.twin.noted(step, outcome)
 
     def _run(self, tool: Tool, arguments: dict[str, Any]) -> Any:
         """Here, so that what belongs to this thread (a database connection) may be used."""
-        if is_async(tool.function):
-            return self.wait(contained(tool.function, (), arguments))
-        return outcome_here(tool.function, (), arguments)
+        if user_code.is_async(tool.function):
+            return self.wait(user_code.call(tool.function, (), arguments))
+        return user_code.call_here(tool.function, (), arguments)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """What the loop makes of it. In the loop's own thread it would wait for itself: RuntimeError."""

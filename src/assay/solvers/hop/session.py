@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from assay.core import user_code
 from assay.core.connect import SCHEMA, response_format
 from assay.core.errors import ModelError
 from assay.core.protocols import Asker, Context
 from assay.core.status import FAIL, OK
 from assay.core.types import Failure, Request
+from assay.core.user_code import UserCodeError
 from assay.solvers.hop import schemas
-from assay.solvers.hop.containing import Raised, contained
 from assay.solvers.hop.formats import described, mismatch
 from assay.solvers.hop.operators import Operation, Outcome, Sides, operate
 from assay.solvers.hop.replies import Unreadable, read_judgement
@@ -152,8 +153,8 @@ class Session:
             if outcome.status == OK:
                 tool, arguments = chosen(known, outcome)
                 try:
-                    outcome = outcome._replace(result=await contained(tool.function, (), arguments))
-                except Raised as error:
+                    outcome = outcome._replace(result=await user_code.call(tool.function, (), arguments))
+                except (UserCodeError, ModelError) as error:
                     outcome = tool_failed(outcome, error)
             return self.noted(step, outcome)
 
@@ -257,9 +258,10 @@ def chosen(tools: Mapping[str, Tool], outcome: Outcome) -> tuple[Tool, dict[str,
     return tools[outcome.result["tool"]], outcome.result.get("arguments", {})
 
 
-def tool_failed(outcome: Outcome, error: Raised) -> Outcome:
+def tool_failed(outcome: Outcome, error: UserCodeError | ModelError) -> Outcome:
     """The choice was fine and the tool raised: FAIL, and nothing is asked again."""
-    return outcome._replace(status=FAIL, result=str(error), reason=str(error), error=error.kind)
+    raised = UserCodeError.of(error)
+    return outcome._replace(status=FAIL, result=raised.message, reason=raised.message, error=raised.type_name)
 
 
 def _holds(side: Side, asker: Asker) -> bool:

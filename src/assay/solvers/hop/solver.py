@@ -9,12 +9,13 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import CaseFailed, ModelError
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.core.status import FAIL
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
+from assay.core.user_code import UserCodeError
 from assay.solvers.hop.blocking import open_sessions
-from assay.solvers.hop.calling import FunctionFailed, call_function
+from assay.solvers.hop.calling import call_function
 from assay.solvers.hop.observer import HopletObserver
 from assay.solvers.hop.session import Session, Side
 
@@ -33,7 +34,7 @@ class Sides(Struct, frozen=True):
     verify: Side
 
 
-class HopSolver:
+class HopSolver(Solver):
     """Emits a `step` for each traced step, then the `answer`: the status and the result as JSON text."""
 
     def __init__(
@@ -58,7 +59,7 @@ class HopSolver:
         session.tracer.listen = trace.step
         try:
             done = await call_function(self.function, sessions, inputs.fields, self._pool, self._timeout)
-        except FunctionFailed as failed:
+        except UserCodeError as failed:
             trace.failed(str(failed))
             _emit_steps(ctx, session)
             raise _blamed(session.failure, failed) from None
@@ -80,8 +81,8 @@ def _emit_steps(ctx: Context, session: Session) -> None:
         ctx.emit("step", msgspec.to_builtins(step), str(step.step))
 
 
-def _blamed(failure: Failure | None, failed: FunctionFailed) -> Exception:
+def _blamed(failure: Failure | None, failed: UserCodeError) -> Exception:
     """A function that failed after a call had failed for good is asked again; else it is its own fault."""
     if failure is not None:
         return ModelError(failure)
-    return CaseFailed(Failure("user_code", str(failed), failed.kind))
+    return CaseFailed(failed.failure(where=failed.kind))

@@ -1,154 +1,150 @@
-"""Feeds sessions to a memory; after each one it shows what changed, and asks what is due."""
+"""Runs the sessions of one sample through one memory: stores messages, records what changed, asks questions.
+
+This is the solver of `memory eval`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from assay.core.memory import Found, Item, Message, Query
-from assay.core.protocols import Context
-from assay.solvers.memory.citing import PROMPT, Said, answer
-from assay.solvers.memory.delta import Fold, Made, made_by
-from assay.solvers.memory.flying import Flying
-from assay.solvers.memory.holding import Held, Maker
+from assay.core.memory import MemoryItem, Message, Query, SearchHit
+from assay.core.protocols import Context, Solver
+from assay.solvers.memory.answers import CITED_PROMPT, CitedAnswer, PendingAnswers, answer_with_citations
+from assay.solvers.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
+from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
+# Kinds of records.
 SESSION, ANSWER, USED = "session", "answer", "used"
-"""Kinds of records."""
 
 
-class Due(Struct, frozen=True):
-    """A question after a session. `evidence` are messages, for memories alone that declare to need them."""
+class SessionQuestion(Struct, frozen=True):
+    """A question after a session. `evidence` are message ids, for memories with `needs_evidence` only."""
 
     part: str
     text: str
     evidence: tuple[str, ...] = ()
 
 
-class Visit(Struct, frozen=True):
-    """One session: what is inserted, one message after the other, and what is asked then."""
+class SessionInputs(Struct, frozen=True):
+    """One session: the messages that are stored, one after the other, and the questions that follow."""
 
     id: str
     messages: tuple[Message, ...]
-    questions: tuple[Due, ...] = ()
+    questions: tuple[SessionQuestion, ...] = ()
 
 
-class Visits(Struct, frozen=True):
+class SampleInputs(Struct, frozen=True):
     """One sample for one memory."""
 
     memory: str
-    sessions: tuple[Visit, ...]
+    sessions: tuple[SessionInputs, ...]
 
 
-class Told(Struct, frozen=True, kw_only=True):
-    """How the solver asks. `evidence` names the memories that are told where it stands."""
+class SessionsSolver(Solver):
+    """Emits a `session` for each session, an `answer` for each question, then `used`: tokens by stage."""
 
-    makers: Mapping[str, Maker]
-    evidence: frozenset[str] = frozenset()
-    bundles: frozenset[str] = frozenset()
-    k: int = 5
-    prompt: Path = PROMPT
+    def __init__(self, memories: MemorySet, k: int = 5, prompt: Path = CITED_PROMPT) -> None:
+        self.memories = memories
+        self.k = k
+        self.prompt = prompt
 
-
-class SessionsSolver:
-    """Emits a `session` for each session and an `answer` for each question, then `used`: tokens by stage."""
-
-    def __init__(self, told: Told) -> None:
-        self._told = told
-
-    async def solve(self, inputs: Visits, ctx: Context) -> None:
-        """Sessions and searches in order; answers are in flight meanwhile."""
-        async with self._told.makers[inputs.memory].opened(ctx) as held:
-            feeding = _Feeding(self._told, inputs.memory, held, ctx)
+    async def solve(self, inputs: SampleInputs, ctx: Context) -> None:
+        """Run sessions and searches in order. Answers are asked for meanwhile."""
+        async with self.memories.open(inputs.memory, ctx) as memory:
+            sample = _SampleRun(self, inputs.memory, memory, ctx)
             try:
-                for visit in inputs.sessions:
-                    await feeding.visit(visit)
+                for session in inputs.sessions:
+                    await sample.run_session(session)
             finally:
-                await feeding.answers.landed()
-        ctx.emit(USED, {"tokens": held.tokens})
-        feeding.answers.check()
+                await sample.pending.wait()
+        ctx.emit(USED, {"tokens": memory.tokens})
+        sample.pending.raise_failure()
 
 
-class _Feeding:
-    """One run of one sample."""
+class _SampleRun:
+    """One try of one sample: the memory, its last items, and the answers that are still on their way."""
 
-    def __init__(self, told: Told, memory: str, held: Held, ctx: Context) -> None:
-        self._told = told
+    def __init__(self, solver: SessionsSolver, name: str, memory: TimedMemory, ctx: Context) -> None:
+        self._solver = solver
         self._memory = memory
-        self._held = held
         self._ctx = ctx
-        self._items: list[Item] = []
-        self._shown = Fold()
-        self._bundle = memory in told.bundles
-        self.answers = Flying()
+        self._items: list[MemoryItem] = []
+        self._snapshot = MemorySnapshot()
+        self._is_bundle = name in solver.memories.bundles
+        self._needs_evidence = name in solver.memories.needing_evidence
+        self.pending = PendingAnswers()
 
-    async def visit(self, visit: Visit) -> None:
-        """Insert, show what changed, ask. Searches run in order, since some memories change when searched."""
+    async def run_session(self, session: SessionInputs) -> None:
+        """Store the messages, record what changed, then search for each question."""
         seconds = 0.0
-        for message in visit.messages:
-            seconds += await self._held.add((message,))
-        seconds += await self._held.end_session()
-        now = await self._held.items()
-        made = self._checked(made_by(self._items, now, visit.id))
-        self._items = now
-        self._shown.apply(made)
-        data: dict[str, Any] = {"delta": made.changes, "seconds": round(seconds, 6)}
-        if made.order is not None:
-            data["order"] = made.order
-        self._ctx.emit(SESSION, data, visit.id)
-        for due in visit.questions:
-            await self._ask(due)
+        for message in session.messages:
+            seconds += await self._memory.add((message,))
+        seconds += await self._memory.end_session()
+        items = await self._memory.items()
+        changes = self._checked(diff_snapshots(self._items, items, session.id))
+        self._items = items
+        self._snapshot.apply(changes)
+        data: dict[str, Any] = {"delta": changes.changes, "seconds": round(seconds, 6)}
+        if changes.order is not None:
+            data["order"] = changes.order
+        self._ctx.emit(SESSION, data, session.id)
+        # Searches run in the order of the questions: some memories change when they are searched.
+        for question in session.questions:
+            await self._search(question)
 
-    def _checked(self, made: Made) -> Made:
-        """What is new of a memory's items, which its own code made: ids and texts must be such."""
+    def _checked(self, changes: SessionChanges) -> SessionChanges:
+        """Refuse items of user code whose fields are no texts. Only what is new needs a look."""
         try:
-            return msgspec.convert(msgspec.to_builtins(made), Made)
+            return msgspec.convert(msgspec.to_builtins(changes), SessionChanges)
         except (TypeError, msgspec.ValidationError) as error:
-            raise self._held.failed(
+            raise self._memory.failed(
                 "items", f"id, text, session and kind of an item must be texts: {error}"
             ) from None
 
-    async def _ask(self, due: Due) -> None:
-        query = Query(due.text, due.evidence if self._memory in self._told.evidence else ())
-        found, seconds = await self._held.search(query, self._told.k)
-        data: dict[str, Any] = {"found": self._kept(found), "search_seconds": round(seconds, 6)}
-        strange = {one.item.id: one.item.text for one in found if self._is_strange(one.item)}
-        if strange:
-            data["texts"] = strange
-        self.answers.start(self._answer(due, found, data))
+    async def _search(self, question: SessionQuestion) -> None:
+        query = Query(question.text, question.evidence if self._needs_evidence else ())
+        hits, seconds = await self._memory.search(query, self._solver.k)
+        data: dict[str, Any] = {"found": self._hit_data(hits), "search_seconds": round(seconds, 6)}
+        # Some memories return another wording than the snapshot has, or an item that it does not show.
+        texts: dict[str, str] = {}
+        for hit in hits:
+            item = self._snapshot.items.get(hit.item.id)
+            if item is None or item.text != hit.item.text:
+                texts[hit.item.id] = hit.item.text
+        if texts:
+            data["texts"] = texts
+        self.pending.start(self._answer(question, hits, data))
 
-    def _kept(self, found: list[Found]) -> int | list[tuple[str, float]]:
-        """Ids with scores. Of a bundle that is all the last items, as a full memory gives, their number."""
-        count = len(found)
-        if self._bundle and [one.item.id for one in found] == [item.id for item in self._items[-count:]]:
+    def _hit_data(self, hits: list[SearchHit]) -> int | list[tuple[str, float]]:
+        """Return ids with scores. If a bundle is exactly the last items, their number is enough."""
+        count = len(hits)
+        if self._is_bundle and [hit.item.id for hit in hits] == [item.id for item in self._items[-count:]]:
             return count
-        return [(one.item.id, one.score) for one in found]
+        return [(hit.item.id, hit.score) for hit in hits]
 
-    def _is_strange(self, item: Item) -> bool:
-        """Some memories give another wording than the snapshot has, or what it does not show."""
-        shown = self._shown.items.get(item.id)
-        return shown is None or shown.text != item.text
-
-    async def _answer(self, due: Due, found: list[Found], data: dict[str, Any]) -> None:
-        said = await answer(self._ctx.model(), due.text, found, self._told.prompt, quotes=self._bundle)
-        self._ctx.emit(ANSWER, {**data, **_told(said)}, due.part)
-        if said.failure is not None:
-            self.answers.note(said.failure)
+    async def _answer(self, question: SessionQuestion, hits: list[SearchHit], data: dict[str, Any]) -> None:
+        answer = await answer_with_citations(
+            self._ctx.model(), question.text, hits, self._solver.prompt, quotes=self._is_bundle
+        )
+        self._ctx.emit(ANSWER, {**data, **_answer_data(answer)}, question.part)
+        if answer.failure is not None:
+            self.pending.add_failure(answer.failure)
 
 
-def _told(said: Said) -> dict[str, Any]:
-    data: dict[str, Any] = {"answer": said.answer, "cited": said.cited}
-    if said.seconds:
-        data["answer_seconds"] = round(said.seconds, 6)
-    if said.usage is not None:
-        data["tokens"] = [said.usage.input, said.usage.output]
-    if said.dropped:
-        data["dropped"] = said.dropped
-    if said.loose:
+def _answer_data(answer: CitedAnswer) -> dict[str, Any]:
+    data: dict[str, Any] = {"answer": answer.answer, "cited": answer.cited}
+    if answer.seconds:
+        data["answer_seconds"] = round(answer.seconds, 6)
+    if answer.usage is not None:
+        data["tokens"] = [answer.usage.input, answer.usage.output]
+    if answer.dropped:
+        data["dropped"] = answer.dropped
+    if answer.loose:
         data["loose"] = True
-    if said.failure is not None:
-        data["error"] = said.failure.message
+    if answer.failure is not None:
+        data["error"] = answer.failure.message
     return data

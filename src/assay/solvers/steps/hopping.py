@@ -15,8 +15,9 @@ from assay.core.returned import Returned
 from assay.core.status import FAIL, OK
 from assay.core.threads import DaemonPool
 from assay.core.types import Call, Request, Response
+from assay.core.user_code import UserCodeError
 from assay.solvers.hop.blocking import Sessions, open_sessions
-from assay.solvers.hop.calling import FunctionFailed, arguments, call_function
+from assay.solvers.hop.calling import arguments, call_function
 from assay.solvers.hop.session import Session, Side
 from assay.solvers.steps.failing import StepFailed
 from assay.solvers.steps.running import Meter, Runner, StepContext
@@ -41,7 +42,7 @@ class HopStep(Struct, frozen=True, kw_only=True):
         session, fields = sessions.asynchronous, self._fields(values, sessions)
         try:
             done = await call_function(self.function, sessions, fields, self.pool, self.timeout)
-        except FunctionFailed as failed:
+        except UserCodeError as failed:
             if session.failure is not None:
                 raise ModelError(session.failure) from None
             raise StepFailed(str(failed), failed.kind) from None

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from msgspec import Struct
 
 from assay.core.errors import CaseFailed
 from assay.core.expressions import Expression
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.core.types import Failure
 from assay.solvers.steps.batching import BATCH_ITEMS, Batch, Run, Values, run_batch
 from assay.solvers.steps.failing import StepFailed
@@ -23,7 +22,7 @@ from assay.solvers.steps.running import Meter, StepContext
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 
 
-class StepsSolver:
+class StepsSolver(Solver):
     """Emits for each test a `step` (or `aggregation`) a step, then its `answer`; or that it was `skipped`."""
 
     def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
@@ -34,9 +33,15 @@ class StepsSolver:
         pipeline = self._pipelines[inputs.variant]
         failures: list[Failure] = []
         skipped: set[str] = set()
-        passed = cache(ctx.passed)  # many tests may wait for the same one
+        verdicts: dict[str, bool] = {}
+
+        async def passed(other: str) -> bool:
+            if other not in verdicts:  # many tests may depend on the same one
+                verdicts[other] = await ctx.passed(other)
+            return verdicts[other]
+
         for test in inputs.tests:
-            if why := _reason_to_skip(test, inputs.variant, skipped, passed):
+            if why := await _reason_to_skip(test, inputs.variant, skipped, passed):
                 skipped.add(test.id)
                 ctx.emit("skipped", {"why": why}, test.id)
                 continue
@@ -46,14 +51,16 @@ class StepsSolver:
             raise CaseFailed(failures[0])
 
 
-def _reason_to_skip(test: TestInputs, variant: str, skipped: set[str], passed: Callable[[str], bool]) -> str:
+async def _reason_to_skip(
+    test: TestInputs, variant: str, skipped: set[str], passed: Callable[[str], Awaitable[bool]]
+) -> str:
     names = {**test.inputs, "inputs": test.inputs, "tags": test.tags, "variant": variant}
     if test.condition and not Expression(test.condition).holds(names):
         return f"its condition is not met: {test.condition}"
     for other in test.depends_on:
         if other in skipped:
             return f"it depends on {other}, which was skipped"
-        if not passed(other):
+        if not await passed(other):
             return f"it depends on {other}, which failed"
     return ""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import UsageError
+from assay.core.report import PairedRow
 from assay.core.types import JUDGE
 from assay.store.comparison.columns import Columns, view
 from assay.store.comparison.flips import Texts
@@ -18,7 +19,6 @@ from assay.store.comparison.result import (
     Flips,
     FlipSide,
     OneSided,
-    Row,
     Side,
 )
 from assay.store.comparison.rows import Table, Values, covered, regressions, significant
@@ -35,7 +35,6 @@ __all__ = [
     "FlipSide",
     "Flips",
     "OneSided",
-    "Row",
     "Side",
     "compare",
 ]
@@ -88,7 +87,7 @@ def _compare(base: Choice, new: Choice, sides: Sides, flips: int) -> Comparison:
 
 
 def _flips(
-    values: Values, found: list[tuple[Row, NDArray[Any]]], texts: Texts, most: int, *, worse: bool
+    values: Values, found: list[tuple[PairedRow, NDArray[Any]]], texts: Texts, most: int, *, worse: bool
 ) -> Flips:
     """Of right and wrong only, each set once, in the table's order."""
     flips, rows = Flips(), [row for row, _ in found]

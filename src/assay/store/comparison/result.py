@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core.judges import JudgeInfo
+from assay.core.report import PairedRow
 
 
 class Side(Struct, kw_only=True):
@@ -25,38 +26,6 @@ class Side(Struct, kw_only=True):
     """A yardstick, as its run says."""
     judges: list[JudgeInfo] = field(default_factory=list)
     """Those behind its scores, with what is known of them now."""
-
-
-class Row(Struct, kw_only=True):
-    """One number of both sides, over the pairs that both have a value for.
-
-    An empty `set` stands for all sets. `wins` and `losses` are the new side's, whichever way is better.
-    """
-
-    set: str
-    metric: str
-    part: str
-    higher_is_better: bool
-    n: int
-    clusters: int = 0
-    base: float | None = None
-    new: float | None = None
-    difference: float | None = None
-    stderr: float | None = None
-    interval: tuple[float, float] | None = None
-    interval_method: str = ""
-    wins: int = 0
-    losses: int = 0
-    ties: int = 0
-    right_wrong: bool = False
-    p: float | None = None
-    verdict: str = "unclear"
-    left_out: dict[str, int] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """`set metric,part`, as far as there are any."""
-        return f"{self.set} {self.metric}{',' if self.part else ''}{self.part}".strip()
 
 
 class FlipSide(Struct, kw_only=True):
@@ -115,7 +84,7 @@ class Comparison(Struct, kw_only=True):
     base: Side
     new: Side
     paired: int
-    rows: list[Row]
+    rows: list[PairedRow]
     now_failing: Flips
     now_passing: Flips
     only_base: OneSided

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from assay.core.report import PairedRow
 from assay.journal.folder import Summary
 from assay.scoring.paired import Paired, paired
 from assay.store.comparison.columns import SCORED, STATES, Columns, Names, Slot, metrics_of, view
 from assay.store.comparison.pairing import CasePairs, score_pairs
-from assay.store.comparison.result import Row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +58,7 @@ class Table:
         self._summaries = summaries
         self._subjects = subjects
 
-    def rows(self) -> Iterator[tuple[Row, NDArray[Any]]]:
+    def rows(self) -> Iterator[tuple[PairedRow, NDArray[Any]]]:
         """Where parts are no filters and sets are several, a row over all sets; then set by set."""
         import numpy as np
 
@@ -72,10 +72,10 @@ class Table:
         for one, number, places in by_set:
             yield self._row(values.set_names[one], values.slot_names[number], places), places
 
-    def _row(self, name: str, slot: Slot, places: NDArray[Any]) -> Row:
+    def _row(self, name: str, slot: Slot, places: NDArray[Any]) -> PairedRow:
         values = self._values
         counted = places[values.counts[places]]
-        row = Row(
+        row = PairedRow(
             set=name,
             metric=slot.metric,
             part=slot.part,
@@ -135,7 +135,7 @@ def _reason(base: int, new: int) -> str:
     return ", ".join(named)
 
 
-def _fill(row: Row, found: Paired) -> None:
+def _fill(row: PairedRow, found: Paired) -> None:
     row.clusters, row.base, row.new = found.clusters, found.base, found.new
     row.difference, row.stderr = found.difference, found.stderr
     row.interval = found.interval
@@ -145,7 +145,7 @@ def _fill(row: Row, found: Paired) -> None:
     row.verdict = verdict(row)
 
 
-def verdict(row: Row) -> str:
+def verdict(row: PairedRow) -> str:
     """Better, worse or unclear: by McNemar's p where there is one, else by where the interval lies."""
     if row.p is not None:
         sure = row.p < LEVEL
@@ -155,12 +155,12 @@ def verdict(row: Row) -> str:
     return "better" if (row.interval[0] > 0) == row.higher_is_better else "worse"
 
 
-def covered(row: Row, rows: list[Row]) -> bool:
+def covered(row: PairedRow, rows: list[PairedRow]) -> bool:
     """Whether this is a row over all sets, and the sets have rows of their own."""
     return row.set == "" and any(one.set and (one.metric, one.part) == (row.metric, row.part) for one in rows)
 
 
-def regressions(rows: list[Row]) -> list[str]:
+def regressions(rows: list[PairedRow]) -> list[str]:
     """Every set and metric in which a case that was right is wrong now, or the number is surely worse."""
     found = []
     for row in rows:
@@ -173,16 +173,16 @@ def regressions(rows: list[Row]) -> list[str]:
     return found
 
 
-def significant(rows: list[Row]) -> list[str]:
+def significant(rows: list[PairedRow]) -> list[str]:
     """Every number that is surely worse."""
     return [_worse(row) for row in rows if row.verdict == "worse"]
 
 
-def _worse(row: Row) -> str:
+def _worse(row: PairedRow) -> str:
     by = f"p {row.p:.3g}" if row.p is not None else f"95% interval {_shown(row)}"
     return f"{row.name}: {row.base:.4f} → {row.new:.4f}, {by}"
 
 
-def _shown(row: Row) -> str:
+def _shown(row: PairedRow) -> str:
     assert row.interval is not None
     return f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}"

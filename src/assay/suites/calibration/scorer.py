@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.types import Score
 from assay.suites.calibration.bench import METRIC, Bench
 from assay.suites.calibration.row import Row
 
 
-class RowSolver:
+class RowSolver(Solver):
     """Asks nothing: the answers are in the file."""
 
     async def solve(self, inputs: str, ctx: Context) -> None:
@@ -16,7 +16,7 @@ class RowSolver:
         ctx.emit("answer", inputs)
 
 
-class CalibrationScorer:
+class CalibrationScorer(Scorer):
     """One score a row: 1 where the judge accepts it, 0 where it does not, invalid where it says neither.
 
     So an edited label changes the numbers, and no judge is asked again.

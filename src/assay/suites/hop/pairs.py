@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from assay.core.report import PairedRow
 from assay.scoring.paired import paired
-from assay.store.comparison.result import Row
 from assay.store.comparison.rows import verdict
 from assay.suites.hop.analysis import Seen
 
@@ -33,7 +33,7 @@ class Pairs:
         return found
 
 
-def _compared(base: dict[bytes, bool], new: dict[bytes, bool]) -> Row | None:
+def _compared(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | None:
     import numpy as np
 
     both = [key for key in base if key in new]
@@ -41,7 +41,7 @@ def _compared(base: dict[bytes, bool], new: dict[bytes, bool]) -> Row | None:
         return None
     one, two = (np.array([side[key] for key in both], dtype=float) for side in (base, new))
     found = paired(one, two, np.arange(len(both)))
-    row = Row(
+    row = PairedRow(
         set="",
         metric="correct",
         part="",

@@ -16,7 +16,7 @@ from assay.core.hashing import fingerprint
 from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec
 from assay.core.types import Case
-from assay.core.usercode import USER_MODULE
+from assay.core.user_code import USER_MODULE
 from assay.solvers.hop import wording
 from assay.solvers.hop.observer import HopletObserver
 from assay.solvers.hop.session import Side

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.returned import written
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
@@ -26,7 +26,7 @@ class Judged(Verdict, frozen=True, kw_only=True):
     gold: str
 
 
-class HopScorer:
+class HopScorer(Scorer):
     """One score a row; null where nothing is expected of it."""
 
     def __init__(self, scorer_id: str, fields: Mapping[str, OutputField]) -> None:

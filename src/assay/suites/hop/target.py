@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.usercode import installed, load_module
+from assay.core.user_code import installed, load_module
 from assay.suites.hop.contract import Contract, find_contract
 
 HOPLET, CODE, TEST_CASES = "Hoplet", "Hop.py", "TestCases"

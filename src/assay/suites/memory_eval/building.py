@@ -8,10 +8,17 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from assay.core.memory import BUNDLE, Kind
+from assay.core.memory import BUNDLE, MemoryPlugin
 from assay.core.types import Record
-from assay.solvers.memory.delta import ADD, ARCHIVE, Change, Fold, Made, Shown
 from assay.solvers.memory.sessions import ANSWER, SESSION, USED
+from assay.solvers.memory.snapshots import (
+    ADD,
+    ARCHIVE,
+    ItemChange,
+    MemorySnapshot,
+    SessionChanges,
+    SnapshotItem,
+)
 from assay.suites.memory_eval.feeding import asked
 from assay.suites.memory_eval.points import Answer, about
 from assay.suites.memory_eval.rows import (
@@ -38,7 +45,7 @@ class Gold(Struct, frozen=True, dict=True):
     """What is known of a sample besides what the memory was told. It goes with its case."""
 
     sample: Sample
-    memory: Kind
+    memory: MemoryPlugin
     top_k: int
 
     def rows(self, records: Sequence[Record]) -> Rows:
@@ -78,7 +85,7 @@ class _Building:
         self._name = gold.memory.name
         self._made = {record.part: _made(record.data) for record in records if record.kind == SESSION}
         self._answers = {record.part: record.data for record in records if record.kind == ANSWER}
-        self._fold = Fold()
+        self._fold = MemorySnapshot()
         self._held: dict[str, Held] = {}
 
     def rows(self) -> Rows:
@@ -92,14 +99,14 @@ class _Building:
             found.questions.extend(self._questions(session.id))
         return found
 
-    def _apply(self, made: Made) -> None:
+    def _apply(self, made: SessionChanges) -> None:
         """One object for each memory, however many snapshots show it."""
         self._fold.apply(made)
         for change in made.changes:
             if change.op != ARCHIVE:
                 self._held[change.id] = self._shown(self._fold.items[change.id])
 
-    def _shown(self, item: Shown) -> Held:
+    def _shown(self, item: SnapshotItem) -> Held:
         return Held(
             memory_id=item.id,
             text=item.text,
@@ -109,7 +116,7 @@ class _Building:
             raw_backend_type=item.kind,
         )
 
-    def _session(self, session: Session, made: Made, known: list[Any]) -> SessionRow:
+    def _session(self, session: Session, made: SessionChanges, known: list[Any]) -> SessionRow:
         return SessionRow(
             sample_id=self._sample.sample_id,
             sample_uuid=self._sample.sample_uuid,
@@ -121,7 +128,7 @@ class _Building:
             ),
         )
 
-    def _delta(self, session: str, change: Change) -> Delta:
+    def _delta(self, session: str, change: ItemChange) -> Delta:
         """An item that went keeps its last text, so that one can see what was lost."""
         text = self._held[change.id].text if change.op == ARCHIVE else change.text
         linked = [] if change.op == ADD else list(change.linked)
@@ -168,9 +175,9 @@ class _Building:
         return [Retrieved(rank, name, text, score, name) for rank, (name, text, score) in enumerate(found)]
 
 
-def _made(data: dict[str, Any]) -> Made:
+def _made(data: dict[str, Any]) -> SessionChanges:
     """From a record of this try, or as the journal has it."""
-    return Made(msgspec.convert(data["delta"], list[Change]), data.get("order"))
+    return SessionChanges(msgspec.convert(data["delta"], list[ItemChange]), data.get("order"))
 
 
 def _raw(points: Iterable[Point]) -> list[Any]:

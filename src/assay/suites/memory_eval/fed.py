@@ -12,12 +12,12 @@ from assay.core import registry
 from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint, row_key
-from assay.core.memory import Kind
+from assay.core.memory import MemoryPlugin
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case
-from assay.solvers.memory import citing
-from assay.solvers.memory.makers import Makers, memories_named
-from assay.solvers.memory.sessions import SessionsSolver, Told
+from assay.solvers.memory.answers import CITED_PROMPT, prompt_fingerprint
+from assay.solvers.memory.sessions import SessionsSolver
+from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.suites.memory_eval.building import Gold
 from assay.suites.memory_eval.feeding import visits
 from assay.suites.memory_eval.loading import load
@@ -42,9 +42,9 @@ class Fed:
                 "no data is named: assay memory eval --dataset PATH --baseline FUMemory --output-dir DIR"
             )
         self._spec, self._options = spec, options
-        self._kinds = memories_named(options.baseline, "--baseline")
+        self._kinds = find_memories(options.baseline, "--baseline")
         self.baselines = {
-            name: Baseline(kind.shown, kind.about.reference) for name, kind in self._kinds.items()
+            name: Baseline(kind.title, kind.about.reference) for name, kind in self._kinds.items()
         }
         self._samples = load(Path(options.dataset))
         self._wanted = self._chosen()
@@ -66,21 +66,12 @@ class Fed:
         options = self._options
         if not self._spec.model:
             raise UsageError("name a model to answer with --model, or set OPENAI_MODEL")
-        self._prompt = Path(options.answer_prompt) if options.answer_prompt else citing.PROMPT
-        makers = Makers(self._kinds, options.memory_args, options.embedder, self._spec.timeout)
-        self.roles: dict[str, Any] = {"main": self._spec.model} | makers.roles
+        self._prompt = Path(options.answer_prompt) if options.answer_prompt else CITED_PROMPT
+        memories = MemorySet(self._kinds, options.memory_args, options.embedder, self._spec.timeout)
+        self.roles: dict[str, Any] = {"main": self._spec.model} | memories.roles
         self.needs = frozenset({CHAT})
-        self._told = makers.told
-        bundles = frozenset(name for name, kind in self._kinds.items() if kind.about.bundle)
-        self.solver = SessionsSolver(
-            Told(
-                makers=makers.by_name,
-                evidence=makers.told,
-                bundles=bundles,
-                k=options.top_k,
-                prompt=self._prompt,
-            )
-        )
+        self._told = memories.needing_evidence
+        self.solver = SessionsSolver(memories, options.top_k, self._prompt)
 
     def _look(self) -> None:
         """Once over the data: what is fed has a key, what is judged by a fingerprint."""
@@ -99,7 +90,7 @@ class Fed:
             "set": self._name,
             "data": self._keys,
             "subjects": list(self._kinds),
-            "prompt": citing.fingerprint(self._prompt),
+            "prompt": prompt_fingerprint(self._prompt),
             "memories": [registry.identity(name) for name in self._options.baseline],
             "wordings": [kind.about.prompts for kind in self._kinds.values()],
         }
@@ -149,7 +140,7 @@ class Fed:
                 yield Entry(index, key, baseline, name, self._gold(sample, kind)), sample
                 index += 1
 
-    def _gold(self, sample: Sample, kind: Kind) -> Gold:
+    def _gold(self, sample: Sample, kind: MemoryPlugin) -> Gold:
         return Gold(sample, kind, self._options.top_k)
 
     def folders(self, output: Path) -> dict[str, Path]:

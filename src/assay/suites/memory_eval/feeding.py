@@ -7,28 +7,28 @@ from itertools import count
 from typing import NamedTuple, TypeVar
 
 from assay.core.memory import Message
-from assay.solvers.memory.sessions import Due, Visit, Visits
+from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion
 from assay.suites.memory_eval.sample import Question, Sample, Session, Turn
 
 _USER = "user"
 T = TypeVar("T")
 
 
-def visits(sample: Sample, memory: str, *, evidence: bool) -> Visits:
+def visits(sample: Sample, memory: str, *, evidence: bool) -> SampleInputs:
     """All sessions in order. Messages are numbered through the sample, from 0.
 
     With `evidence` questions say where theirs stands: it is gold, for memories that declare to need it.
     """
     spoken = _spoken(sample)
     places = _places(sample, spoken) if evidence else {}
-    return Visits(
+    return SampleInputs(
         memory,
         tuple(
-            Visit(
+            SessionInputs(
                 session.id,
                 spoken[session.id],
                 tuple(
-                    Due(one.part, one.question.text, _evidence(one.question, places))
+                    SessionQuestion(one.part, one.question.text, _evidence(one.question, places))
                     for one in asked(sample, session.id)
                 ),
             )

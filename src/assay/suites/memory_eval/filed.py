@@ -14,7 +14,7 @@ from assay.core.connect import CHAT
 from assay.core.errors import InputError, UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.memory import find_memory
-from assay.core.protocols import Context
+from assay.core.protocols import Context, Solver
 from assay.core.registry import names
 from assay.core.spec import RunSpec
 from assay.core.types import Case
@@ -87,7 +87,7 @@ def refuse_strange(output: Path, folders: dict[str, Path]) -> None:
             )
 
 
-class Imported:
+class Imported(Solver):
     """In place of a solver: the files hold what a run would have recorded."""
 
     async def solve(self, inputs: str, ctx: Context) -> None:
@@ -183,4 +183,4 @@ def _baseline(name: str) -> Baseline:
     if name not in names("memory"):
         return Baseline(name)
     kind = find_memory(name)
-    return Baseline(kind.shown, kind.about.reference)
+    return Baseline(kind.title, kind.about.reference)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Score
 from assay.scoring.questions import (
     BOTH,
@@ -100,15 +100,20 @@ class Judged(Struct, frozen=True):
     about: dict[str, Any]
 
 
-class EvalScorer:
+class EvalScorer(Scorer):
     """Scores of a session have its id as part, of a point SESSION/ID, of a question CHECKPOINT/NUMBER."""
 
     def __init__(self, panel: Judge, rows_of: RowsOf, gold: str = "") -> None:
         """`gold` names what is held to be right, where that can change under the same panel."""
-        self.asks_as = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
+        self._call_stage = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
         self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
         self._panel = panel
         self._rows_of = rows_of
+
+    @property
+    def call_stage(self) -> str:
+        """Judges that differ only in votes share the replies of the same model."""
+        return self._call_stage
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Every session and question by all that applies; equal matters are judged once, all side by side."""
@@ -209,7 +214,7 @@ def _value(metric: str, thing: Judged, verdict: Verdict, data: dict[str, Any]) -
     return {"value": got / total, "reason": verdict.reason, "data": data | {"numerator": got}}
 
 
-class LexicalScorer:
+class LexicalScorer(Scorer):
     """Token F1 and BLEU-1 of every answer that has a reference, without a judge."""
 
     def __init__(self, answers_of: AnswersOf, gold: str = "") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
@@ -25,7 +25,7 @@ class _Asked(Struct, frozen=True):
     matter: AnswerQuestion
 
 
-class AnswerJudge:
+class AnswerJudge(Scorer):
     """Scores of a question have the part TEST/QUESTION, as those of the words have."""
 
     def __init__(self, panel: Panel, gold: str) -> None:

@@ -15,14 +15,19 @@ from assay.core.connect import CHAT
 from assay.core.errors import UsageError
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint, row_key
-from assay.core.memory import BUNDLE, Kind
+from assay.core.memory import BUNDLE, MemoryPlugin
 from assay.core.protocols import Outcome, Reader, RunFacts, Scorer, check_key
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, End, Record, Score
 from assay.scoring.panel import panel_from_spec
-from assay.solvers.memory.answering import fingerprint as prompt_fingerprint
-from assay.solvers.memory.makers import Makers, memories_named
-from assay.solvers.memory.solver import Asked, Feeding, MemorySolver, Round
+from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
+from assay.solvers.memory.conversation import (
+    ConversationInputs,
+    ConversationQuestion,
+    ConversationSolver,
+    ConversationTest,
+)
+from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.suites.memory_test.caller import Asking, PipelineCaller
 from assay.suites.memory_test.conversation import Conversation, Question
 from assay.suites.memory_test.judging import AnswerJudge
@@ -56,7 +61,7 @@ class MemoryTestPlan:
         self.notices: tuple[str, ...] = ()
         self.open_cases = options.conversations
         self._models()
-        answers = prompt_fingerprint() if self._answers else None
+        answers = prompt_fingerprint(ANSWER_PROMPT) if self._answers else None
         self.ask: dict[str, Any] = {
             "data": self._keys,
             "prompt": answers,
@@ -103,14 +108,14 @@ class MemoryTestPlan:
     def _models(self) -> None:
         """A model answers, and may be asked by memories; without either none is needed."""
         options = self._options
-        makers = Makers(self.memories, options.memory_args, options.embedder, self._spec.timeout)
-        asks = self._answers or makers.asks
+        memories = MemorySet(self.memories, options.memory_args, options.embedder, self._spec.timeout)
+        asks = self._answers or memories.asks
         if asks and not self._spec.model:
             raise UsageError("name a model to answer with --model, or only search with --no-answer")
         self.roles: dict[str, Any] = {"main": self._spec.model} if asks else {}
         self.needs = frozenset({CHAT}) if asks else frozenset[str]()
-        self.roles |= makers.roles
-        self.solver = MemorySolver(makers.by_name, makers.told, self._options.top_k, answers=self._answers)
+        self.roles |= memories.roles
+        self.solver = ConversationSolver(memories, options.top_k, answers=self._answers)
 
     @cached_property
     def sha256(self) -> str:
@@ -159,7 +164,7 @@ class MemoryTestPlan:
         results: dict[str, Any] = {}
         files: list[Path] = []
         for place, (name, kind) in enumerate(self.memories.items()):
-            tally = Tally(kind.shown, reference=kind.about.reference)
+            tally = Tally(kind.title, reference=kind.about.reference)
             write_json(places[name] / SUMMARY, {"run": facts.folder.name})
             for at, caller in enumerate(self._callers):
                 files += self._file(
@@ -206,7 +211,7 @@ class MemoryTestPlan:
         info = Info(
             dataset=self._loader.name,
             task_id=caller.conversation.task_id,
-            memory=self.memories[memory].shown,
+            memory=self.memories[memory].title,
             model=self._spec.model if self._answers else "",
             sample_id=caller.conversation.sample_id,
         )
@@ -272,14 +277,15 @@ def _point(test: dict[str, Any], metric: str) -> Point | None:
     return Point(test["dialogs_inserted"], found["value"], low, high)
 
 
-def _feeding(caller: PipelineCaller, memory: str) -> Feeding:
-    return Feeding(
+def _feeding(caller: PipelineCaller, memory: str) -> ConversationInputs:
+    return ConversationInputs(
         memory,
         tuple(session.messages for session in caller.conversation.sessions),
         tuple(
-            Asked(index, question.text, question.places) for index, question in enumerate(caller.questions, 1)
+            ConversationQuestion(index, question.text, question.places)
+            for index, question in enumerate(caller.questions, 1)
         ),
-        tuple(Round(test.after, test.visible) for test in caller.tests),
+        tuple(ConversationTest(test.after, test.visible) for test in caller.tests),
     )
 
 
@@ -288,9 +294,9 @@ def _key(caller: PipelineCaller) -> str:
     return row_key(_encode([caller.conversation.sample_id, _feeding(caller, "")]))
 
 
-def _memories(options: MemoryTestOptions) -> dict[str, Kind]:
+def _memories(options: MemoryTestOptions) -> dict[str, MemoryPlugin]:
     """By the names that outputs have; yardsticks last."""
     names = [*options.memory]
     if options.references:
         names += [name for name in REFERENCES if name not in names]
-    return memories_named(names, "--memory")
+    return find_memories(names, "--memory")

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Record, Score
 from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
-from assay.solvers.memory.solver import PACKET
+from assay.solvers.memory.conversation import PACKET
 from assay.suites.memory_test.conversation import Question
 
 F1, EXACT, RECALL, ABSTENTION = "f1", "exact_match", "evidence_recall", "abstention"
@@ -31,7 +31,7 @@ class Gold(Struct, frozen=True):
     """How many there are: scores of all but the last are marked, so that comparisons leave them out."""
 
 
-class MemoryScorer:
+class MemoryScorer(Scorer):
     """Scores of a question have the part TEST/QUESTION."""
 
     def __init__(self, scorer_id: str, *, answers: bool) -> None:

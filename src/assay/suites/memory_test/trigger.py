@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from assay.core.memory import Message
-from assay.solvers.memory.solver import PACKET
+from assay.solvers.memory.conversation import PACKET
 from assay.suites.memory_test.conversation import Conversation, Place, Question
 
 INCREMENT, SEGMENTS = "increment", "segments"

@@ -11,9 +11,9 @@ from assay.suites.pipeline.options import PipelineOptions as Options
 from assay.suites.pipeline.options import normalise
 from assay.suites.pipeline.plan import PipelinePlan
 from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.checking import is_testset
 from assay.suites.pipeline.testset.loader import TestsetLoader
-from assay.suites.pipeline.testset.writing import converted as convert
+from assay.suites.pipeline.testset.loader import convert_testset as convert
+from assay.suites.pipeline.testset.scan import is_testset
 
 __all__ = [
     "Options",

@@ -10,8 +10,8 @@ from assay.solvers.code import OwnCode
 from assay.suites.pipeline.file.building import Builder, Runners
 from assay.suites.pipeline.file.models import Models
 from assay.suites.pipeline.file.reading import PipelineFile
-from assay.suites.pipeline.inspecting import Inspector
-from assay.suites.pipeline.testset.checking import check_testset
+from assay.suites.pipeline.preflight import Preflight
+from assay.suites.pipeline.testset.scan import check_testset
 
 _YAML = (".yaml", ".yml")
 
@@ -30,14 +30,14 @@ def check_file(path: Path, pipeline: Path | None = None) -> list[Problem]:
     """Every problem: of a pipeline in all its variants, or of a testset for the pipeline that is named."""
     if path.suffix in _YAML:
         return check_pipeline(path)
-    inspector = Inspector(allow_code=True, judge=True)
+    preflight = Preflight(allow_code=True, judge=True)
     if pipeline is None:
-        return check_testset(path, inspect=inspector.faults)
+        return check_testset(path, check=preflight.check)
     try:
         file = PipelineFile(pipeline)
     except InputError as error:
         return error.problems
-    return check_testset(path, file.known_steps, file.declared, inspector.faults)
+    return check_testset(path, file.known_steps, file.declared, preflight.check)
 
 
 def check_pipeline(path: Path) -> list[Problem]:

@@ -23,11 +23,10 @@ from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.file.building import Builder, Runners, folder_of
 from assay.suites.pipeline.file.models import Models
 from assay.suites.pipeline.file.reading import ALL, BASELINE, PipelineFile
-from assay.suites.pipeline.inspecting import Inspector
 from assay.suites.pipeline.options import PipelineOptions
+from assay.suites.pipeline.preflight import Preflight
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
-from assay.suites.pipeline.testset.selection import Selection
-from assay.suites.pipeline.testset.testsets import Group, Testsets
+from assay.suites.pipeline.testset.testsets import Group, Selection, Testsets
 from assay.suites.pipeline.writing import Results
 
 _WORKERS = 4
@@ -77,22 +76,22 @@ class PipelinePlan:
     def _look(self) -> None:
         """Read and check every test once; raises with all problems of all files."""
         options = self._options
-        inspector = Inspector(allow_code=options.allow_code, judge=bool(self._spec.judge))
+        preflight = Preflight(allow_code=options.allow_code, judge=bool(self._spec.judge))
         self.testsets = Testsets(
             options.testset or [default_testset(self.file)],
             Selection(*(frozenset(one) for one in (options.include_tags, options.exclude_tags, options.ids))),
             self.file.declared,
             self.file.known_steps,
             self._spec.limit,
-            inspector.faults,
+            preflight.check,
         )
-        look = self.testsets.look()
-        self.total = look.groups * len(self.variants)
-        warnings = [str(note) for note in look.notes if note.level == "warning"]
-        self.notices = (*self.notices, *inspector.notices(), *warnings)
-        self.ask["tests"] = [look.asked, list(look.sets)]
-        self.score: dict[str, Any] = {"tests": look.gold, "target": self.file.target}
-        self._judge = RubricJudge() if inspector.judged else None
+        loaded = self.testsets.load()
+        self.total = len(loaded.groups) * len(self.variants)
+        warnings = [str(note) for note in loaded.notes if note.level == "warning"]
+        self.notices = (*self.notices, *preflight.notices(), *warnings)
+        self.ask["tests"] = [loaded.asked, list(loaded.sets)]
+        self.score: dict[str, Any] = {"tests": loaded.gold, "target": self.file.target}
+        self._judge = RubricJudge() if preflight.needs_judge else None
 
     def _score(self) -> None:
         judge, named = self._judge, self._spec.judge
@@ -118,12 +117,12 @@ class PipelinePlan:
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
         """The tests were looked at to know which run this is."""
-        return {"sets": self.testsets.look().sets, "variants": self.variants}
+        return {"sets": self.testsets.load().sets, "variants": self.variants}
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         """Test after test, each in every variant."""
         count = len(self.variants)
-        for group in self.testsets.groups(lambda at: all(map(skip, range(at * count, at * count + count)))):
+        for group in self.testsets.load().groups:
             for place, variant in enumerate(self.variants):
                 if not skip(group.index * count + place):
                     yield case_of(group, variant, group.index * count + place)

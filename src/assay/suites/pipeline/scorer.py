@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Record, Score
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
@@ -29,7 +29,7 @@ PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID = (
 VERDICTS = (PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID)
 
 
-class PipelineScorer:
+class PipelineScorer(Scorer):
     """One score a test: 1 if all checks pass, 0 if one or a step failed, null if nothing is expected."""
 
     def __init__(
@@ -113,17 +113,8 @@ class PipelineScorer:
 
 
 def gold_of(test: TestCase) -> str:
-    """A fingerprint of what a test expects: two runs of other expectations are not compared by it."""
-    return fingerprint(
-        [
-            test.expected_outputs,
-            test.expected_aggregation,
-            test.intermediate_expectations,
-            test.evaluation_config,
-            test.performance_baseline,
-            test.reference,
-        ]
-    )
+    """Return a fingerprint of what a test expects: two runs of other expectations are not compared by it."""
+    return fingerprint(test.expectations())
 
 
 def _shown(finding: Finding) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class Results:
         outputs = {output.key: None for p in self._plan.pipelines.values() for output in p.outputs}
         files = RowFiles(self._folder, list(outputs), self._plan.variants)
         junit = JunitFile(self._folder, self._plan.file.id, self._plan.variants)
-        for group in self._plan.testsets.groups():
+        for group in self._plan.testsets.load().groups:
             for rows in self._tests(group):
                 files.write(rows)
                 for row in rows:

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.usercode import installed, load_module
+from assay.core.user_code import installed, load_module
 from assay.core.yamlfile import FunctionRef
 from assay.suites.task.data.stand_in import dataset_stand_in
 

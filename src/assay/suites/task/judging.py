@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from assay.core.errors import UsageError
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import Verdict
@@ -24,7 +24,7 @@ _NOTHING_FOUND = "[invalid]"
 """What filters leave where their pattern finds nothing, unless a task file says otherwise."""
 
 
-class TaskJudge:
+class TaskJudge(Scorer):
     """One score a document, under the task's first filter. Tasks that cannot be judged have none."""
 
     def __init__(self, panel: Panel, tasks: Sequence[Task]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core.protocols import Context, View
+from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.suites.task import repeated
 from assay.suites.task.chains import Chain, Filtered, run_chain
@@ -45,7 +45,7 @@ class Verdict(Struct, frozen=True):
     reason: str = ""
 
 
-class TaskScorer:
+class TaskScorer(Scorer):
     """Scores one case by every filter and metric of its task."""
 
     def __init__(self, scorer_id: str, tasks: dict[str, Scoring]) -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.suites.pipeline import TestCase, TestsetLoader
-from assay.suites.pipeline.testset.case import carries_code
-from assay.suites.pipeline.testset.checking import check_testset
+from assay.suites.pipeline.testset.scan import check_testset
 
 SPEC = Path(__file__).parents[3] / "golden" / "pipeline" / "spec"
 
@@ -57,8 +56,8 @@ def test_the_fields_come_as_the_document_lists_them() -> None:
 
 def test_code_in_a_testset_is_found() -> None:
     """Example 4 brings code for a step; the others bring none."""
-    assert carries_code(only("example_4_complex")) == ["$.step_inputs.aggregate_insights.code"]
-    assert carries_code(only("example_2_multi_step")) == []
+    assert only("example_4_complex").code_paths() == ["$.step_inputs.aggregate_insights.code"]
+    assert only("example_2_multi_step").code_paths() == []
 
 
 def test_custom_fields_survive() -> None:

@@ -1,8 +1,7 @@
-"""Several files as one sequence of groups: names, selection, parameters, limits, digests, memory."""
+"""Several files as one sequence of groups: names, selection, parameters, limits, fingerprints."""
 
 from __future__ import annotations
 
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.suites.pipeline import TestCase, TestsetLoader
-from assay.suites.pipeline.testset.selection import Selection
-from assay.suites.pipeline.testset.testsets import Group, Testsets
+from assay.suites.pipeline.testset.testsets import Group, Selection, Testsets
 
 
 def write(path: Path, *records: dict[str, Any]) -> str:
@@ -38,14 +36,14 @@ def three(tmp_path: Path) -> str:
 
 
 def test_groups_come_in_order_of_the_files(tmp_path: Path) -> None:
-    """Indexes count over all files; a skipped group is left out and keeps its number."""
+    """Indexes count over all files."""
     names = [three(tmp_path), write(tmp_path / "c_d.jsonl", {"id": "a"})]
     sets = Testsets(names)
-    groups = list(sets.groups(lambda index: index == 1))
-    assert [(group.index, group.set) for group in groups] == [(0, "a_b"), (2, "a_b"), (3, "c_d")]
-    assert sets.look().groups == 4
-    assert sets.look().sets == {"a_b": 3, "c_d": 1}
-    assert groups[1].cases[0].where == f"{names[0]}:3"
+    groups = sets.load().groups
+    assert [(group.index, group.set) for group in groups] == [(0, "a_b"), (1, "a_b"), (2, "a_b"), (3, "c_d")]
+    assert len(sets.load().groups) == 4
+    assert sets.load().sets == {"a_b": 3, "c_d": 1}
+    assert groups[2].cases[0].where == f"{names[0]}:3"
 
 
 def test_files_globs_and_folders_name_testsets(tmp_path: Path) -> None:
@@ -83,7 +81,7 @@ def test_files_that_differ_in_their_ending_are_all_read(
 ) -> None:
     """None takes the place of another."""
     names = [write(tmp_path / name, {"id": 1}) for name in files]
-    assert list(Testsets(names).look().sets) == sets
+    assert list(Testsets(names).load().sets) == sets
 
 
 def test_links_of_one_name_are_two_files(tmp_path: Path) -> None:
@@ -107,10 +105,10 @@ def test_errors_of_all_files_come_at_once(tmp_path: Path) -> None:
     """Warnings and advice are notes."""
     names = [write(tmp_path / f"{name}_a.jsonl", {"inputs": {}}, {"id": 1, "tags": "t"}) for name in "ab"]
     with pytest.raises(InputError) as caught:
-        Testsets(names).look()
+        Testsets(names).load()
     assert [problem.where for problem in caught.value.problems] == [f"{name}:1" for name in names]
     fine = write(tmp_path / "fine.jsonl", {"id": 1, "tags": "t"})
-    assert [note.level for note in Testsets([fine]).look().notes] == ["advice", "warning"]
+    assert [note.level for note in Testsets([fine]).load().notes] == ["advice", "warning"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +128,8 @@ def test_tags_and_ids_select(
 ) -> None:
     """Any included tag, no excluded one, and one of the ids; letters' case matters."""
     sets = Testsets([three(tmp_path)], Selection.of(include, exclude, wanted))
-    assert ids(list(sets.groups())) == [[key] for key in left]
-    assert sets.look().tests == len(left)
+    assert ids(sets.load().groups) == [[key] for key in left]
+    assert sets.load().tests == len(left)
     if not wanted:
         cases = TestsetLoader.load_testset(tmp_path / "a_b.jsonl")
         assert [case.id for case in TestsetLoader.filter_by_tags(cases, include, exclude)] == list(left)
@@ -140,15 +138,15 @@ def test_tags_and_ids_select(
 def test_an_id_that_no_file_has_is_refused(tmp_path: Path) -> None:
     """With those that are near; ids are compared as text."""
     name = write(tmp_path / "a_b.jsonl", {"id": "case_one"}, {"id": 7})
-    assert ids(list(Testsets([name], Selection.of(ids=[7])).groups())) == [["7"]]
+    assert ids(Testsets([name], Selection.of(ids=[7])).load().groups) == [["7"]]
     with pytest.raises(UsageError, match="no case named 'case_on'; did you mean 'case_one'?"):
-        Testsets([name], Selection.of(ids=["case_on", "7"])).look()
+        Testsets([name], Selection.of(ids=["case_on", "7"])).load()
 
 
 def test_a_selection_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     """A run of no cases would look like a pass."""
     with pytest.raises(UsageError, match="no test case is left by the selection: --include-tags q"):
-        Testsets([three(tmp_path)], Selection.of(["q"])).look()
+        Testsets([three(tmp_path)], Selection.of(["q"])).load()
 
 
 @pytest.mark.parametrize(
@@ -157,10 +155,10 @@ def test_a_selection_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
 def test_the_limit_is_for_each_set(tmp_path: Path, limit: float | None, kept: str) -> None:
     """A count, or below 1 a share rounded up."""
     sets = Testsets([three(tmp_path), write(tmp_path / "c_d.jsonl", {"id": "d"})], limit=limit)
-    groups = list(sets.groups())
+    groups = sets.load().groups
     assert ids(groups) == [[key] for key in kept]
     assert [group.index for group in groups] == list(range(len(kept)))
-    assert sets.look().groups == len(kept)
+    assert len(sets.load().groups) == len(kept)
 
 
 def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
@@ -172,7 +170,7 @@ def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
         "parameters": {"lang": ["en", "de"], "n": [1, True, None]},
         "expected_output": "ok",
     }
-    cases = [group.cases[0] for group in Testsets([write(tmp_path / "a_b.jsonl", record)]).groups()]
+    cases = [group.cases[0] for group in Testsets([write(tmp_path / "a_b.jsonl", record)]).load().groups]
     assert [case.id for case in cases] == [
         f"p[lang={lang},n={n}]" for lang in ("en", "de") for n in ("1", "true", "null")
     ]
@@ -185,10 +183,10 @@ def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
 def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
     """One of them, or all by the id as written."""
     name = write(tmp_path / "a_b.jsonl", {"id": "p", "parameters": {"k": [1, 2, 3]}}, {"id": "q"})
-    assert ids(list(Testsets([name], Selection.of(ids=["p[k=2]"])).groups())) == [["p[k=2]"]]
-    assert len(list(Testsets([name], Selection.of(ids=["p"])).groups())) == 3
+    assert ids(Testsets([name], Selection.of(ids=["p[k=2]"])).load().groups) == [["p[k=2]"]]
+    assert len(Testsets([name], Selection.of(ids=["p"])).load().groups) == 3
     with pytest.raises(UsageError, match="did you mean 'p"):
-        Testsets([name], Selection.of(ids=["p[k=4]"])).look()
+        Testsets([name], Selection.of(ids=["p[k=4]"])).load()
 
 
 @pytest.mark.parametrize(
@@ -201,7 +199,7 @@ def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
 def test_expanded_ids_are_unique_too(tmp_path: Path, records: list[dict[str, Any]]) -> None:
     """Against each other and against written ones."""
     with pytest.raises(InputError, match=r"the id 'p\[k=1\]' stands on"):
-        Testsets([write(tmp_path / "a_b.jsonl", *records)]).look()
+        Testsets([write(tmp_path / "a_b.jsonl", *records)]).load()
 
 
 BASE: dict[str, Any] = {
@@ -224,7 +222,7 @@ BASE: dict[str, Any] = {
 
 def digests(tmp_path: Path, *records: dict[str, Any]) -> tuple[str, str]:
     """What a testset of these records asks and expects."""
-    look = Testsets([write(tmp_path / "a_b.jsonl", *records)]).look()
+    look = Testsets([write(tmp_path / "a_b.jsonl", *records)]).load()
     return look.asked, look.gold
 
 
@@ -267,7 +265,9 @@ def test_what_is_expected_has_a_digest_of_its_own(tmp_path: Path, change: dict[s
     before, after = digests(tmp_path, BASE), digests(tmp_path, BASE | change)
     assert before[0] == after[0]
     assert before[1] != after[1]
-    keys = {next(Testsets([write(tmp_path / "a_b.jsonl", it)]).groups()).key for it in (BASE, BASE | change)}
+    keys = {
+        Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0].key for it in (BASE, BASE | change)
+    }
     assert len(keys) == 1
 
 
@@ -278,7 +278,7 @@ def test_digests_see_order_and_not_layout(tmp_path: Path) -> None:
     shuffled = dict(reversed(BASE.items())) | {"inputs": {"y": 2, "x": 1}}
     assert digests(tmp_path, BASE) == digests(tmp_path, shuffled)
     (tmp_path / "c_d.jsonl").write_text('// c\n{"id":\n1, "inputs": {"x": 1}}')
-    look = Testsets([str(tmp_path / "c_d.jsonl")]).look()
+    look = Testsets([str(tmp_path / "c_d.jsonl")]).load()
     assert digests(tmp_path, one) == (look.asked, look.gold)
 
 
@@ -287,7 +287,7 @@ def test_only_selected_cases_count(tmp_path: Path) -> None:
 
     def asked(value: int) -> str:
         name = write(tmp_path / "a_b.jsonl", {"id": "a"}, {"id": "b", "x": value})
-        return Testsets([name], Selection.of(ids=["a"])).look().asked
+        return Testsets([name], Selection.of(ids=["a"])).load().asked
 
     assert asked(1) == asked(2)
 
@@ -297,7 +297,7 @@ def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
 
     def look(record: dict[str, Any]) -> tuple[str, str]:
         name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
-        found = Testsets([name], Selection.of(ids=["a"])).look()
+        found = Testsets([name], Selection.of(ids=["a"])).load()
         return found.asked, found.gold
 
     assert look({"x": 1})[0] != look({"x": 2})[0]
@@ -307,7 +307,9 @@ def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"id": "b"}, {"tags": []}, {"inputs": {}}, {"batch_items": None}])
 def test_a_group_is_known_by_what_is_asked(tmp_path: Path, change: dict[str, Any]) -> None:
     """Its key changes with id, inputs, step inputs and batch items; another tag leaves it what it is."""
-    one, two = (next(Testsets([write(tmp_path / "a_b.jsonl", it)]).groups()) for it in (BASE, BASE | change))
+    one, two = (
+        Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0] for it in (BASE, BASE | change)
+    )
     assert (one.key == two.key) == ("tags" in change)
 
 
@@ -316,51 +318,8 @@ def test_tags_are_asked_only_where_a_condition_may_look_at_them(tmp_path: Path) 
 
     def asked(tag: str, **more: Any) -> str:
         record = {"id": "a", "inputs": {"x": 1}, "tags": [tag], **more}
-        return Testsets([write(tmp_path / "a_b.jsonl", record)]).look().asked
+        return Testsets([write(tmp_path / "a_b.jsonl", record)]).load().asked
 
     assert asked("s") == asked("t")
     assert asked("s", step_inputs={}) == asked("t", step_inputs={})
     assert asked("s", conditions='"s" in tags') != asked("t", conditions='"s" in tags')
-
-
-def test_memory_stays_below_64_bytes_a_record(tmp_path: Path) -> None:
-    """No list of records, ids or lines is held: the peak of a long file over that of a short one."""
-    line = '{"id":"case_%07d","tags":["a"],"inputs":{"text":"some words"},"expected_outputs":{"m":"good"}}\n'
-
-    def peak(count: int) -> int:
-        path = tmp_path / f"a_{count}.jsonl"
-        with path.open("w") as file:
-            file.writelines(line % number for number in range(count))
-        sets = Testsets([str(path)])
-        tracemalloc.reset_peak()
-        before = tracemalloc.get_traced_memory()[0]
-        assert sets.look().groups == count
-        return tracemalloc.get_traced_memory()[1] - before
-
-    tracemalloc.start()
-    try:
-        peak(50_001)  # what is imported for long files is there now
-        assert peak(200_000) - peak(1_000) < 64 * 199_000
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        {"id": "a", "text": "x", "expected_output": "y"},
-        {"id": 1, "tags": ["t"], "text": "x", "n": 2, "expected_mood": "good", "expected_": 1},
-        {"id": "a", "tags": "t", "text": "x", "expected": "in words"},
-        {"id": "a", "text": "x", "expectedOutput": "never shown"},
-        {"id": "a", "inputs": {"text": "x"}, "expected_outputs": {"output": "y"}},
-        {"id": "a b", "tag": "hop", "text": "x"},
-        {"id": "a"},
-    ],
-)
-def test_the_short_way_to_read_usual_records_gives_the_same(tmp_path: Path, record: dict[str, Any]) -> None:
-    """With a selection every record is read the long way; digests and notes are those of the short one."""
-    name = write(tmp_path / "a_b.jsonl", record)
-    short, long = (
-        Testsets([name], chosen).look() for chosen in (Selection(), Selection.of(ids=[str(record["id"])]))
-    )
-    assert short == long

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import InputError
+from assay.core.errors import InputError, Problem
 from assay.suites.pipeline import TestCase, TestsetLoader
-from assay.suites.pipeline.testset.checking import check_testset, is_testset
-from assay.suites.pipeline.testset.validation import faults_of, json_path
+from assay.suites.pipeline.testset.scan import check_testset, is_testset
+from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "pipeline"
 
@@ -70,8 +70,10 @@ def test_errors_refuse_a_file_and_warnings_do_not() -> None:
 )
 def test_a_fault_has_a_level_and_a_path(record: dict[str, Any], level: str | None, path: str) -> None:
     """Wrong types are errors, what is doubtful a warning, what could be better advice."""
-    faults = faults_of({"id": "a", **record})
-    assert [(fault.level, json_path(fault.path)) for fault in faults] == ([(level, path)] if level else [])
+    problems: list[Problem] = []
+    check_record({"id": "a", **record}, frozenset(), MemoryRecord(), problems)
+    found = [(problem.level, problem.where) for problem in problems]
+    assert found == ([(level, path)] if level else [])
 
 
 def test_steps_that_the_pipeline_does_not_have_are_warnings(tmp_path: Path) -> None:

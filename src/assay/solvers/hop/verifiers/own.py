@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from assay.core import user_code
+from assay.core.errors import ModelError
 from assay.core.status import FAIL, known_status
-from assay.solvers.hop.containing import Raised, contained
+from assay.core.user_code import UserCodeError
 from assay.solvers.hop.verifiers import Ask, Subject, Verdict, Verifier
 from assay.solvers.hop.wording import as_text
 
@@ -16,9 +18,10 @@ def by(function: Callable[..., Any]) -> Verifier:
 
     async def verify(subject: Subject, _: Ask) -> Verdict:
         try:
-            found = await contained(function, (*subject.given, subject.result), {})
-        except Raised as error:
-            return Verdict(FAIL, str(error), error.kind)
+            found = await user_code.call(function, (*subject.given, subject.result))
+        except (UserCodeError, ModelError) as error:
+            raised = UserCodeError.of(error)
+            return Verdict(FAIL, raised.message, raised.type_name)
         status = known_status(found[0]) if isinstance(found, (tuple, list)) and len(found) == 2 else None
         if status is None:
             return Verdict(

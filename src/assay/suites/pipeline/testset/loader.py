@@ -1,82 +1,111 @@
-"""`TestsetLoader`: testset files for Python code, with the names that users of the format know."""
+"""`TestsetLoader`: testset files for Python code, with the names that users of the format know; and v2 files.
+
+from assay.suites.pipeline import TestsetLoader
+
+cases = TestsetLoader.load_testset("testsets/reviews_basic_v1.jsonl")
+smoke = TestsetLoader.filter_by_tags(cases, include_tags=["smoke"])
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from assay.core.errors import InputError, Problem
-from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.findings import Findings
-from assay.suites.pipeline.testset.looking import Digests, FileLook, Frame
-from assay.suites.pipeline.testset.reading import id_list
-from assay.suites.pipeline.testset.selection import Selection
-from assay.suites.pipeline.testset.stream import raise_first, records
-from assay.suites.pipeline.testset.ties import Graph, Ids, Tie
-from assay.suites.pipeline.testset.validation import faults_of, json_path
+import msgspec
 
-_NONE: frozenset[str] = frozenset()
+from assay.core.errors import Problem, UsageError
+from assay.core.records import read_records
+from assay.core.schema import refuse
+from assay.suites.pipeline.testset.case import TestCase
+from assay.suites.pipeline.testset.dependencies import Dependencies
+from assay.suites.pipeline.testset.scan import in_file_order, scan_file
+from assay.suites.pipeline.testset.testsets import Selection
+from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
+
+_encode = msgspec.json.Encoder().encode
 
 
 class TestsetLoader:
-    """Reads testsets whole or as a stream. Cases come as written: parameters are not filled in."""
+    """Reads testsets. Cases come as written: parameters are not filled in."""
 
     __test__ = False  # pytest collects classes of this name
 
     @staticmethod
-    def load_testset(path: str | Path, declared: frozenset[str] = _NONE) -> list[TestCase]:
-        """All cases of a file. Raises InputError with every error in it; a file without a case is one."""
-        return list(checked(Path(path), declared))
+    def load_testset(path: str | Path, declared: frozenset[str] = frozenset()) -> list[TestCase]:
+        """Return all cases of a file. Raises InputError with every error in it; a file without a case is one.
+
+        `declared` are the pipeline's input names: in a v1 record even `description` may be one.
+        """
+        path = Path(path)
+        problems: list[Problem] = []
+        file = scan_file(path, problems, declared)
+        refuse(in_file_order(path, problems), path)
+        return [record.case for record in file.records if record.case is not None]
 
     @staticmethod
-    def iterate(path: str | Path, declared: frozenset[str] = _NONE) -> Iterator[TestCase]:
-        """The cases one by one, each checked alone; the first error raises."""
-        for record in records(Path(path), raise_first):
-            where = f"{path}:{record.line}"
-            errors = [fault for fault in faults_of(record.value, declared) if fault.level == "error"]
-            if errors:
-                raise InputError(
-                    [Problem(f"{where} {json_path(fault.path)}", fault.message) for fault in errors]
-                )
-            yield TestCase.of(record.value, where, declared)
+    def iterate(path: str | Path, declared: frozenset[str] = frozenset()) -> Iterator[TestCase]:
+        """Yield the cases one by one, each checked alone; the first error raises."""
+        problems: list[Problem] = []
+        for record in read_records(Path(path), problems):
+            check_record(record.value, declared, record, problems)
+            refuse(problems, Path(path))
+            yield TestCase.of(record.value, record.where(), declared)
+        refuse(problems, Path(path))
 
     @staticmethod
     def validate_testset(cases: Iterable[TestCase]) -> list[str]:
-        """The errors of cases that are in memory, as sentences; empty if they can be used."""
-        found: list[str] = []
-        ids, ties, names, first = Ids(), list[Tie](), list[str](), dict[str, int]()
-        for at, case in enumerate(cases):
-            record = case.to_dict()
-            name = case.where or f"case {at + 1}"
-            errors = (fault for fault in faults_of(record) if fault.level == "error")
-            found += [f"{name} {json_path(fault.path)}: {fault.message}" for fault in errors]
-            if (before := first.setdefault(case.key, at)) != at:
-                found.append(f"{name} $.id: the id {case.key!r} stands in case {before + 1} already")
-            names.append(case.key)
-            ids.add(case.key)
-            ties += [Tie(at, target) for target in id_list(record.get("depends_on"))]
-        return found + _tie_errors(Graph(ties, ids), names)
+        """Return the errors of cases that are in memory, as sentences; empty if they can be used."""
+        problems: list[Problem] = []
+        keys: list[str] = []
+        needs: list[list[str]] = []
+        first: dict[str, int] = {}
+        for number, case in enumerate(cases, 1):
+            source = MemoryRecord(case.where or f"case {number}")
+            check_record(case.to_dict(), frozenset(), source, problems)
+            if case.key in first:
+                message = f"the id {case.key!r} stands in case {first[case.key]} already"
+                problems.append(source.problem(("id",), message))
+            first.setdefault(case.key, number)
+            keys.append(case.key)
+            needs.append(case.depends_on)
+        dependencies = Dependencies([[key] for key in keys], needs)
+        for place, target in dependencies.missing:
+            problems.append(Problem(f"{keys[place]} $.depends_on", f"there is no case {target!r}"))
+        errors = [str(problem) for problem in problems if problem.level == "error"]
+        for cycle in dependencies.cycles():
+            names = " → ".join(keys[place] for place in [*cycle, cycle[0]])
+            errors.append(f"these cases wait for each other: {names}")
+        return errors
 
     @staticmethod
     def filter_by_tags(
         cases: Iterable[TestCase], include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = ()
     ) -> list[TestCase]:
-        """Cases with any of the included and none of the excluded tags; without included ones, all others."""
+        """Return cases with any of the included and none of the excluded tags."""
         selection = Selection.of(include_tags or (), exclude_tags or ())
         return [case for case in cases if selection.has_tags(case.tags)]
 
 
-def checked(path: Path, declared: frozenset[str] = _NONE) -> Iterator[TestCase]:
-    """The cases of a file as a stream, once the whole file is known to be without errors."""
-    findings = Findings()
-    FileLook(path, Frame(declared=declared), findings, Digests())
-    findings.refuse()
-    return TestsetLoader.iterate(path, declared)
+def convert_testset(path: Path, output: Path | None = None) -> bytes:
+    """Write a file's cases to `output` as v2, or return them. Raises InputError with every error in it."""
+    cases = TestsetLoader.load_testset(path)
+    if output is None:
+        return b"".join(map(_v2_line, cases))
+    write_v2(cases, output)
+    return b""
 
 
-def _tie_errors(graph: Graph, names: list[str]) -> list[str]:
-    found = [f"{names[at]} $.depends_on: there is no case {target!r}" for at, target in graph.missing]
-    for cycle in graph.cycles():
-        ids = " → ".join(names[at] for at in [*cycle, cycle[0]])
-        found.append(f"these cases wait for each other: {ids}")
-    return found
+def write_v2(cases: Iterable[TestCase], path: Path) -> None:
+    """Write a testset that loads to equal cases, with the folders above it. It is whole or not there."""
+    temporary = path.with_name(f"{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.writelines(map(_v2_line, cases))
+        temporary.replace(path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _v2_line(case: TestCase) -> bytes:
+    return _encode(case.to_dict()) + b"\n"

@@ -1,44 +1,77 @@
-"""Several testset files as one sequence of groups."""
+"""The tests of a run: several testset files, selected by tags and ids, as one sequence of groups.
+
+    testsets = Testsets(["testsets/"], Selection.of(include_tags=["smoke"]))
+    for group in testsets.load().groups:
+        run(group.cases)
+
+A group is mostly one case. Cases that depend on each other stand in one group and run in that order.
+"""
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 import msgspec
 
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
 from assay.core.registry import unknown
 from assay.core.spec import limited
 from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.expansion import expanded, expanded_keys
-from assay.suites.pipeline.testset.findings import Findings
-from assay.suites.pipeline.testset.looking import Digests, FileLook, Frame, Inspect
-from assay.suites.pipeline.testset.selection import Selection
-from assay.suites.pipeline.testset.stream import Record, raise_first, record_at, records
-from assay.suites.pipeline.testset.ties import Tied
+from assay.suites.pipeline.testset.dependencies import Chain
+from assay.suites.pipeline.testset.scan import CaseCheck, ScannedFile, in_file_order, scan_file
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
+# Enough ids to find the nearest one to a name that is mistyped.
 _MOST_NAMES = 10_000
-_EVERYTHING = Selection()
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Look(NamedTuple):
-    """What one pass over all files found. `sets` has the number of groups of each file, by its set's name."""
+class Selection(NamedTuple):
+    """Any of the tags is enough, an excluded one always wins, ids narrow further. Case matters."""
 
-    groups: int
-    tests: int
-    asked: str
-    gold: str
-    sets: dict[str, int]
-    notes: list[Problem]
+    include_tags: frozenset[str] = frozenset()
+    exclude_tags: frozenset[str] = frozenset()
+    ids: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (), ids: Iterable[str | int] = ()
+    ) -> Selection:
+        """Build a selection from any lists; ids are compared as text."""
+        return cls(frozenset(include_tags), frozenset(exclude_tags), frozenset(map(str, ids)))
+
+    def has_tags(self, tags: Iterable[str]) -> bool:
+        """Whether a case with these tags is selected, its id aside."""
+        if not self.exclude_tags.isdisjoint(tags):
+            return False
+        return not self.include_tags or not self.include_tags.isdisjoint(tags)
+
+    def expand(self, case: TestCase) -> list[TestCase]:
+        """Return the selected expansions of a case; the id as written selects all of them."""
+        if not self.has_tags(case.tags):
+            return []
+        if self.ids and case.key not in self.ids and self.ids.isdisjoint(case.expanded_keys()):
+            return []
+        return [one for one in case.expand() if not self.ids or not self.ids.isdisjoint((case.key, one.key))]
+
+    def __str__(self) -> str:
+        """The options that make this selection."""
+        options = {
+            "--include-tags": self.include_tags,
+            "--exclude-tags": self.exclude_tags,
+            "--ids": self.ids,
+        }
+        return " ".join(f"{flag} {','.join(sorted(names))}" for flag, names in options.items() if names)
+
+
+ALL_TESTS = Selection()
 
 
 @dataclass(slots=True)
@@ -53,20 +86,40 @@ class Group:
     _places: dict[str, list[int]] = field(default_factory=dict, compare=False, repr=False)
 
     def waits_for(self, case: TestCase) -> list[str]:
-        """The ids of the cases in this group that must have passed before this one."""
-        named = case.depends_on
-        if named and not self._places:
-            for at, other in enumerate(self.cases):
+        """Return the ids of the cases in this group that must have passed before this one."""
+        names = case.depends_on
+        if names and not self._places:
+            for place, other in enumerate(self.cases):
                 for name in {other.key, other.origin}:
-                    self._places.setdefault(name, []).append(at)
-        places = {at for name in named for at in self._places.get(name, ())}
-        return [self.cases[at].key for at in sorted(places)]
+                    self._places.setdefault(name, []).append(place)
+        places = {place for name in names for place in self._places.get(name, ())}
+        return [self.cases[place].key for place in sorted(places)]
+
+
+class LoadedTests(NamedTuple):
+    """The tests of a run. `sets` has the number of groups of each file, by its set's name.
+
+    `asked` and `gold` are fingerprints: of what the tests ask (ids, inputs, conditions, order), and of what
+    they expect. An edited expectation asks nothing again.
+    """
+
+    groups: list[Group]
+    asked: str
+    gold: str
+    sets: dict[str, int]
+    notes: list[Problem]
+
+    @property
+    def tests(self) -> int:
+        """How many cases all groups have."""
+        return sum(len(group.cases) for group in self.groups)
 
 
 class Testsets:
     """Files, patterns and folders of testsets, for a pipeline with these input names and steps.
 
-    `limit` keeps the first groups of each set; below 1 it is a share of them, rounded up.
+    `limit` keeps the first groups of each set; below 1 it is a share of them, rounded up. `check` looks at
+    each selected case.
     """
 
     __test__ = False  # pytest collects classes of this name
@@ -74,195 +127,158 @@ class Testsets:
     def __init__(
         self,
         names: list[str],
-        selection: Selection = _EVERYTHING,
+        selection: Selection = ALL_TESTS,
         declared: frozenset[str] = frozenset(),
         steps: frozenset[str] | None = None,
         limit: float | None = None,
-        inspect: Inspect | None = None,
+        check: CaseCheck | None = None,
     ) -> None:
         self.files = set_names(find_files(names))
-        self._frame, self._limit = Frame(selection, declared, steps, inspect), limit
-        self._looks: list[FileLook] = []
-        self._look: Look | None = None
+        self._selection, self._declared, self._steps = selection, declared, steps
+        self._limit, self._check = limit, check
+        self._loaded: LoadedTests | None = None
 
-    def look(self) -> Look:
-        """Read and check everything once; raises InputError with the errors of all files."""
-        if self._look is None:
-            findings, digests = Findings(), Digests()
-            self._looks = [FileLook(path, self._frame, findings, digests) for path in self.files.values()]
-            findings.refuse()
-            self._refuse_nothing()
-            kept = {name: self._kept(look) for name, look in zip(self.files, self._looks, strict=True)}
-            tests = sum(map(self._tests, self._looks))
-            notes = findings.told("warning", "advice")
-            self._look = Look(sum(kept.values()), tests, digests.asked, digests.gold, kept, notes)
-        return self._look
+    def load(self) -> LoadedTests:
+        """Read and check all files, once. Raises InputError with the errors of all of them."""
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
 
-    def groups(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[Group]:
-        """Every group in the order of the files, except those whose index is to be skipped."""
-        self.look()
-        index = 0
-        for name, look in zip(self.files, self._looks, strict=True):
-            kept = self._kept(look)
-            for at, build in zip(range(index, index + kept), _builders(look), strict=False):
-                if not skip(at):
-                    yield build(at, name)
-            index += kept
+    def _load(self) -> LoadedTests:
+        groups: list[Group] = []
+        sets: dict[str, int] = {}
+        problems: list[Problem] = []
+        files: list[ScannedFile] = []
+        gold = hashlib.sha256()
+        for name, path in self.files.items():
+            own: list[Problem] = []
+            file = scan_file(path, own, self._declared, self._steps)
+            # A wrong file has no order of dependencies. Its selected cases are still checked.
+            wrong = any(problem.level == "error" for problem in own)
+            selected: dict[int, list[TestCase]] = {}
+            for place, record in enumerate(file.records):
+                cases = self._selection.expand(record.case) if record.case is not None else []
+                if cases:
+                    selected[place] = cases
+            chains = [] if wrong else file.dependencies.chains(set(selected))
+            places = set(selected).union(*(chain.brought for chain in chains))
+            for place in sorted(places):
+                record = file.records[place]
+                assert record.case is not None
+                if self._check is not None:
+                    self._check(record.case, record.record, own)
+                gold.update(_encode(record.case.expectations()))
+            problems += in_file_order(path, own)
+            files.append(file)
+            if not wrong:
+                of_set = list(_groups(file, name, len(groups), selected, chains))
+                sets[name] = limited(self._limit, len(of_set))
+                groups += of_set[: sets[name]]
+        errors = [problem for problem in problems if problem.level == "error"]
+        if errors:
+            raise InputError(errors)
+        self._refuse_nothing(files, groups)
+        notes = [problem for problem in problems if problem.level != "error"]
+        return LoadedTests(groups, _fingerprint(groups), gold.hexdigest(), sets, notes)
 
-    def _kept(self, look: FileLook) -> int:
-        return limited(self._limit, look.groups)
-
-    def _tests(self, look: FileLook) -> int:
-        """How many cases the kept groups have; ties make it worth counting where a limit cuts."""
-        kept = self._kept(look)
-        if kept == look.groups:
-            return look.tests
-        return sum(group.tests for group in islice(_builders(look), kept)) if look.tied else kept
-
-    def _refuse_nothing(self) -> None:
+    def _refuse_nothing(self, files: list[ScannedFile], groups: list[Group]) -> None:
         """An id that no file has, or a selection that leaves nothing, is a mistake."""
-        selection = self._frame.selection
-        seen = set[str]().union(*(look.ids_seen for look in self._looks))
-        if missing := sorted(selection.ids - seen):
-            known = self._some_ids()
-            raise UsageError("\n".join(unknown("case", name, known) for name in missing))
-        if not any(look.tests for look in self._looks):
-            raise UsageError(f"no test case is left by the selection: {_said(selection)}")
-
-    def _some_ids(self) -> list[str]:
-        found: list[str] = []
-        for path in self.files.values():
-            for record in records(path, raise_first):
-                found += expanded_keys(TestCase.of(record.value, "", self._frame.declared))
-                if len(found) >= _MOST_NAMES:
-                    return found
-        return found
-
-
-def _said(selection: Selection) -> str:
-    parts = {
-        "--include-tags": selection.include_tags,
-        "--exclude-tags": selection.exclude_tags,
-        "--ids": selection.ids,
-    }
-    return " ".join(f"{flag} {','.join(sorted(values))}" for flag, values in parts.items() if values)
-
-
-Builder = Union["_Alone", "_Built", "_Together"]
-
-
-def _builders(look: FileLook) -> Iterator[Builder]:
-    """One for each group of a file, in its order. Nothing is built before it is called."""
-    everything = look.frame.selection.all
-    for ordinal, record in enumerate(records(look.path, raise_first)):
-        if ordinal in look.spots:
-            if tied := look.tied.get(ordinal):
-                yield _Together(look, tied)
-        elif everything and "parameters" not in record.value:
-            yield _Alone(look, record)
-        else:
-            case = look.case(record)
-            keys = set(look.frame.selection.keys(case))
-            yield from (_Built(one) for one in (expanded(case) if keys else ()) if one.key in keys)
-
-
-class _Alone:
-    """A record that is tied to no other and stands for one case."""
-
-    tests = 1
-
-    def __init__(self, look: FileLook, record: Record) -> None:
-        self._look, self._record = look, record
-
-    def __call__(self, index: int, name: str) -> Group:
-        case = self._look.case(self._record)
-        return Group(index, name, group_key([case]), [case])
-
-
-class _Built:
-    """A case that had to be built to be chosen."""
-
-    tests = 1
-
-    def __init__(self, case: TestCase) -> None:
-        self._case = case
-
-    def __call__(self, index: int, name: str) -> Group:
-        return Group(index, name, group_key([self._case]), [self._case])
-
-
-class _Together:
-    """Cases that are tied, read from their places in the file."""
-
-    def __init__(self, look: FileLook, tied: Tied) -> None:
-        self._look, self._tied = look, tied
-        self.tests = look.sizes[tied.first]
-
-    def __call__(self, index: int, name: str) -> Group:
-        cases: list[TestCase] = []
-        brought: list[str] = []
-        look = self._look
-        for at in self._tied.members:
-            case = look.case(record_at(look.path, look.spots[at]))
-            new = list(expanded(case))
-            if at in self._tied.brought:
-                brought += [one.key for one in new]
-            else:
-                keys = set(look.frame.selection.keys(case))
-                new = [one for one in new if one.key in keys]
-            cases += new
-        return Group(index, name, group_key(cases), cases, brought)
+        ids = [key for file in files for record in file.records for key in record.ids]
+        missing = sorted(self._selection.ids.difference(ids)) if self._selection.ids else []
+        if missing:
+            raise UsageError("\n".join(unknown("case", name, ids[:_MOST_NAMES]) for name in missing))
+        if not groups:
+            raise UsageError(f"no test case is left by the selection: {self._selection}")
 
 
 def group_key(cases: list[TestCase]) -> str:
-    """A group by what is asked in it; expectations and tags do not count."""
-    said = [[case.id, case.inputs, case.step_inputs, case.batch_items] for case in cases]
-    return row_key(_encode(said))
+    """Return a group's key, made of what is asked in it; expectations and tags do not count."""
+    return row_key(_encode([[case.id, case.inputs, case.step_inputs, case.batch_items] for case in cases]))
+
+
+def _groups(
+    file: ScannedFile, name: str, index: int, selected: dict[int, list[TestCase]], chains: list[Chain]
+) -> Iterator[Group]:
+    """Yield the groups of a file in its order. A chain stands at the place of its first case."""
+    by_first = {min(chain.members): chain for chain in chains}
+    in_chain = {place for chain in chains for place in chain.members}
+    for place in range(len(file.records)):
+        if place in by_first:
+            cases: list[TestCase] = []
+            brought: list[str] = []
+            for member in by_first[place].members:
+                if member in selected:
+                    cases += selected[member]
+                    continue
+                other = file.records[member].case
+                assert other is not None
+                expanded = list(other.expand())
+                cases += expanded
+                brought += [case.key for case in expanded]
+            yield Group(index, name, group_key(cases), cases, brought)
+            index += 1
+        elif place not in in_chain:
+            for case in selected.get(place, ()):
+                yield Group(index, name, group_key([case]), [case])
+                index += 1
+
+
+def _fingerprint(groups: list[Group]) -> str:
+    """Return the fingerprint of what the tests ask."""
+    asked = hashlib.sha256()
+    for group in groups:
+        asked.update(group.key.encode())
+        for case in group.cases:
+            if case.conditions or case.depends_on:
+                # Only a condition can look at tags, so other cases may be tagged without asking again.
+                tags = case.tags if case.conditions else None
+                asked.update(_encode([group.waits_for(case), case.conditions, tags]))
+    return asked.hexdigest()
 
 
 def find_files(names: list[str]) -> list[Path]:
-    """Files by name, pattern or folder (all `*.jsonl` below it), each once."""
-    found: dict[Path, Path] = {}
+    """Return the files that are named, by path, pattern or folder (all `*.jsonl` below it), each once."""
+    files: dict[Path, Path] = {}
     for name in names:
-        for path in _named(name):
-            found.setdefault(path.resolve(), path)
-    if not found:
-        raise UsageError("no testset is named")
-    return list(found.values())
-
-
-def _named(name: str) -> list[Path]:
-    path = Path(name)
-    if not name:
-        raise UsageError("the name of a testset is empty")
-    if path.is_dir():
-        below = sorted(found for found in path.rglob("*.jsonl") if found.is_file())
-        if not below:
-            raise UsageError(f"there is no .jsonl file below {name!r}")
-        return below
-    if path.exists():
-        return [path]
-    matches = [Path(found) for found in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207
-    files = [found for found in matches if found.is_file()]
+        path = Path(name)
+        if not name:
+            raise UsageError("the name of a testset is empty")
+        if path.is_dir():
+            matches = sorted(file for file in path.rglob("*.jsonl") if file.is_file())
+            if not matches:
+                raise UsageError(f"there is no .jsonl file below {name!r}")
+        elif path.exists():
+            matches = [path]
+        else:
+            matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207
+            matches = [match for match in matches if match.is_file()]
+            if not matches:
+                raise UsageError(f"there is no testset {name!r}; name a .jsonl file, a pattern or a folder")
+        for match in matches:
+            files.setdefault(match.resolve(), match)
     if not files:
-        raise UsageError(f"there is no testset {name!r}; name a .jsonl file, a pattern or a folder")
-    return files
+        raise UsageError("no testset is named")
+    return list(files.values())
 
 
 def set_names(files: list[Path]) -> dict[str, Path]:
-    """Each file by its stem; where stems clash, by its path below the folder that is common to all.
+    """Name each file by its stem; where stems clash, by its path below the folder that is common to all.
 
     Files that differ in nothing but their ending keep it.
     """
     folders = [path.parent.resolve() for path in files]
     common = Path(os.path.commonpath(folders))
-    whole = [(folder / path.name).relative_to(common) for path, folder in zip(files, folders, strict=True)]
-    short = [path.with_suffix("") for path in whole]
-    stems, paths = Counter(path.stem for path in whole), Counter(short)
-    names = [
-        path.stem if stems[path.stem] == 1 else str(path if paths[cut] > 1 else cut)
-        for path, cut in zip(whole, short, strict=True)
-    ]
+    paths = [(folder / file.name).relative_to(common) for file, folder in zip(files, folders, strict=True)]
+    stems = Counter(path.stem for path in paths)
+    without_ending = Counter(path.with_suffix("") for path in paths)
+    names: list[str] = []
+    for path in paths:
+        if stems[path.stem] == 1:
+            names.append(path.stem)
+        elif without_ending[path.with_suffix("")] > 1:
+            names.append(str(path))
+        else:
+            names.append(str(path.with_suffix("")))
     if len(set(names)) < len(names):  # a stem may look like another one's path
-        names = list(map(str, whole))
+        names = list(map(str, paths))
     return dict(zip(names, files, strict=True))

@@ -1,294 +1,264 @@
-"""What is wrong in one record: faults with their place in it. Ids and ties across records come elsewhere."""
+"""What is wrong in one record of a testset. Ids and dependencies across records are checked in `scan.py`.
+
+Types, bounds and lengths stand in the structs below; `core/schema.py` walks them. Rules that a type cannot
+say, and warnings and advice, follow in `check_record`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from math import inf, prod
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from math import isinf, prod
+from typing import Annotated, Any, NamedTuple
 
+from msgspec import Meta, Struct, field
+
+from assay.core.errors import Problem
 from assay.core.expressions import Expression, ExpressionProblem
-from assay.suites.pipeline.testset.names import PLAIN, expectation, inputs_beside, unread
+from assay.core.schema import JSON_WORDING, KeyPath, Source, Wording, convert, json_path, kind_of
 
-Path = tuple[str | int, ...]
+FIELDS = (
+    "id",
+    "tags",
+    "inputs",
+    "step_inputs",
+    "batch_items",
+    "expected_outputs",
+    "expected_aggregation",
+    "intermediate_expectations",
+    "evaluation_config",
+)
+V2_KEYS = frozenset(FIELDS) - {"id", "tags"}
+"""A record with one of these is v2, one with none of them is v1."""
+ANNOTATIONS = frozenset({"description", "metadata"})
+RESERVED = frozenset({"parameters", "depends_on", "conditions", "performance_baseline"})
+BESIDE = ANNOTATIONS | RESERVED
+"""Keys that are no inputs, unless a v1 record's pipeline declares inputs of these names."""
+
+MOST_ITEMS, MOST_COMBINATIONS = 20, 10_000
+
 _ID = re.compile(r"[\w-]+")
-_NAME = re.compile(r"[A-Za-z_]\w*")
-_MOST_ITEMS, _MOST_COMBINATIONS = 20, 10_000
-_SWITCHES = ("evaluate_intermediate", "evaluate_final", "evaluate_aggregation", "strict_mode")
-_CONFIG = (*_SWITCHES, "tolerance", "ignore_fields", "rules")
-_LIMITS = ("max_seconds", "max_tokens")
+_NOT_NEGATIVE = Meta(ge=0)
+_Object = dict[str, Any]
+_Limit = Annotated[int, _NOT_NEGATIVE] | Annotated[float, _NOT_NEGATIVE]
 
 
-class Fault(NamedTuple):
-    """One thing wrong in a record, by its JSON path."""
-
-    path: Path
-    message: str
-    level: str = "error"
-
-
-Faults = Sequence[Fault]
-
-
-def json_path(path: Path) -> str:
-    """`$.batch_items[2]`; a key that is no plain name stands in brackets and quotes."""
-    text = "$"
-    for step in path:
-        if isinstance(step, int):
-            text += f"[{step}]"
-        else:
-            text += f".{step}" if _NAME.fullmatch(step) else f'["{step}"]'
-    return text
+class _EvaluationConfig(Struct):
+    evaluate_intermediate: bool = False
+    evaluate_final: bool = True
+    evaluate_aggregation: bool = True
+    strict_mode: bool = False
+    tolerance: _Limit = 0
+    ignore_fields: Annotated[list[str], Meta(description="a list of texts")] = []
+    rules: Any = None  # scoring checks them
 
 
-def faults_of(record: dict[str, Any], declared: frozenset[str] = frozenset()) -> list[Fault]:
-    """Everything wrong with a record that can be seen in it alone."""
-    found: list[Fault] = []
-    plain = inputs_beside(record, declared) if declared else ()
-    for key, value in record.items():
-        check = _CHECKS.get(key)
-        if check is not None and key not in plain and (faults := check(value)):
-            found += faults
-    if "id" not in record:
-        found.append(Fault((), "the id is missing; every case needs one of its own"))
-    if (
-        "batch_items" in record
-        and record["batch_items"] is not None
-        and record.get("expected_aggregation") is None
-    ):
-        message = "batch_items without expected_aggregation: nothing says what the batch should come to"
-        found.append(Fault(("batch_items",), message, "advice"))
-    if not record.keys() <= PLAIN:
-        found += _conflicts(record)
-        found += _unread(record)
-    return found
+class _StepLimits(Struct, forbid_unknown_fields=True):
+    max_seconds: _Limit = 0
+    max_tokens: _Limit = 0
 
 
-def simple_faults(record: dict[str, Any]) -> list[Fault]:
-    """`faults_of` a record of which only the id and the tags can be wrong."""
-    return [*_id(record["id"]), *(_tags(record["tags"]) if "tags" in record else ())]
+class _Baseline(Struct, forbid_unknown_fields=True):
+    max_seconds: _Limit = 0
+    max_tokens: _Limit = 0
+    steps: Annotated[dict[str, _StepLimits], Meta(description="an object of limits, by step id")] = {}
 
 
-def unknown_steps(record: dict[str, Any], steps: frozenset[str]) -> list[Fault]:
-    """Step ids that the pipeline does not have: warnings, since a testset may serve several pipelines."""
-    named: list[Path] = []
-    for field in ("step_inputs", "intermediate_expectations"):
-        values = record.get(field)
-        named += [(field, step) for step in values] if isinstance(values, dict) else []
+_Values = Annotated[
+    list[Any],
+    Meta(
+        min_length=1,
+        description="a list of values",
+        extra={"problem": "the list is empty, so no case would be left"},
+    ),
+]
+_Ids = list[Annotated[str | int, Meta(description="an id")]]
+_StepInputs = dict[str, Annotated[_Object, Meta(description="an object of inputs")]]
+
+
+class _RecordShape(Struct):
+    """The types of a record's keys. `id` is checked apart, and `expected_aggregation` may be anything."""
+
+    tags: Annotated[list[str] | str, Meta(description="a list of texts")] = []
+    inputs: _Object = {}
+    step_inputs: Annotated[_StepInputs, Meta(description="an object of objects, one for each step")] = {}
+    batch_items: Annotated[list[_Object] | None, Meta(description="a list of objects")] = None
+    expected_outputs: _Object = {}
+    intermediate_expectations: _Object = {}
+    evaluation_config: _EvaluationConfig = field(default_factory=_EvaluationConfig)
+    parameters: Annotated[dict[str, _Values] | None, Meta(description="an object of lists")] = None
+    depends_on: Annotated[_Ids | str | int | None, Meta(description="a list of ids")] = None
+    conditions: Annotated[str | None, Meta(description="an expression as text")] = None
+    performance_baseline: _Baseline | None = None
+
+
+_SETTINGS = _EvaluationConfig.__struct_fields__
+
+
+class MemoryRecord(NamedTuple):
+    """The source of a record that comes from no file; `name` says which one it is."""
+
+    name: str = ""
+
+    @property
+    def wording(self) -> Wording:
+        """As in a file."""
+        return JSON_WORDING
+
+    def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
+        """Build the problem of the value at `path`."""
+        return Problem(f"{self.name} {json_path(path)}".lstrip(), message, level)
+
+
+def check_record(record: _Object, declared: frozenset[str], source: Source, problems: list[Problem]) -> None:
+    """Append everything wrong with a record that can be seen in it alone."""
+
+    def add(path: KeyPath, message: str, level: str = "error") -> None:
+        problems.append(source.problem(path, message, level))
+
+    plain_inputs = inputs_beside(record, declared)
+    checked = record
+    if plain_inputs:
+        checked = {key: value for key, value in record.items() if key not in plain_inputs}
+    convert(checked, _RecordShape, source, problems)
+    if "id" in record:
+        _check_id(record["id"], source, problems)
+    else:
+        add((), "the id is missing; every case needs one of its own")
+    tags = record.get("tags")
+    if isinstance(tags, str):
+        add(("tags",), f"one tag should stand in a list: [{tags!r}]".replace("'", '"'), "warning")
+    if checked.keys() & _WITH_RULES:
+        _check_rules(checked, source, problems)
+    if not record.keys() <= _PLAIN:
+        _check_expected_keys(record, source, problems)
+
+
+def is_v2(record: Mapping[str, Any]) -> bool:
+    """Whether the record uses the pipeline format; one key of it is enough."""
+    return not V2_KEYS.isdisjoint(record)
+
+
+def expectation(key: str) -> str | None:
+    """Return `sentiment` for `expected_sentiment`; None for the format's own fields and for other keys."""
+    if key.startswith("expected_") and key not in V2_KEYS and key != "expected_":
+        return key.removeprefix("expected_")
+    return None
+
+
+def is_gold(key: str) -> bool:
+    """Whether a key's value must never be shown to the pipeline: `expectedOutput` is one too."""
+    return key[:1] in "eE" and key[:8].casefold() == "expected"
+
+
+def is_unread(key: str) -> bool:
+    """Whether a key says that something is expected, in a form that is not read."""
+    return is_gold(key) and key != "expected" and key not in V2_KEYS and expectation(key) is None
+
+
+def has_hop_tag(record: Mapping[str, Any], declared: frozenset[str]) -> bool:
+    """Whether `tag` is a tag as in HOP files: a text, no `tags` beside it, and no input of that name."""
+    return "tags" not in record and "tag" not in declared and isinstance(record.get("tag"), str)
+
+
+def inputs_beside(record: Mapping[str, Any], declared: frozenset[str]) -> frozenset[str]:
+    """Return the annotation and reserved keys that are plain inputs of this record."""
+    if not declared or is_v2(record):
+        return frozenset()
+    return BESIDE & declared & record.keys()
+
+
+def check_steps(record: _Object, steps: frozenset[str], source: Source, problems: list[Problem]) -> None:
+    """Warn of step ids that the pipeline does not have. A testset may serve several pipelines."""
+    paths: list[KeyPath] = []
+    for key in ("step_inputs", "intermediate_expectations"):
+        values = record.get(key)
+        if isinstance(values, dict):
+            paths += [(key, step) for step in values]
     baseline = record.get("performance_baseline")
-    limits = baseline.get("steps") if isinstance(baseline, dict) else None
-    named += [("performance_baseline", "steps", step) for step in limits] if isinstance(limits, dict) else []
-    known = ", ".join(sorted(steps))
-    return [
-        Fault(path, f"the pipeline has no step {path[-1]!r}; it has {known}", "warning")
-        for path in named
-        if path[-1] not in steps
-    ]
+    if isinstance(baseline, dict) and isinstance(baseline.get("steps"), dict):
+        paths += [("performance_baseline", "steps", step) for step in baseline["steps"]]
+    for path in paths:
+        if path[-1] not in steps:
+            message = f"the pipeline has no step {path[-1]!r}; it has {', '.join(sorted(steps))}"
+            problems.append(source.problem(path, message, "warning"))
 
 
-def kind_of(value: Any) -> str:
-    """A JSON type as a message names it."""
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
+_PLAIN = frozenset(FIELDS) | BESIDE
+_WITH_RULES = {"batch_items", "evaluation_config", "parameters", "conditions"}
 
 
-def _wrong(path: Path, wanted: str, value: Any) -> Fault:
-    return Fault(path, f"must be {wanted}, not {kind_of(value)}")
-
-
-def _id(value: Any) -> Faults:
-    if type(value) is str:
-        if _ID.fullmatch(value):
-            return ()
-        if not value.strip():
-            return (Fault(("id",), "the id is empty; every case needs one of its own"),)
+def _check_id(value: Any, source: Source, problems: list[Problem]) -> None:
+    level = "error"
+    if isinstance(value, str) and _ID.fullmatch(value):
+        return
+    if isinstance(value, int) and not isinstance(value, bool):
+        return
+    if value is None:
+        message = "the id is null; every case needs one of its own"
+    elif isinstance(value, str) and not value.strip():
+        message = "the id is empty; every case needs one of its own"
+    elif isinstance(value, str):
         message = f"the id {value!r} has other characters than letters, digits, _ and -"
-        return (Fault(("id",), message, "warning"),)
-    if type(value) is int:
-        return ()
-    if value is None:
-        return (Fault(("id",), "the id is null; every case needs one of its own"),)
-    told = str(value) if isinstance(value, float) else kind_of(value)
-    return (Fault(("id",), f"must be a text or a whole number, not {told}"),)
+        level = "warning"
+    else:
+        text = str(value) if isinstance(value, float) else kind_of(value)
+        message = f"must be a text or a whole number, not {text}"
+    problems.append(source.problem(("id",), message, level))
 
 
-def _tags(value: Any) -> Faults:
-    if type(value) is list:
-        return [_wrong(("tags", at), "a text", tag) for at, tag in enumerate(value) if type(tag) is not str]
-    if type(value) is str:
-        message = f"one tag should stand in a list: [{value!r}]".replace("'", '"')
-        return (Fault(("tags",), message, "warning"),)
-    return (_wrong(("tags",), "a list of texts", value),)
+def _check_rules(record: _Object, source: Source, problems: list[Problem]) -> None:
+    """Check what types cannot say, in values whose types are right."""
+
+    def add(path: KeyPath, message: str, level: str = "error") -> None:
+        problems.append(source.problem(path, message, level))
+
+    items = record.get("batch_items")
+    if isinstance(items, list) and len(items) > MOST_ITEMS:
+        message = f"{len(items)} items; 5 to {MOST_ITEMS} are enough for most tests"
+        add(("batch_items",), message, "advice")
+    if items is not None and record.get("expected_aggregation") is None:
+        message = "batch_items without expected_aggregation: nothing says what the batch should come to"
+        add(("batch_items",), message, "advice")
+
+    config = record.get("evaluation_config", {})
+    if isinstance(config, dict):
+        for key in config:
+            if key not in _SETTINGS:
+                message = f"nobody reads this setting; there are {', '.join(_SETTINGS)}"
+                add(("evaluation_config", key), message, "warning")
+        tolerance = config.get("tolerance")
+        # JSON has no infinity, but a case that was built in Python may.
+        if isinstance(tolerance, float) and isinf(tolerance) and tolerance > 0:
+            add(("evaluation_config", "tolerance"), f"must be 0 or more, not {tolerance}")
+
+    parameters = record.get("parameters")
+    if isinstance(parameters, dict) and all(isinstance(values, list) for values in parameters.values()):
+        count = prod(map(len, parameters.values()))
+        if count > MOST_COMBINATIONS:
+            message = f"{count:,} combinations; at most {MOST_COMBINATIONS:,} are allowed"
+            add(("parameters",), message)
+
+    conditions = record.get("conditions")
+    if isinstance(conditions, str):
+        if not conditions.strip():
+            add(("conditions",), "the condition is empty; leave the key out to run the case always")
+        else:
+            try:
+                Expression(conditions)
+            except ExpressionProblem as problem:
+                add(("conditions",), str(problem))
 
 
-def _mapping(name: str) -> Callable[[Any], Faults]:
-    def check(value: Any) -> Faults:
-        return () if type(value) is dict else (_wrong((name,), "an object", value),)
-
-    return check
-
-
-def _step_inputs(value: Any) -> Faults:
-    if type(value) is not dict:
-        return (_wrong(("step_inputs",), "an object of objects, one for each step", value),)
-    return [
-        _wrong(("step_inputs", step), "an object of inputs", inputs)
-        for step, inputs in value.items()
-        if type(inputs) is not dict
-    ]
-
-
-def _batch_items(value: Any) -> Faults:
-    if value is None:
-        return ()
-    if type(value) is not list:
-        return (_wrong(("batch_items",), "a list of objects", value),)
-    found = [
-        _wrong(("batch_items", at), "an object", item)
-        for at, item in enumerate(value)
-        if type(item) is not dict
-    ]
-    if len(value) > _MOST_ITEMS:
-        message = f"{len(value)} items; 5 to {_MOST_ITEMS} are enough for most tests"
-        found.append(Fault(("batch_items",), message, "advice"))
-    return found
-
-
-def _evaluation_config(value: Any) -> Faults:
-    if type(value) is not dict:
-        return (_wrong(("evaluation_config",), "an object", value),)
-    found: list[Fault] = []
-    for key, item in value.items():
-        path = ("evaluation_config", key)
-        if key in _SWITCHES:
-            found += [] if type(item) is bool else [_wrong(path, "true or false", item)]
-        elif key == "tolerance":
-            found += _number(path, item)
-        elif key == "ignore_fields":
-            found += _texts(path, item)
-        elif key not in _CONFIG:
-            found.append(Fault(path, f"nobody reads this setting; there are {', '.join(_CONFIG)}", "warning"))
-    return found
-
-
-def _number(path: Path, value: Any) -> Faults:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return (_wrong(path, "a number", value),)
-    if not 0 <= value < inf:
-        return (Fault(path, f"must be 0 or more, not {value}"),)
-    return ()
-
-
-def _texts(path: Path, value: Any) -> Faults:
-    if not isinstance(value, list):
-        return (_wrong(path, "a list of texts", value),)
-    return [_wrong((*path, at), "a text", item) for at, item in enumerate(value) if not isinstance(item, str)]
-
-
-def _parameters(value: Any) -> Faults:
-    if value is None:
-        return ()
-    if type(value) is not dict:
-        return (_wrong(("parameters",), "an object of lists", value),)
-    found: list[Fault] = []
-    for name, values in value.items():
-        if type(values) is not list:
-            found.append(_wrong(("parameters", name), "a list of values", values))
-        elif not values:
-            found.append(Fault(("parameters", name), "the list is empty, so no case would be left"))
-    if not found and (count := prod(map(len, value.values()))) > _MOST_COMBINATIONS:
-        message = f"{count:,} combinations; at most {_MOST_COMBINATIONS:,} are allowed"
-        found.append(Fault(("parameters",), message))
-    return found
-
-
-def _depends_on(value: Any) -> Faults:
-    if value is None or type(value) in (str, int):
-        return ()
-    if type(value) is not list:
-        return (_wrong(("depends_on",), "a list of ids", value),)
-    return [
-        _wrong(("depends_on", at), "an id", item)
-        for at, item in enumerate(value)
-        if type(item) not in (str, int)
-    ]
-
-
-def _conditions(value: Any) -> Faults:
-    if value is None:
-        return ()
-    if type(value) is not str:
-        return (_wrong(("conditions",), "an expression as text", value),)
-    problem = _condition_problem(value)
-    return (Fault(("conditions",), problem),) if problem else ()
-
-
-def _condition_problem(source: str) -> str:
-    """Why this is no expression; empty if it is one."""
-    if not source.strip():
-        return "the condition is empty; leave the key out to run the case always"
-    try:
-        Expression(source)
-    except ExpressionProblem as problem:
-        return str(problem)
-    return ""
-
-
-def _performance_baseline(value: Any) -> Faults:
-    if value is None:
-        return ()
-    path = ("performance_baseline",)
-    if type(value) is not dict:
-        return (_wrong(path, "an object", value),)
-    found = _limits(path, value, (*_LIMITS, "steps"))
-    steps = value.get("steps", {})
-    if type(steps) is not dict:
-        return [*found, _wrong((*path, "steps"), "an object of limits, by step id", steps)]
-    for step, limits in steps.items():
-        place = (*path, "steps", step)
-        found += (
-            _limits(place, limits, _LIMITS) if type(limits) is dict else [_wrong(place, "an object", limits)]
-        )
-    return found
-
-
-def _limits(path: Path, values: dict[str, Any], known: Iterable[str]) -> list[Fault]:
-    found: list[Fault] = []
-    for key, value in values.items():
-        if key in _LIMITS:
-            found += _number((*path, key), value)
-        elif key not in known:
-            found.append(Fault((*path, key), f"there is no such limit; there are {', '.join(known)}"))
-    return found
-
-
-def _conflicts(record: dict[str, Any]) -> list[Fault]:
+def _check_expected_keys(record: _Object, source: Source, problems: list[Problem]) -> None:
     outputs = record.get("expected_outputs")
-    if not isinstance(outputs, dict):
-        return []
-    return [
-        Fault((key,), f"says something else than expected_outputs.{name}, which counts", "warning")
-        for key, value in record.items()
-        if (name := expectation(key)) is not None and name in outputs and outputs[name] != value
-    ]
-
-
-def _unread(record: dict[str, Any]) -> list[Fault]:
-    message = "nobody reads this key, and the pipeline does not see it; write expected_NAME for an output"
-    return [Fault((key,), message, "warning") for key in record if unread(key)]
-
-
-_CHECKS: dict[str, Callable[[Any], Faults]] = {
-    "id": _id,
-    "tags": _tags,
-    "inputs": _mapping("inputs"),
-    "step_inputs": _step_inputs,
-    "batch_items": _batch_items,
-    "expected_outputs": _mapping("expected_outputs"),
-    "intermediate_expectations": _mapping("intermediate_expectations"),
-    "evaluation_config": _evaluation_config,
-    "parameters": _parameters,
-    "depends_on": _depends_on,
-    "conditions": _conditions,
-    "performance_baseline": _performance_baseline,
-}
+    for key, value in record.items():
+        name = expectation(key)
+        if name is not None and isinstance(outputs, dict) and outputs.get(name, value) != value:
+            message = f"says something else than expected_outputs.{name}, which counts"
+            problems.append(source.problem((key,), message, "warning"))
+        elif is_unread(key):
+            message = (
+                "nobody reads this key, and the pipeline does not see it; write expected_NAME for an output"
+            )
+            problems.append(source.problem((key,), message, "warning"))

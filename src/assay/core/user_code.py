@@ -1,0 +1,590 @@
+"""The one way to run code of the user: hop functions, memories, `python/` models, `!function`, loaders.
+
+Whatever that code does ends in a value or in one `UserCodeError`. `sys.exit`, a `KeyboardInterrupt` that the
+code raises itself, code that hangs and code that blocks the event loop are failures of one case. Only
+`os._exit` and a crash in C end the program; the same command then continues the run.
+
+    from assay.core import user_code
+    from assay.core.user_code import UserCodeError
+
+    function = user_code.load_module(Path("hop.py")).hop
+    try:
+        # Sync code gets a thread of its own, async code a task of its own.
+        value = await user_code.call(function, (session, row), timeout=30.0)
+        # Short sync code (a metric, a filter, `doc_to_text`) runs at once, in this thread.
+        value = user_code.call_here(metric, (answer, reference))
+    except UserCodeError as error:
+        # `error.message` is "[KeyError] 'gone'", `error.where` is "hop.py:7: raise KeyError('gone')".
+        # The failure has the kind `user_code` and carries the traceback, with the user's own frames only.
+        raise CaseFailed(error.failure()) from None
+
+A loader (`path/to/file.py:load`) gives its items through `items_of`. Code that catches exceptions around
+user code it does not call itself (the engine around a solver) asks `is_failure` and `failure_of`.
+
+These pass through `call` and `call_here` unchanged: errors that stop the run (StopRun, ModelRefused,
+UsageError), failed model calls (ModelError), failed cases (CaseFailed), a real Ctrl-C, and the cancellation
+of whoever waits for the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.runners
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import linecache
+import opcode
+import os
+import sys
+import traceback
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import chdir, contextmanager
+from contextvars import ContextVar, copy_context
+from functools import cached_property, partial
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Literal, TypeVar, cast
+
+from assay.core.code import code_sha256
+from assay.core.errors import (
+    CaseFailed,
+    InputError,
+    ModelError,
+    ModelRefused,
+    Problem,
+    StopRun,
+    UsageError,
+)
+from assay.core.threads import DaemonPool, DetachedThreads
+from assay.core.types import Failure
+from assay.core.watchdog import Blocked, can_watch, watched
+
+T = TypeVar("T")
+Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]
+
+USER_MODULE = "assay_user_"
+"""Prefix of the names under which the user's files stand in `sys.modules`."""
+
+POOL = DaemonPool(1_000, "assay-user-code", replaces=True)
+"""Threads for sync code. The pool is wide because one function may wait for another one in the same pool."""
+
+PASSED_THROUGH = (StopRun, ModelRefused, UsageError, ModelError, CaseFailed)
+
+_GRACE_SECONDS = 1.0
+"""How long an async function may clean up after its time limit; one that goes on is abandoned."""
+
+_SLACK_SECONDS = 1.0
+"""Added to the time limit before a blocking step is ended by force: the machine may be busy."""
+
+_MAX_MESSAGE = 2_000
+_MAX_TRACEBACK = 6_000
+_MAX_FRAMES = 20
+
+_BLOCKED = "it blocked all other rows until its time was over; without `async` it has a thread of its own"
+_KINDS: dict[type[BaseException], Kind] = {SystemExit: "exit", KeyboardInterrupt: "interrupt"}
+
+
+class UserCodeError(Exception):
+    """User code gave no value.
+
+    `text` says why, without the type of the exception; `str()` adds the type and the user's own last line:
+    `[KeyError] 'gone' (hop.py:7: raise KeyError('gone'))`. `error` is the exception that the code raised; it
+    is None for a time limit and for a value that cannot be used (`bad_result`).
+    """
+
+    def __init__(
+        self, text: str, kind: Kind = "exception", *, type_name: str = "", error: BaseException | None = None
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kind = kind
+        self.type_name = type_name or (type(error).__name__ if error else "")
+        self.error = error
+
+    @classmethod
+    def of(cls, error: BaseException) -> UserCodeError:
+        """What an exception of user code means."""
+        if isinstance(error, cls):
+            return error
+        if isinstance(error, Blocked):
+            return cls(_BLOCKED, "timeout", type_name="TimeoutError", error=error)
+        return cls(message_of(error), _KINDS.get(type(error), "exception"), error=error)
+
+    @property
+    def message(self) -> str:
+        """`[KeyError] 'gone'`; only the text for a time limit and for a value that cannot be used."""
+        return self.text if self.kind in ("timeout", "bad_result") else f"[{self.type_name}] {self.text}"
+
+    @cached_property
+    def where(self) -> str:
+        """`file.py:12: the line` of the innermost frame in the user's own files; empty if there is none."""
+        return last_line(self.error) if self.error else ""
+
+    @cached_property
+    def traceback(self) -> str:
+        """The traceback with the user's own frames; empty if there is none."""
+        return traceback_of(self.error) if self.error else ""
+
+    def failure(self, message: str | None = None, where: str = "") -> Failure:
+        """The failure of the case, with the traceback. The message is `str(self)` unless one is given."""
+        return Failure(
+            "user_code", str(self) if message is None else message, where, traceback=self.traceback
+        )
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.where})" if self.where else self.message
+
+
+async def call(
+    function: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    timeout: float | None = None,  # noqa: ASYNC109 - an abandoned thread is not ended by a cancelled await
+    pool: DaemonPool = POOL,
+    own_task: bool = True,
+    close: Callable[[], object] | None = None,
+) -> Any:
+    """Return what the function returns; raise UserCodeError where it raises or takes longer than `timeout`.
+
+    A sync function runs in a thread of the pool. After its time limit the thread is abandoned; a pool with
+    `replaces` starts another one in its place. Waiting for a free thread counts as the function's time.
+    An async function runs in a task of its own: it can be abandoned when it ignores its cancellation, and
+    interrupted when it blocks the loop. Without `own_task` neither is possible, and a call costs 20 µs less.
+    `close` is called when the call is over, before code that still runs is cancelled: from then on the
+    session that such code holds can refuse it.
+    """
+    keywords = kwargs or {}
+    if is_async(function):
+        if own_task:
+            return await _call_in_task(function, args, keywords, timeout, close)
+        try:
+            return await _call_in_loop(function, args, keywords, timeout)
+        finally:
+            if close is not None:
+                close()
+    context = copy_context()  # the function sees the context variables of its caller
+    try:
+        async with asyncio.timeout(timeout):
+            value, error = await pool.run(partial(context.run, _outcome, function, args, keywords))
+    except TimeoutError:
+        raise _too_long(timeout) from None
+    finally:
+        if close is not None:
+            close()
+    if error is None:
+        return value
+    if isinstance(error, PASSED_THROUGH):
+        raise error
+    raise UserCodeError.of(error) from error
+
+
+async def _call_in_loop(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    timeout: float | None,  # noqa: ASYNC109
+) -> Any:
+    """Run an async function in the task of the caller."""
+    _guard_tasks(asyncio.get_running_loop(), None)
+    token = _step_seconds.set(0.0)
+    limit = asyncio.timeout(timeout)
+    try:
+        async with limit:
+            return await function(*args, **kwargs)
+    except PASSED_THROUGH:
+        raise
+    except BaseException as error:
+        if limit.expired():
+            raise _too_long(timeout) from None
+        task = asyncio.current_task()
+        cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
+        if cancelled or is_ctrl_c(error):
+            raise
+        raise UserCodeError.of(error) from error
+    finally:
+        _step_seconds.reset(token)
+
+
+async def _call_in_task(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    timeout: float | None,  # noqa: ASYNC109
+    close: Callable[[], object] | None,
+) -> Any:
+    """Run an async function in a task of its own."""
+    loop = asyncio.get_running_loop()
+    seconds = _guard_tasks(loop, timeout)
+    # Awaiting a future that the task's end or the timer sets costs a third of asyncio.wait for one task.
+    over = loop.create_future()
+    task = loop.create_task(_Guarded(_run(function, args, kwargs, over, seconds), seconds))
+    timer = None if timeout is None else loop.call_later(timeout, _set, over)
+    try:
+        await over
+        in_time = task.done()
+    finally:
+        if timer is not None:
+            timer.cancel()
+        if close is not None:
+            close()
+        if not task.done():
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # or asyncio warns
+            task.cancel()
+            await asyncio.wait((task,), timeout=_GRACE_SECONDS)
+    if not in_time:
+        raise _too_long(timeout)
+    if task.cancelled():  # nobody but the function knows this task
+        raise UserCodeError("it cancelled its own task", type_name="CancelledError")
+    try:
+        return task.result()
+    except (*PASSED_THROUGH, UserCodeError):
+        raise
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        raise UserCodeError.of(error) from error
+
+
+async def _run(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    over: asyncio.Future[None],
+    seconds: float,
+) -> Any:
+    _step_seconds.set(seconds)
+    try:
+        return await function(*args, **kwargs)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise UserCodeError.of(error) from error  # the code raised it itself
+    finally:
+        _set(over)
+
+
+def _set(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+def _too_long(timeout: float | None) -> UserCodeError:
+    return UserCodeError(f"it took longer than {timeout:g} s", "timeout", type_name="TimeoutError")
+
+
+def call_here(
+    function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+) -> T:
+    """Call a sync function in this thread, without a time limit; raise UserCodeError where it raises."""
+    try:
+        return function(*args, **(kwargs or {}))
+    except PASSED_THROUGH:
+        raise
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        raise UserCodeError.of(error) from error
+
+
+def _outcome(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[Any, BaseException | None]:
+    """The value or the exception. No future can carry StopIteration, and SystemExit in one ends the loop."""
+    try:
+        return function(*args, **kwargs), None
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything
+        return None, error
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine. A partial and an object with an async `__call__` count too."""
+    if inspect.iscoroutinefunction(function):
+        return True
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004 - its kind is asked
+
+
+def items_of(function: Callable[..., Any], args: tuple[Any, ...], item: type[T], name: str) -> Iterator[T]:
+    """The items that a loader of the user gives; `name` is how the user called it, for messages.
+
+    Raises InputError, which exits with 2, where the loader raises, returns nothing that can be iterated, or
+    gives objects of another type.
+    """
+    try:
+        items = call_here(function, args)
+        if isinstance(items, (str, bytes, Mapping)) or not hasattr(items, "__iter__"):
+            raise InputError(
+                Problem(name, f"it returned {_described(items)}; return a list of {item.__name__} objects")
+            )
+        iterator = call_here(iter, (items,))
+        end = object()
+        for number in range(sys.maxsize):
+            value = call_here(next, (iterator, end))
+            if value is end:
+                return
+            if not isinstance(value, item):
+                raise InputError(
+                    Problem(name, f"item {number} is {_described(value)}, expected {item.__name__}")
+                )
+            yield value
+    except UserCodeError as error:
+        raise InputError(Problem(name, f"it raised {_raised(error)}")) from error
+
+
+def _described(value: Any) -> str:
+    return "None" if value is None else f"a {type(value).__name__}"
+
+
+def _raised(error: UserCodeError) -> str:
+    """`KeyError: 'gone' (loader.py:7: raise KeyError('gone'))`."""
+    text = f"{error.type_name}: {error.text}"
+    return f"{text} ({error.where})" if error.where else text
+
+
+# What an exception means
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether an exception that crossed user code is a failure of its case, and nothing that ends more.
+
+    A cancellation and a real Ctrl-C concern more than the case, and so do the errors that pass through.
+    """
+    if isinstance(error, Exception):
+        return not isinstance(error, PASSED_THROUGH)
+    return not isinstance(error, asyncio.CancelledError) and not is_ctrl_c(error)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The failure of the case whose code raised this: `KeyError: 'gone'`, and the traceback."""
+    message = f"{type(error).__name__}: {message_of(error)}"
+    return Failure("user_code", message, traceback=traceback_of(error))
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether a KeyboardInterrupt comes from a signal, and not from a `raise` statement in the code.
+
+    Python raises the one of a signal between two instructions of whatever runs: the innermost frame does not
+    stand at a RAISE instruction, unless it is the signal handler of asyncio.
+    """
+    trace = error.__traceback__
+    if not isinstance(error, KeyboardInterrupt) or trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code
+    if code.co_filename == asyncio.runners.__file__:
+        return True
+    return code.co_code[trace.tb_lasti] != opcode.opmap["RAISE_VARARGS"]
+
+
+def message_of(error: BaseException) -> str:
+    """An exception's text; empty if its `__str__` raises. Half characters are written as escapes."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - a user's own __str__ may raise anything
+        return ""
+    return _writable(text[:_MAX_MESSAGE])
+
+
+def _writable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+_OTHERS = (str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep, "<frozen")
+"""Beginnings of file names that are not the user's: assay, the standard library, Python's own importer."""
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith(_OTHERS) and "site-packages" not in file
+
+
+def last_line(error: BaseException) -> str:
+    """`file.py:12: the line` of the innermost frame in the user's own files; empty if there is none."""
+    innermost: TracebackType | None = None
+    trace = error.__traceback__
+    while trace is not None:
+        if _is_users(trace.tb_frame.f_code.co_filename):
+            innermost = trace
+        trace = trace.tb_next
+    if innermost is None:
+        return ""
+    file, number = innermost.tb_frame.f_code.co_filename, innermost.tb_lineno
+    line = linecache.getline(file, number).strip()
+    return f"{Path(file).name}:{number}: {line}" if line else f"{file}:{number}"
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as Python prints it, with the frames of the user's own files only.
+
+    Causes and groups are kept. Empty where no frame is the user's: the call itself was wrong.
+    """
+    whole = traceback.TracebackException.from_exception(error, compact=True)
+    if not _keep_user_frames(whole):
+        return ""
+    return _writable("".join(whole.format()).rstrip())[-_MAX_TRACEBACK:]
+
+
+def _keep_user_frames(whole: traceback.TracebackException) -> bool:
+    """Drop the other frames, of causes too; say whether any frame is left."""
+    frames = [frame for frame in whole.stack if _is_users(frame.filename)]
+    whole.stack = traceback.StackSummary.from_list(frames[-_MAX_FRAMES:])
+    kept = bool(frames)
+    for inner in (whole.__cause__, whole.__context__, *(whole.exceptions or ())):
+        if inner is not None and _keep_user_frames(inner):
+            kept = True
+    return kept
+
+
+# Tasks that user code starts
+
+
+_step_seconds: ContextVar[float | None] = ContextVar("assay_user_code_step_seconds", default=None)
+"""Set inside user code: the seconds for which one step of a coroutine may hold the loop; 0 for any time."""
+
+
+def _guard_tasks(loop: asyncio.AbstractEventLoop, timeout: float | None) -> float:
+    """Make sure that no task of user code ends the loop or blocks it, and no thread of it holds the process.
+
+    asyncio hands SystemExit on to whoever runs the loop, and waits for the threads of `asyncio.to_thread`.
+    Returns the seconds for one step, 0 where steps cannot be watched.
+    """
+    factory: Any = loop.get_task_factory()
+    if not isinstance(factory, _TaskFactory):
+        factory = _TaskFactory(factory, can_watch=can_watch())
+        loop.set_task_factory(cast("Any", factory))
+        loop.set_default_executor(DetachedThreads())
+    return timeout + _SLACK_SECONDS if timeout and factory.can_watch else 0.0
+
+
+class _TaskFactory:
+    """Makes the loop's tasks; those that user code starts are guarded."""
+
+    def __init__(self, before: Any, *, can_watch: bool) -> None:
+        self._before = before
+        self.can_watch = can_watch
+
+    def __call__(
+        self, loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **kwargs: Any
+    ) -> asyncio.Future[Any]:
+        context = kwargs.get("context")
+        seconds = _step_seconds.get() if context is None else context.get(_step_seconds)
+        if seconds is not None and type(coro) is not _Guarded:
+            coro = _Guarded(coro, seconds)
+        if self._before is None:
+            return asyncio.Task(coro, loop=loop, **kwargs)
+        made: asyncio.Future[Any] = self._before(loop, coro, **kwargs)
+        return made
+
+
+class _Guarded(Coroutine[Any, Any, Any]):
+    """A coroutine whose steps are watched. It raises UserCodeError in place of what would end the loop.
+
+    It is an object and no coroutine around the other: a task that is cancelled before its first step would
+    never begin the inner one, and Python warns about such coroutines.
+    """
+
+    def __init__(self, inner: Coroutine[Any, Any, Any], seconds: float) -> None:
+        self._inner = inner
+        self._seconds = seconds
+
+    def send(self, value: Any) -> Any:
+        try:
+            return watched(self._seconds, self._inner.send, value)
+        except (SystemExit, KeyboardInterrupt, Blocked) as error:
+            if is_ctrl_c(error):
+                raise
+            raise UserCodeError.of(error) from error
+
+    def throw(self, *error: Any) -> Any:
+        try:
+            return watched(self._seconds, self._inner.throw, *error)
+        except (SystemExit, KeyboardInterrupt, Blocked) as raised:
+            if is_ctrl_c(raised):
+                raise
+            raise UserCodeError.of(raised) from raised
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __await__(self) -> Any:
+        return self._inner.__await__()
+
+
+# Files
+
+
+_folders: set[str] = set()
+"""Folders that were made importable, for imports that a function makes when it is called."""
+
+
+def load_module(path: Path) -> ModuleType:
+    """Import a Python file from where it stands. A file that changed is another module.
+
+    Modules of its folder are its own: two files in two folders may each have a `helper`. A working directory
+    that the file changes is changed back, because paths that the user typed must still be found.
+    """
+    if not path.is_file():
+        raise UsageError(f"there is no file {str(path)!r}")
+    name = f"{USER_MODULE}{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    name += f"_{code_sha256(path.resolve())[:16]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with chdir("."), _own_folder(path.resolve().parent):
+            call_here(spec.loader.exec_module, (module,))
+    except UserCodeError as error:
+        del sys.modules[name]
+        raise InputError(Problem(str(path), f"importing it raised {_raised(error)}")) from error
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+@contextmanager
+def _own_folder(folder: Path) -> Iterator[None]:
+    """Within this, modules of the folder win over equal names elsewhere; afterwards nobody else gets them."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        _folders.add(str(folder))
+    names = {path.stem for path in folder.glob("*.py")}
+    hidden = {name: sys.modules.pop(name) for name in names & sys.modules.keys()}
+    before = set(sys.modules)
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+        for name in [name for name in sys.modules if name not in before and _is_in(name, folder)]:
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+def _is_in(name: str, folder: Path) -> bool:
+    """Whether a loaded module is a file or a package of this folder."""
+    top = folder / name.partition(".")[0]
+    file = getattr(sys.modules[name], "__file__", None)
+    return file is not None and (Path(file) == top.with_suffix(".py") or top in Path(file).parents)
+
+
+def installed(name: str) -> ModuleType | None:
+    """A module by name; None for one that is only found because another file of the user stands beside it."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):
+        return None
+    if spec is None or (spec.origin and str(Path(spec.origin).parent) in _folders):
+        return None
+    with chdir("."):
+        return importlib.import_module(name)

@@ -1,1 +1,0 @@
-"""Packages of others at work, each behind the contract of a memory."""

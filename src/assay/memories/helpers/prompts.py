@@ -1,0 +1,143 @@
+"""Questions of memories to the model: the prompt files, and how replies are parsed.
+
+    asker = PromptAsker(context, "GAMemory")
+    rating = await asker.rating("importance", 4.0, text="Ann: we got married")
+
+The prompts are the text files in `memories/prompts/`. Another wording is a new version of its file. Replies
+are parsed leniently, and a reply without a clear meaning is None, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from assay.core import prompts
+from assay.core.errors import CaseFailed
+from assay.core.memory import MemoryContext
+from assay.core.types import Failure
+
+VERSION = "v1"
+_FOLDER = Path(__file__).parents[1] / "prompts"
+_PARAMS: dict[str, Any] = {"temperature": 0}
+# Characters of a useless reply that the error message quotes.
+_QUOTED = 200
+
+_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
+# The scale in a reply such as `7 out of 10`. Its 10 is not a rating.
+_SCALE = re.compile(r"(?:/|out of|1 to|1-|1–|between 1 and)\s*10\b", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<![\d.\-−])\d+(?:\.\d+)?(?!\.?\d|%)")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s*")
+_WORD = re.compile(r"[^\W\d_]+")
+_YES, _NO = frozenset({"yes", "true"}), frozenset({"no", "false"})
+
+T = TypeVar("T")
+
+
+class PromptAsker:
+    """Asks the model with the prompts of this package.
+
+    A reply that cannot be used is asked for once more, with a hint. A second one fails the case.
+    """
+
+    def __init__(self, context: MemoryContext, memory: str) -> None:
+        self._ask = context.ask
+        self._memory = memory
+
+    async def text(self, prompt: str, **values: str) -> str:
+        """Ask for any text that is not empty."""
+        return await self._ask_usable(prompt, values, parse_text)
+
+    async def lines(self, prompt: str, number: int, **values: str) -> list[str]:
+        """Ask for a list. Returns at least one line and at most `number`."""
+        lines = await self._ask_usable(prompt, {**values, "number": str(number)}, parse_lines)
+        return lines[:number]
+
+    async def choice(self, prompt: str, **values: str) -> bool:
+        """Ask for yes or no."""
+        return await self._ask_usable(prompt, values, parse_choice)
+
+    async def rating(self, prompt: str, default: float, **values: str) -> float:
+        """Ask for a number from 1 to 10. Returns `default` where two replies have none."""
+        rating, _ = await self._ask_twice(prompt, values, parse_rating)
+        return default if rating is None else rating
+
+    async def _ask_usable(self, prompt: str, values: dict[str, str], parse: Callable[[str], T | None]) -> T:
+        value, reply = await self._ask_twice(prompt, values, parse)
+        if value is None:
+            message = (
+                f"{self._memory} asked for {prompt!r} twice and cannot use the reply {reply[:_QUOTED]!r}"
+            )
+            raise CaseFailed(Failure("failed_step", f"{message}; a more able model may help", prompt))
+        return value
+
+    async def _ask_twice(
+        self, prompt: str, values: dict[str, str], parse: Callable[[str], T | None]
+    ) -> tuple[T | None, str]:
+        """Return the parsed value and the reply. The second question has a hint."""
+        reply = await self._ask(build_messages(prompt, values), dict(_PARAMS))
+        value = parse(reply)
+        if value is None:
+            reply = await self._ask(build_messages(prompt, values, again=True), dict(_PARAMS))
+            value = parse(reply)
+        return value, reply
+
+
+def build_messages(name: str, values: Mapping[str, str], *, again: bool = False) -> list[dict[str, Any]]:
+    """Return the chat messages of a prompt. `again` adds the hint for a model whose reply was of no use."""
+    parts = prompts.parts_of(_path(name))
+    question = parts["user"]
+    if again:
+        question += f"\n\n{parts['again']}"
+    return [
+        {"role": "system", "content": prompts.filled(parts["system"], values)},
+        {"role": "user", "content": prompts.filled(question, values)},
+    ]
+
+
+def date_attribute(date: str) -> str:
+    """Return ` date="..."` for a tag of a prompt, or nothing where there is no date."""
+    return f' date="{date}"' if date else ""
+
+
+def fingerprint(*names: str) -> str:
+    """Return version and hash of these prompts. Other prompts do not matter to a memory's runs."""
+    return prompts.fingerprint(VERSION, *map(_path, names))
+
+
+def _path(name: str) -> Path:
+    return _FOLDER / f"{name}.{VERSION}.txt"
+
+
+def parse_text(reply: str) -> str | None:
+    """Return the reply without the model's thoughts, or None if nothing is left."""
+    return _THOUGHTS.sub("", reply).strip() or None
+
+
+def parse_lines(reply: str) -> list[str] | None:
+    """Return the lines of a reply without bullets and numbers. A line that ends with a colon is a heading."""
+    lines: list[str] = []
+    for raw in (parse_text(reply) or "").splitlines():
+        line = _BULLET.sub("", raw).strip()
+        if line and not line.endswith((":", "：")):
+            lines.append(line)
+    return lines or None
+
+
+def parse_rating(reply: str) -> float | None:
+    """Return the only number from 1 to 10 in a reply such as `7`, `7/10` or `I would say 7 out of 10`."""
+    text = _SCALE.sub(" ", parse_text(reply) or "")
+    numbers = {float(number) for number in _NUMBER.findall(text)}
+    if len(numbers) != 1:
+        return None
+    rating = numbers.pop()
+    return rating if 1 <= rating <= 10 else None
+
+
+def parse_choice(reply: str) -> bool | None:
+    """Return True for yes and False for no, read from the first or the last word. Both may not differ."""
+    words = [word.lower() for word in _WORD.findall(parse_text(reply) or "")]
+    choices = {word in _YES for word in (*words[:1], *words[-1:]) if word in _YES | _NO}
+    return choices.pop() if len(choices) == 1 else None

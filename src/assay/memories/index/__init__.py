@@ -1,1 +1,0 @@
-"""Help for memories that search: terms of a text, postings, vectors, context and ranking."""

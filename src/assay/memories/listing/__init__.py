@@ -1,1 +1,0 @@
-"""Help for memories that hold messages as they are."""

@@ -1,0 +1,301 @@
+"""Requests and replies of foreign SDKs, as the gateway receives and sends them.
+
+Models with an endpoint of their own get the SDK's request as it is:
+
+    request = read_sdk_request(name, endpoint, "/chat/completions", body)   # goes into the log
+    response = await forward(http, name, request, seed)                     # keeps the whole reply
+    reply = build_reply(response)                                           # the bytes for the SDK
+
+Models without one (local/, python/, script/) get an ordinary request, made by `read_chat_request`, and
+`build_chat_reply` writes OpenAI's JSON around their text.
+
+A reply to the SDK is made of the logged response alone, so that a replay gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+from array import array
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.errors import ModelError
+from assay.core.hashing import fingerprint
+from assay.core.types import Failure, Request, Response
+from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
+from assay.models.calling.http_wire import HttpResponse
+from assay.models.calling.openai_format import read_cost, read_finish, read_reasoning, read_usage
+
+CHAT_PATH = "/chat/completions"
+TEXT_PATH = "/completions"
+EMBEDDINGS_PATH = "/embeddings"
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
+END_OF_STREAM = "[DONE]"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class SdkReply(NamedTuple):
+    """An HTTP response to the SDK."""
+
+    status: int
+    body: bytes
+    content_type: str = JSON
+
+
+def read_sdk_request(model: str, endpoint: str, path: str, body: dict[str, Any]) -> Request:
+    """Return the SDK's request as one of ours, to be forwarded.
+
+    Messages and prompt stand where our own requests have them. The seed is left out: the caller chooses it.
+    """
+    rest = dict(body)
+    messages = prompt = None
+    if path in (CHAT_PATH, TEXT_PATH):
+        rest.pop("seed", None)
+    if path == CHAT_PATH and _is_list_of_objects(body.get("messages")):
+        messages = rest.pop("messages")
+    if path == TEXT_PATH and isinstance(body.get("prompt"), str):
+        prompt = rest.pop("prompt")
+    params = {"path": path, "body": rest}
+    return Request(model=model, endpoint=endpoint, prompt=prompt, messages=messages, params=params)
+
+
+def is_sdk_request(request: Request) -> bool:
+    """Whether `read_sdk_request` made this request."""
+    return request.params.keys() == {"path", "body"}
+
+
+async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) -> Response:
+    """Send the SDK's request to the model's endpoint, with the run's key. Return the whole reply.
+
+    A stream is read to its end: a part of a stream cannot be logged as a reply.
+    """
+    path = request.params["path"]
+    body = {**request.params["body"]}
+    body["model"] = body.get("model") or name
+    # Other paths, such as embeddings, may refuse a seed.
+    if path in (CHAT_PATH, TEXT_PATH):
+        body["seed"] = seed
+    if request.messages is not None:
+        body["messages"] = request.messages
+    if request.prompt is not None:
+        body["prompt"] = request.prompt
+
+    http_response = await http.post(path, _encode(body))
+    content_type = http_response.headers.get("Content-Type", "")
+    if http_response.status == 200 and content_type.startswith(EVENT_STREAM):
+        return _read_stream(path, http_response, http.base_url)
+    reply = decode_json(http_response, http.base_url)
+    text, reasoning, finish = "", "", None
+    if path in (CHAT_PATH, TEXT_PATH):
+        choices = reply.get("choices") if isinstance(reply, dict) else None
+        if not isinstance(choices, list):
+            raise bad_reply(http.base_url, "it has no choices")
+        text, reasoning, finish = _read_choices(choices, "message")
+    return Response(
+        text,
+        finish,
+        read_usage(reply),
+        _pack_reply(path, reply),
+        reasoning=reasoning,
+        cost=read_cost(reply),
+        address=http.base_url,
+    )
+
+
+def _read_stream(path: str, http_response: HttpResponse, where: str) -> Response:
+    """Join the events of a stream to one response, which keeps the events for the SDK."""
+    try:
+        events = http_response.body.decode()
+        # Not splitlines: it also splits at separators such as U+2028, which may occur within a text.
+        lines = events.split("\n")
+        payloads = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
+        chunks = [msgspec.json.decode(payload) for payload in payloads if payload != END_OF_STREAM]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_reply(where, f"an event of its stream is not JSON: {error}") from None
+    if path in (CHAT_PATH, TEXT_PATH) and END_OF_STREAM not in payloads:
+        failure = Failure("connection", f"the stream from {where} was cut before its end")
+        raise ModelError(failure, retry=True)
+
+    texts: list[str] = []
+    reasonings: list[str] = []
+    finish = usage = cost = None
+    for chunk in chunks:
+        if not isinstance(chunk, dict):
+            continue
+        # A server that fails in the middle may send the error as an event and end the stream properly.
+        if chunk.get("error"):
+            failure = Failure("server_error", f"{where} broke its stream off: {chunk['error']}")
+            raise ModelError(failure, retry=True)
+        text, reasoning, chunk_finish = _read_choices(chunk.get("choices"), "delta")
+        texts.append(text)
+        reasonings.append(reasoning)
+        finish = chunk_finish or finish
+        usage = read_usage(chunk) or usage
+        chunk_cost = read_cost(chunk)
+        if chunk_cost is not None:
+            cost = chunk_cost
+    return Response(
+        "".join(texts),
+        finish,
+        usage,
+        {"events": events},
+        reasoning="".join(reasonings),
+        cost=cost,
+        address=where,
+    )
+
+
+def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
+    """Return text, reasoning and finish reason of the first choice.
+
+    A choice that looks unusual is no error: foreign code may ask for replies that we do not know.
+    """
+    if not isinstance(choices, list):
+        return "", "", None
+    for choice in choices:
+        if isinstance(choice, dict) and choice.get("index", 0) == 0:
+            message = choice.get(field)
+            if not isinstance(message, dict):
+                message = {"content": choice.get("text")}
+            text = message.get("content")
+            if not isinstance(text, str):
+                text = ""
+            return text, read_reasoning(message), read_finish(choice)
+    return "", "", None
+
+
+def _pack_reply(path: str, reply: Any) -> dict[str, Any]:
+    """Return a JSON reply as `Response.data`: the whole reply, its vectors packed."""
+    if path == EMBEDDINGS_PATH and isinstance(reply, dict) and _is_list_of_objects(reply.get("data")):
+        return {"vectors": _convert_vectors(reply, _pack_vector)}
+    return {"json": reply}
+
+
+def build_reply(response: Response) -> SdkReply:
+    """Return the reply to a forwarded request."""
+    data = response.data
+    if "events" in data:
+        return SdkReply(200, data["events"].encode(), EVENT_STREAM)
+    if "vectors" in data:
+        return SdkReply(200, _encode(_convert_vectors(data["vectors"], _unpack_vector)))
+    return SdkReply(200, _encode(data["json"]))
+
+
+def _convert_vectors(reply: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """Return an embeddings reply with another form of its vectors."""
+    items = []
+    for item in reply["data"]:
+        if "embedding" in item:
+            items.append({**item, "embedding": convert(item["embedding"])})
+        else:
+            items.append(item)
+    return {**reply, "data": items}
+
+
+def _pack_vector(vector: Any) -> Any:
+    """Return a vector as base64 of 32-bit floats where that loses nothing, else as it is.
+
+    Most servers compute in 32 bits and print 64. Then base64 takes a quarter of the space.
+    """
+    if not isinstance(vector, list) or not all(type(number) is float for number in vector):
+        return vector
+    floats = array("f", vector)
+    if floats.tolist() != vector:
+        return vector
+    return {"float32": base64.b64encode(floats.tobytes()).decode()}
+
+
+def _unpack_vector(packed: Any) -> Any:
+    if isinstance(packed, dict):
+        return array("f", base64.b64decode(packed["float32"])).tolist()
+    return packed
+
+
+class UnsupportedRequest(Exception):
+    """The SDK asks for something that a model without endpoint cannot do. The text says what."""
+
+
+# Fields of an SDK's body that are no generation parameters.
+_NO_PARAMETERS = frozenset({"model", "messages", "seed", "stream", "stream_options", "n"})
+
+
+def read_chat_request(model: str, endpoint: str, body: dict[str, Any]) -> Request:
+    """Return a chat request as one of our suites would write it, so that both share logged replies."""
+    messages = body.get("messages")
+    if not _is_list_of_objects(messages):
+        raise UnsupportedRequest("the body has no list of messages")
+    if body.get("tools") or body.get("functions"):
+        raise UnsupportedRequest(f"{model} answers with text and cannot call tools")
+    if body.get("n") not in (None, 1):
+        raise UnsupportedRequest(f"{model} gives one choice for each request; leave n out")
+    params = {name: value for name, value in body.items() if name not in _NO_PARAMETERS and value is not None}
+    if "max_completion_tokens" in params:
+        params["max_tokens"] = params.pop("max_completion_tokens")
+    if isinstance(params.get("stop"), str):
+        params["stop"] = [params["stop"]]
+    return Request(model=model, endpoint=endpoint, messages=messages, params=params)
+
+
+def build_chat_reply(request: Request, response: Response, body: dict[str, Any]) -> SdkReply:
+    """Return a response as OpenAI's JSON, or as a stream of one event if the SDK asked for a stream.
+
+    Nothing in it depends on the time, so that a replay gives the same bytes.
+    """
+    stream = bool(body.get("stream"))
+    choice = {
+        "index": 0,
+        "delta" if stream else "message": {"role": "assistant", "content": response.text},
+        "finish_reason": response.finish or "stop",
+        "logprobs": None,
+    }
+    reply: dict[str, Any] = {
+        "id": f"chatcmpl-{fingerprint([request, response])}",
+        "object": "chat.completion.chunk" if stream else "chat.completion",
+        "created": 0,
+        "model": body.get("model") or request.model.partition("/")[2],
+        "choices": [choice],
+    }
+    if response.usage:
+        reply["usage"] = {
+            "prompt_tokens": response.usage.input,
+            "completion_tokens": response.usage.output,
+            "total_tokens": response.usage.input + response.usage.output,
+        }
+    if stream:
+        events = b"data: %b\n\ndata: %b\n\n" % (_encode(reply), END_OF_STREAM.encode())
+        return SdkReply(200, events, EVENT_STREAM)
+    return SdkReply(200, _encode(reply))
+
+
+def build_model_list(name: str) -> SdkReply:
+    """Return the reply to GET /models."""
+    model = {"id": name, "object": "model", "created": 0, "owned_by": "assay"}
+    return SdkReply(200, _encode({"object": "list", "data": [model]}))
+
+
+def build_error(status: int, message: str, code: str = "gateway") -> SdkReply:
+    """Return an error as OpenAI's SDKs read it."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return SdkReply(status, _encode({"error": error}))
+
+
+def build_failure(failure: Failure) -> SdkReply:
+    """Return the error for a call that failed after all retries.
+
+    The endpoint's own status is kept where the request is at fault (4xx).
+    """
+    status = failure.http
+    if not 400 <= status < 500:
+        status = {"timeout": 504, "context_overflow": 400, "rejected": 400}.get(failure.kind, 502)
+    # OpenAI's code for this error. SDKs and agent frameworks look for it.
+    code = "context_length_exceeded" if failure.kind == "context_overflow" else failure.kind
+    return build_error(status, failure.message, code)
+
+
+def _is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)

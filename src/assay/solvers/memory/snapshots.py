@@ -1,0 +1,137 @@
+"""What a session changed in a memory, and snapshots made of such changes.
+
+    changes = diff_snapshots(items_before, items_after, "S02")
+    snapshot.apply(changes)
+
+The journal stores changes only, since most snapshots equal the one before. Items are matched by id, then by
+text, then by the messages they were made of: a memory may give all its items new ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from assay.core.memory import LINEAR, MemoryItem
+
+ADD, UPDATE, KEEP, ARCHIVE = "add", "update", "keep", "archive"
+
+
+class ItemChange(Struct, frozen=True, omit_defaults=True):
+    """An item that came, changed or went. `linked` are the ids of the items that it replaces.
+
+    `keep` means that an item has a new id and its old text: the session taught nothing. If `session` is
+    empty, the item keeps the session of the item it replaces.
+    """
+
+    op: str
+    id: str
+    text: str = ""
+    session: str = ""
+    kind: str = LINEAR
+    linked: tuple[str, ...] = ()
+
+
+class SnapshotItem(Struct, frozen=True):
+    """An item as a snapshot shows it."""
+
+    id: str
+    text: str
+    session: str
+    kind: str
+
+
+class SessionChanges(Struct, frozen=True, omit_defaults=True):
+    """Everything that a session changed. `order` is set if the changes alone give another order of items."""
+
+    changes: list[ItemChange]
+    order: list[str] | None = None
+
+
+def diff_snapshots(before: Sequence[MemoryItem], now: Sequence[MemoryItem], session: str) -> SessionChanges:
+    """Return the changes from one snapshot to the next. An item without a session came from this one."""
+    # The common case: items were only appended.
+    if len(now) >= len(before) and now[: len(before)] == before:
+        return SessionChanges([_change(ADD, item, session) for item in now[len(before) :]])
+    old = {item.id: item for item in before}
+    ids = [item.id for item in now]
+    present = set(ids)
+    removed = _RemovedItems([item for id_, item in old.items() if id_ not in present])
+    changes: list[ItemChange] = []
+    for item in now:
+        change = _item_change(item, old, removed, session)
+        if change is not None:
+            changes.append(change)
+    replaced = {id_ for change in changes for id_ in change.linked}
+    changes += [ItemChange(ARCHIVE, item.id) for item in removed.items if item.id not in replaced]
+    # The order that Snapshot.apply arrives at by itself: what stays in place, then what is new.
+    order = [id_ for id_ in old if id_ in present] + [id_ for id_ in ids if id_ not in old]
+    return SessionChanges(changes, None if order == ids else ids)
+
+
+def _item_change(
+    item: MemoryItem, old: Mapping[str, MemoryItem], removed: _RemovedItems, session: str
+) -> ItemChange | None:
+    previous = old.get(item.id)
+    if previous is not None:
+        if (previous.text, previous.kind) == (item.text, item.kind):
+            return None
+        return _change(UPDATE, item, session, (item.id,))
+    if same := removed.with_text(item.text):
+        return _change(KEEP, item, "", same)
+    replaced = removed.made_of(item.sources)
+    return _change(UPDATE if replaced else ADD, item, session, replaced)
+
+
+def _change(op: str, item: MemoryItem, session: str, linked: tuple[str, ...] = ()) -> ItemChange:
+    return ItemChange(op, item.id, item.text, item.session or session, item.kind, linked)
+
+
+class _RemovedItems:
+    """Items that are gone, by text and by source. Comparing all pairs would take quadratic time."""
+
+    def __init__(self, items: list[MemoryItem]) -> None:
+        self.items = items
+        self._by_text: dict[str, list[str]] = {}
+        self._by_source: dict[str, list[int]] = {}
+        for place, item in enumerate(items):
+            self._by_text.setdefault(item.text, []).append(item.id)
+            if item.sources:
+                self._by_source.setdefault(item.sources[0], []).append(place)
+
+    def with_text(self, text: str) -> tuple[str, ...]:
+        """Return the ids of items with exactly this text."""
+        return tuple(self._by_text.get(text, ()))
+
+    def made_of(self, sources: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the ids of items that were made of these messages and of no others."""
+        messages = set(sources)
+        places = sorted(place for source in messages for place in self._by_source.get(source, ()))
+        return tuple(
+            self.items[place].id for place in places if messages.issuperset(self.items[place].sources)
+        )
+
+
+class MemorySnapshot:
+    """The items of a memory, made of one session's changes after another's."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, SnapshotItem] = {}
+
+    def apply(self, session: SessionChanges) -> None:
+        """Move to the next snapshot. An updated item keeps its place, one that replaces others comes last."""
+        removed: dict[str, SnapshotItem] = {}
+        for change in session.changes:
+            for id_ in change.linked:
+                if id_ != change.id and id_ in self.items:
+                    removed[id_] = self.items.pop(id_)
+            if change.op == ARCHIVE:
+                self.items.pop(change.id, None)
+                continue
+            origin = change.session
+            if change.op == KEEP and not origin:
+                origin = removed[change.linked[0]].session
+            self.items[change.id] = SnapshotItem(change.id, change.text, origin, change.kind)
+        if session.order is not None:
+            self.items = {id_: self.items[id_] for id_ in session.order}

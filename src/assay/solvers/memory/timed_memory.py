@@ -1,0 +1,267 @@
+"""The memories of a run: found by name, opened for one case, and called with a clock and a time limit.
+
+    memories = MemorySet(find_memories(["bm25", "FUMemory"], "--memory"), {}, "wordllama", timeout=60.0)
+    async with memories.open("bm25", ctx) as memory:
+        seconds = await memory.add(messages)
+        hits, seconds = await memory.search(Query("Who likes tea?"), k=5)
+
+A memory may be code of the user. A method that raises, hangs or returns something unusable fails its case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from assay.core import registry
+from assay.core.errors import AssayError, CaseFailed, ModelError, UsageError
+from assay.core.memory import (
+    Memory,
+    MemoryContext,
+    MemoryItem,
+    MemoryPlugin,
+    Message,
+    Query,
+    SearchHit,
+    find_memory,
+    options_of,
+)
+from assay.core.protocols import Asker, Context
+from assay.core.threads import DaemonPool
+from assay.core.types import Failure, Request
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+STORAGE, RETRIEVAL = "storage", "retrieval"
+EMBEDDER_ROLE = "embedder"
+# Texts in one request: endpoints take a few hundred at most.
+_EMBED_BATCH = 64
+
+EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
+
+
+class TimedMemory:
+    """The memory of one open case. Each call is timed, and limited to `timeout` seconds."""
+
+    def __init__(self, plugin: MemoryPlugin, pool: DaemonPool, timeout: float) -> None:
+        self._name = plugin.name
+        self._quick = plugin.about.quick
+        # These memories decide by themselves how much they return.
+        self._ignores_k = plugin.about.bundle or plugin.about.needs_evidence
+        self._pool = pool
+        self._timeout = timeout
+        self._stage = STORAGE
+        self.memory: Memory
+        self.tokens: dict[str, list[int]] = {}
+        """Input and output tokens by stage, as far as endpoints count them."""
+
+    async def add(self, messages: Sequence[Message]) -> float:
+        """Store messages. Returns the seconds it took."""
+        _, seconds = await self._call("add", messages)
+        return seconds
+
+    async def end_session(self) -> float:
+        """End a session. Returns the seconds it took."""
+        _, seconds = await self._call("end_session")
+        return seconds
+
+    async def search(self, query: Query, k: int) -> tuple[list[SearchHit], float]:
+        """Return the hits and the seconds of the search. Hits beyond the first `k` are dropped."""
+        self._stage = RETRIEVAL
+        try:
+            result, seconds = await self._call("search", query, k)
+        finally:
+            self._stage = STORAGE
+        try:
+            hits = [_checked_hit(hit) for hit in result]
+        except Exception as error:
+            raise self.failed("search", f"[{type(error).__name__}] {error}") from error
+        return hits if self._ignores_k else hits[:k], seconds
+
+    async def items(self) -> list[MemoryItem]:
+        """Return every stored item."""
+        items, _ = await self._call("items")
+        return list(items)
+
+    async def _call(self, method: str, *args: Any) -> tuple[Any, float]:
+        """Call a method of the memory. Returns what it returned, and the seconds it took."""
+        started = time.perf_counter()
+        function = getattr(self.memory, method)
+        try:
+            if self._quick:
+                result = function(*args)
+            else:
+                async with asyncio.timeout(self._timeout):
+                    result = await self._call_anywhere(function, args)
+        except AssayError:
+            raise
+        except TimeoutError:
+            raise self.failed(method, f"it took longer than {self._timeout:g} s") from None
+        except Exception as error:
+            raise self.failed(method, f"[{type(error).__name__}] {error}") from error
+        return result, time.perf_counter() - started
+
+    async def _call_anywhere(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """Await an `async` function here. A plain one gets a thread, so that it blocks no other case."""
+        if inspect.iscoroutinefunction(function):
+            return await function(*args)
+        result = await self._pool.run(partial(function, *args))
+        return await result if inspect.isawaitable(result) else result
+
+    def failed(self, method: str, message: str) -> CaseFailed:
+        """Build the error that fails the case: the memory's method, and what is wrong with it."""
+        return CaseFailed(Failure("user_code", f"{self._name}.{method}: {message}"))
+
+    def count_tokens(self, input_tokens: int, output_tokens: int) -> None:
+        """Count the tokens of one call that the memory made."""
+        counts = self.tokens.setdefault(self._stage, [0, 0])
+        counts[0] += input_tokens
+        counts[1] += output_tokens
+
+
+def _checked_hit(hit: SearchHit) -> SearchHit:
+    """Return a hit that a journal can store: scores of numpy and others become a plain float."""
+    if type(hit.item.id) is not str or type(hit.item.text) is not str:
+        raise TypeError("id and text of an item must be texts")
+    return hit if type(hit.score) is float else SearchHit(hit.item, float(hit.score))
+
+
+def find_memories(names: Sequence[str], flag: str) -> dict[str, MemoryPlugin]:
+    """Find memories by name. Returns them by the names that outputs use."""
+    if not names:
+        choices = ", ".join(registry.names("memory"))
+        raise UsageError(f"no memory is named; {flag} takes {choices}, or FILE.py:Name")
+    plugins: dict[str, MemoryPlugin] = {}
+    for name in names:
+        plugin = find_memory(name)
+        if plugin.name in plugins:
+            raise UsageError(f"two memories would be called {plugin.name!r}; rename a file")
+        plugins[plugin.name] = plugin
+    return plugins
+
+
+class MemorySet:
+    """The memories of a run with their options. `open` makes a memory for one case.
+
+    `options` go to every memory that has such an option. `embedder` is PROVIDER/NAME for an endpoint, or
+    the name of an embedder in this process. `roles` are the models that embedding asks.
+    """
+
+    def __init__(
+        self, plugins: Mapping[str, MemoryPlugin], options: Mapping[str, Any], embedder: str, timeout: float
+    ) -> None:
+        self._plugins = plugins
+        self._options = {name: _plugin_options(plugin, options, plugins) for name, plugin in plugins.items()}
+        self._embedder = embedder
+        self._timeout = timeout
+        self._pool = DaemonPool(64, "assay-memory", replaces=True)
+        self.roles: dict[str, str] = {}
+        if "/" in embedder and ".py:" not in embedder:
+            self.roles[EMBEDDER_ROLE] = embedder
+        self.asks = any(plugin.about.asks for plugin in plugins.values())
+        self.needing_evidence = frozenset(
+            name for name, plugin in plugins.items() if plugin.about.needs_evidence
+        )
+        self.bundles = frozenset(name for name, plugin in plugins.items() if plugin.about.bundle)
+
+    @asynccontextmanager
+    async def open(self, name: str, ctx: Context) -> AsyncIterator[TimedMemory]:
+        """Make an empty memory for a case.
+
+        Its folder is deleted afterwards. A later try makes the memory again, from the logged replies.
+        """
+        plugin = self._plugins[name]
+        memory = TimedMemory(plugin, self._pool, self._timeout)
+
+        async def ask(messages: list[dict[str, Any]], params: dict[str, Any]) -> str:
+            asker = ctx.model()
+            request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
+            response = await asker.ask(request)
+            if response.usage:
+                memory.count_tokens(response.usage.input, response.usage.output)
+            return response.text
+
+        with tempfile.TemporaryDirectory(prefix="assay-memory-", ignore_cleanup_errors=True) as folder:
+            context = MemoryContext(
+                ask=ask,
+                embed=self._embed_function(ctx),
+                base_url=partial(ctx.base_url, "main"),
+                folder=Path(folder),
+                rng=ctx.rng(f"memory {name}"),
+                options=self._options[name],
+            )
+            try:
+                memory.memory = plugin.make(context)
+            except AssayError:
+                raise
+            except Exception as error:
+                message = f"{name}: [{type(error).__name__}] {error}"
+                raise CaseFailed(Failure("user_code", message)) from error
+            yield memory
+
+    def _embed_function(self, ctx: Context) -> EmbedFunction:
+        if self.roles:
+            return partial(_embed_at_endpoint, ctx)
+        return partial(_embed_here, self._embedder)
+
+
+def _plugin_options(
+    plugin: MemoryPlugin, options: Mapping[str, Any], plugins: Mapping[str, MemoryPlugin]
+) -> dict[str, Any]:
+    """Return the options that this memory has. Refuses an option that no memory of the run has."""
+    names = {name for each in plugins.values() for name in each.about.options}
+    for name in options:
+        if name not in names:
+            raise UsageError(registry.unknown("option of these memories", name, sorted(names)))
+    return options_of(plugin.about, {name: options[name] for name in options if name in plugin.about.options})
+
+
+async def _embed_here(name: str, texts: Sequence[str]) -> NDArray[Any]:
+    """Embed with an embedder of this process. It is loaded when a memory first embeds something."""
+    vectors: NDArray[Any] = registry.find("embedder", name).load().embed(texts)
+    return vectors
+
+
+async def _embed_at_endpoint(ctx: Context, texts: Sequence[str]) -> NDArray[Any]:
+    """Ask the endpoint of the embedder's role. The calls are logged, retried, and replayed on resume."""
+    import numpy as np
+
+    asker = ctx.model(EMBEDDER_ROLE)
+    rows: list[list[float]] = []
+    for start in range(0, len(texts), _EMBED_BATCH):
+        rows += await _request_vectors(asker, list(texts[start : start + _EMBED_BATCH]))
+    vectors = np.array(rows, dtype=np.float32).reshape(len(texts), -1)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: NDArray[Any] = vectors / np.maximum(lengths, 1e-9)
+    return unit
+
+
+async def _request_vectors(asker: Asker, texts: list[str]) -> list[list[float]]:
+    """Return vectors in the order of the texts. Endpoints may reply in another order."""
+    params = {"path": "/embeddings", "body": {"input": texts}}
+    response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, params=params))
+    data = (response.data or {}).get("vectors", {}).get("data", [])
+    if len(data) != len(texts):
+        message = f"{asker.name} gave {len(data):,} vectors for {len(texts):,} texts"
+        raise ModelError(Failure("bad_reply", message))
+    items = sorted(data, key=lambda item: item.get("index", 0))
+    return [_decode_vector(item["embedding"]) for item in items]
+
+
+def _decode_vector(vector: Any) -> list[float]:
+    """Return the numbers of a vector. The log packs vectors as base64 where that loses nothing."""
+    if isinstance(vector, dict):
+        import numpy as np
+
+        numbers: list[float] = np.frombuffer(base64.b64decode(vector["float32"]), dtype="<f4").tolist()
+        return numbers
+    return [float(value) for value in vector]

@@ -1,0 +1,182 @@
+"""Reads one testset file and checks all of it: every record, ids that stand twice, dependencies.
+
+    problems: list[Problem] = []
+    records = scan_file(Path("tests.jsonl"), problems)
+
+`assay check` prints the problems; a run refuses the file if one is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.core.errors import InputError, Problem
+from assay.core.records import Record, read_records, repeated_keys
+from assay.core.schema import Source, shorten
+from assay.suites.pipeline.testset.case import TestCase, id_list
+from assay.suites.pipeline.testset.dependencies import Dependencies
+from assay.suites.pipeline.testset.validation import (
+    V2_KEYS,
+    check_record,
+    check_steps,
+    has_hop_tag,
+    inputs_beside,
+)
+
+_TWICE = "this key stands twice in one object; the last one counts"
+
+
+CaseCheck = Callable[[TestCase, Source, list[Problem]], None]
+"""Looks at a case whose types are right, and appends what is wrong with it."""
+
+
+class ScannedRecord(NamedTuple):
+    """A record with an id. `case` is None if the record is wrong; its id still counts for dependencies."""
+
+    record: Record
+    ids: list[str]
+    needs: list[str]
+    case: TestCase | None
+
+
+class ScannedFile(NamedTuple):
+    """The records of one file in order, and the graph of their dependencies."""
+
+    path: Path
+    records: list[ScannedRecord]
+    dependencies: Dependencies
+
+
+def scan_file(
+    path: Path,
+    problems: list[Problem],
+    declared: frozenset[str] = frozenset(),
+    steps: frozenset[str] | None = None,
+) -> ScannedFile:
+    """Read and check a file. `declared` and `steps` are the pipeline's input names and steps, if known."""
+    records: list[ScannedRecord] = []
+    count = 0
+    before = len(problems)
+    try:
+        for record in read_records(path, problems):
+            count += 1
+            try:
+                checked = _check(record, declared, steps, problems)
+            except RecursionError:
+                problems.append(record.problem((), "nested too deeply"))
+                continue
+            if checked is not None:
+                records.append(checked)
+    except InputError as error:
+        problems += error.problems
+    if not count and len(problems) == before:
+        problems.append(Problem(str(path), "there is no test case in this file"))
+    if "_" not in path.stem or any(character.isspace() for character in path.name):
+        example = "_".join(path.stem.split()) + "_basic_v1.jsonl"
+        message = f"an unusual name; testsets are named <feature>_<type>_<version>.jsonl, such as {example}"
+        problems.append(Problem(str(path), message, "advice"))
+    _check_ids(records, problems)
+    dependencies = Dependencies([record.ids for record in records], [record.needs for record in records])
+    _check_dependencies(dependencies, records, problems)
+    return ScannedFile(path, records, dependencies)
+
+
+def check_testset(
+    path: Path,
+    steps: frozenset[str] | None = None,
+    declared: frozenset[str] = frozenset(),
+    check: CaseCheck | None = None,
+) -> list[Problem]:
+    """Return everything to say about a file: errors, warnings, advice, in the order of lines."""
+    problems: list[Problem] = []
+    file = scan_file(path, problems, declared, steps)
+    for record in file.records:
+        if check is not None and record.case is not None:
+            check(record.case, record.record, problems)
+    return in_file_order(path, problems)
+
+
+def in_file_order(path: Path, problems: list[Problem]) -> list[Problem]:
+    """Sort the problems of one file by line, and leave out those beyond the first thousand."""
+
+    def line(problem: Problem) -> int:
+        number = problem.where.removeprefix(f"{path}:").partition(" ")[0]
+        return int(number) if number.isdigit() else 0
+
+    return shorten(sorted(problems, key=line), path)
+
+
+def is_testset(path: Path) -> bool:
+    """Whether a file is a testset: it lies below `testsets`, or its first record has keys of the format.
+
+    `inputs` alone says little, many data sets have it; with an id or tags it says enough. `expected_output`
+    says enough unless a `tag` makes it a row of HOP.
+    """
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    if "testsets" in path.resolve().parent.parts:
+        return True
+    first = next(read_records(path, []), None)
+    if first is None:
+        return False
+    keys = first.value.keys()
+    if "expected_output" in keys and not has_hop_tag(first.value, frozenset()):
+        return True
+    if keys & (V2_KEYS - {"inputs"}):
+        return True
+    return "inputs" in keys and bool(keys & {"id", "tags"})
+
+
+def _check(
+    record: Record, declared: frozenset[str], steps: frozenset[str] | None, problems: list[Problem]
+) -> ScannedRecord | None:
+    """Check one record by itself; None if it has no id."""
+    value = record.value
+    own: list[Problem] = []
+    check_record(value, declared, record, own)
+    if steps is not None:
+        check_steps(value, steps, record, own)
+    own += [record.problem(path, _TWICE, "warning") for path in repeated_keys(record)]
+    problems += own
+    key = value.get("id")
+    if isinstance(key, bool) or not isinstance(key, (str, int)) or not str(key).strip():
+        return None
+    errors = [problem for problem in own if problem.level == "error"]
+    needs: list[str] = []
+    # A record with other errors is still asked what it depends on, so that no problem hides another.
+    if "depends_on" in value and "depends_on" not in inputs_beside(value, declared):
+        place = record.where(("depends_on",))
+        if not any(problem.where.startswith(place) for problem in errors):
+            needs = id_list(value["depends_on"])
+    if errors:
+        return ScannedRecord(record, [str(key)], needs, None)
+    case = TestCase.of(value, record.where(), declared)
+    ids = [case.key]
+    if case.parameters:
+        ids += case.expanded_keys()
+    return ScannedRecord(record, ids, needs, case)
+
+
+def _check_ids(records: list[ScannedRecord], problems: list[Problem]) -> None:
+    first: dict[str, int] = {}
+    for record, ids, _, _ in records:
+        for key in ids:
+            if key not in first:
+                first[key] = record.line
+                continue
+            line = f"line {first[key]}" if first[key] != record.line else "the same line"
+            problems.append(record.problem(("id",), f"the id {key!r} stands on {line} already"))
+
+
+def _check_dependencies(
+    dependencies: Dependencies, records: list[ScannedRecord], problems: list[Problem]
+) -> None:
+    for place, target in dependencies.missing:
+        message = f"there is no case {target!r} in this file"
+        problems.append(records[place].record.problem(("depends_on",), message))
+    for cycle in dependencies.cycles():
+        names = " → ".join(records[place].ids[0] for place in [*cycle, cycle[0]])
+        message = f"these cases wait for each other: {names}"
+        problems.append(records[cycle[0]].record.problem(("depends_on",), message))

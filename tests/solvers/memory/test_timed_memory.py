@@ -1,0 +1,70 @@
+"""What a memory's own code gives is checked where it comes in: a slip costs its sample, and never the run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from support.memory_samples import Samples, lines
+
+MEMORY = """
+import numpy as np
+from assay.core.memory import SearchHit, MemoryItem
+
+class Own:
+    def __init__(self, around): self.held = []
+    def reset(self): self.held = []
+    def add(self, messages): self.held += [MemoryItem(ID, TEXT, message.session) for message in messages]
+    def search(self, query, k): return [SearchHit(item, SCORE) for item in self.held]
+    def items(self): return self.held
+    def end_session(self): pass
+"""
+RIGHT = {"ID": "message.id", "TEXT": "message.text", "SCORE": "0.5"}
+
+
+def given(tmp_path: Path, **other: str) -> Samples:
+    """A memory of the user's that holds every message."""
+    code = MEMORY
+    for name, value in (RIGHT | other).items():
+        code = code.replace(name, value)
+    (tmp_path / "own.py").write_text(code)
+    return Samples(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "score", ["np.float32(0.5)", "np.float64(0.5)", "np.int64(2) / 4", "True / 2", "0.5"]
+)
+def test_scores_of_libraries_are_numbers(tmp_path: Path, score: str) -> None:
+    """As a sum of numpy gives them."""
+    samples = given(tmp_path, SCORE=score)
+    assert samples.run(baseline=[f"{tmp_path}/own.py:Own"]).exit_code == 0
+    items = lines(samples.out / "pipeline_qa.jsonl")[0]["retrieval"]["items"]
+    assert {item["score"] for item in items} == {0.5}
+
+
+def test_the_first_k_count(tmp_path: Path) -> None:
+    """A memory that ignores k would have an advantage over all others."""
+    samples = given(tmp_path)
+    samples.run(baseline=[f"{tmp_path}/own.py:Own"], top_k=3)
+    found = [len(row["retrieval"]["items"]) for row in lines(samples.out / "pipeline_qa.jsonl")]
+    assert found == [2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"ID": "int(message.id)"}, "own.items: id, text, session and kind of an item must be texts"),
+        ({"TEXT": "None"}, "own.items: id, text, session and kind of an item must be texts"),
+        ({"TEXT": "np.arange(2)"}, "own.items: id, text, session and kind of an item must be texts"),
+        ({"SCORE": "None"}, "own.search: [TypeError]"),
+        ({"SCORE": "'much'"}, "own.search: [ValueError]"),
+    ],
+)
+def test_a_slip_is_told(tmp_path: Path, wrong: dict[str, str], told: str) -> None:
+    """By the method that made it; the sample is named and has no lines, and the run ends well."""
+    samples = given(tmp_path, **wrong)
+    run = samples.run(baseline=[f"{tmp_path}/own.py:Own"])
+    (failure,) = run.results["own"]["failures"]
+    assert told in failure["reason"]
+    assert lines(samples.out / "pipeline_qa.jsonl") == []
