@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import TORN, Record, key_line, read_records, repeated_keys
+from assay.core.records import TORN, FileRecord, key_line, read_records, repeated_keys
 
 PRETTY = '{\n  "id": "a",\n  "inputs": {\n    "url": "http://x//y"\n  }\n}\n'
 
@@ -250,7 +250,7 @@ def test_a_place_is_the_line_of_the_key(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1,\n "b c": [1]}\n')
     (record,) = read_records(path, [])
-    assert isinstance(record, Record)
+    assert isinstance(record, FileRecord)
     assert (record.where(), record.where(("b c", 0))) == (f"{path}:1", f'{path}:2 $["b c"][0]')
     problem = record.problem(("a",), "odd", "warning")
     assert problem == Problem(f"{path}:1 $.a", "odd", "warning")

@@ -46,8 +46,8 @@ _NOTHING: Any = object()  # stands for a value that was told to be wrong
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Record(NamedTuple):
-    """One object of a file, the bytes it was read from, and its place. It is a `schema.Source`.
+class FileRecord(NamedTuple):
+    """One object of a file, the bytes it was read from, and its place. It is a `schema.ValueSource`.
 
     `line` is the line it begins on; 0 in a `.json` file, whose records are named by `root`, their JSON path.
     """
@@ -86,7 +86,7 @@ def read_records(
     thing: str = "record",
     hint: str = "",
     torn: Literal["error", "warning"] = "error",
-) -> Iterator[Record]:
+) -> Iterator[FileRecord]:
     """Yield the objects of a file in order; what is none goes to `problems`.
 
     Raises InputError if the file cannot be read at all; `hint` then says which option names it. `thing` is
@@ -107,7 +107,7 @@ def read_records(
         yield from _Scan(path, data, problems, torn).records()
 
 
-def key_line(record: Record, key: str | int) -> int:
+def key_line(record: FileRecord, key: str | int) -> int:
     """Return the line of a top-level key of a record, of the last one if it stands there twice."""
     depth, line = 0, record.line
     for token in _TOKEN.finditer(record.raw):
@@ -121,7 +121,7 @@ def key_line(record: Record, key: str | int) -> int:
     return line
 
 
-def repeated_keys(record: Record) -> list[KeyPath]:
+def repeated_keys(record: FileRecord) -> list[KeyPath]:
     """Return the paths of keys that stand twice in one object. JSON decoders keep the last one silently."""
     raw = record.raw
     # Cheap test first: a repeated key is lost when the value is written again, and its colon with it.
@@ -158,7 +158,7 @@ def _holds_several_objects(data: bytes) -> bool:
     return False
 
 
-def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[Record]:
+def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:
     """Yield the objects of a JSON document. Only one of them is decoded at a time: the list may be long."""
     try:
         if data.lstrip().startswith(b"{"):
@@ -186,7 +186,7 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
             problems.append(Problem(f"{path} {root}", f"not JSON: {error}"))
             continue
         if isinstance(value, dict):
-            yield Record(path, 0, bytes(raw), value, root)
+            yield FileRecord(path, 0, bytes(raw), value, root)
         else:
             problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
 
@@ -207,7 +207,7 @@ class _Scan:
         self._position = 0
         self._line = 1
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[FileRecord]:
         """Yield every object. Reading goes on behind it, or at the next one if it is broken."""
         data, size = self._data, len(self._data)
         while (start := self._skip_space()) < size:
@@ -223,7 +223,7 @@ class _Scan:
             else:
                 self._move(line_end)
             if isinstance(value, dict):
-                yield Record(self._path, line, raw, value)
+                yield FileRecord(self._path, line, raw, value)
             elif isinstance(value, list):
                 self._add(line, _NO_LIST)
             elif value is not _NOTHING:

@@ -74,7 +74,7 @@ JSON_WORDING = Wording(mapping="an object", shows_values=False)
 YAML_WORDING = Wording(mapping="a mapping", shows_values=True)
 
 
-class Source(Protocol):
+class ValueSource(Protocol):
     """Where a value was read from. It turns the path of a key into the problem's place."""
 
     @property
@@ -88,7 +88,7 @@ class Source(Protocol):
 
 
 def convert(
-    value: Any, schema: type[T], source: Source, problems: list[Problem], path: KeyPath = ()
+    value: Any, schema: type[T], source: ValueSource, problems: list[Problem], path: KeyPath = ()
 ) -> T | None:
     """Return `value` as `schema`, and append everything wrong with it to `problems`.
 
@@ -180,7 +180,7 @@ class _Notes(NamedTuple):
 class _Walk:
     """Walks a value along its type. Each method returns what can be kept of the value, or _WRONG."""
 
-    def __init__(self, source: Source, problems: list[Problem]) -> None:
+    def __init__(self, source: ValueSource, problems: list[Problem]) -> None:
         self._source = source
         self._problems = problems
 

@@ -38,7 +38,7 @@ _Loader.add_constructor(
 
 
 class YamlFile(NamedTuple):
-    """A mapping, the file it came from and the line of each of its keys. It is a `schema.Source`."""
+    """A mapping, the file it came from and the line of each of its keys. It is a `schema.ValueSource`."""
 
     path: Path
     value: dict[str, Any]

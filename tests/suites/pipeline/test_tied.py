@@ -8,7 +8,7 @@ from assay.core.errors import InputError
 from assay.core.types import Record
 from assay.suites.pipeline.evaluation import by_test, given
 from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.testsets import Group
+from assay.suites.pipeline.testset.testsets import CaseGroup
 
 from support.pipelines import PipelineLab, case, says
 
@@ -40,7 +40,7 @@ def test_a_test_waits_for_those_it_names_in_the_order_of_the_group() -> None:
     first, second = TestCase("p[k=1]", origin="p"), TestCase("p[k=2]", origin="p")
     other = TestCase("q")
     last = TestCase("r", raw_data={"id": "r", "inputs": {}, "depends_on": ["q", "p", "p[k=2]"]})
-    group = Group(0, "set", "key", [first, second, other, last])
+    group = CaseGroup(0, "set", "key", [first, second, other, last])
     assert group.waits_for(last) == ["p[k=1]", "p[k=2]", "q"]
     assert group.waits_for(other) == []
 

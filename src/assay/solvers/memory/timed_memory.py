@@ -5,12 +5,11 @@
         seconds = await memory.add(messages)
         hits, seconds = await memory.search(Query("Who likes tea?"), k=5)
 
-A memory may be code of the user. A method that raises, hangs or returns something unusable fails its case.
+A memory may be code of the user. A method that raises, exits, hangs or returns something unusable fails its case.
 """
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import inspect
 import tempfile
@@ -19,10 +18,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from assay.core import registry
-from assay.core.errors import AssayError, CaseFailed, ModelError, UsageError
+from assay.core import registry, user_code
+from assay.core.errors import CaseFailed, ModelError, UsageError
 from assay.core.memory import (
     Memory,
     MemoryContext,
@@ -33,10 +32,12 @@ from assay.core.memory import (
     SearchHit,
     find_memory,
     options_of,
+    resolve,
 )
 from assay.core.protocols import Asker, Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request
+from assay.core.user_code import UserCodeError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +47,7 @@ EMBEDDER_ROLE = "embedder"
 # Texts in one request: endpoints take a few hundred at most.
 _EMBED_BATCH = 64
 
+T = TypeVar("T")
 EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
 
 
@@ -81,16 +83,14 @@ class TimedMemory:
             result, seconds = await self._call("search", query, k)
         finally:
             self._stage = STORAGE
-        try:
-            hits = [_checked_hit(hit) for hit in result]
-        except Exception as error:
-            raise self.failed("search", f"[{type(error).__name__}] {error}") from error
+        # Reading the result may run user code, too: it may be a generator.
+        hits = self._read("search", lambda: [_checked_hit(hit) for hit in result])
         return hits if self._ignores_k else hits[:k], seconds
 
     async def items(self) -> list[MemoryItem]:
         """Return every stored item."""
-        items, _ = await self._call("items")
-        return list(items)
+        result, _ = await self._call("items")
+        return self._read("items", lambda: list(result))
 
     async def _call(self, method: str, *args: Any) -> tuple[Any, float]:
         """Call a method of the memory. Returns what it returned, and the seconds it took."""
@@ -98,24 +98,29 @@ class TimedMemory:
         function = getattr(self.memory, method)
         try:
             if self._quick:
-                result = function(*args)
+                result = user_code.call_here(function, args)
             else:
-                async with asyncio.timeout(self._timeout):
-                    result = await self._call_anywhere(function, args)
-        except AssayError:
-            raise
-        except TimeoutError:
-            raise self.failed(method, f"it took longer than {self._timeout:g} s") from None
-        except Exception as error:
-            raise self.failed(method, f"[{type(error).__name__}] {error}") from error
+                result = await user_code.call(function, args, timeout=self._timeout, pool=self._pool)
+                # A plain method may return a coroutine of another method.
+                if inspect.isawaitable(result):
+                    seconds_left = self._timeout - (time.perf_counter() - started)
+                    result = await user_code.call(resolve, (result,), timeout=max(0.0, seconds_left))
+        except UserCodeError as error:
+            raise self._user_code_failed(method, error) from error
         return result, time.perf_counter() - started
 
-    async def _call_anywhere(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        """Await an `async` function here. A plain one gets a thread, so that it blocks no other case."""
-        if inspect.iscoroutinefunction(function):
-            return await function(*args)
-        result = await self._pool.run(partial(function, *args))
-        return await result if inspect.isawaitable(result) else result
+    def _read(self, method: str, read: Callable[[], T]) -> T:
+        try:
+            return user_code.call_here(read)
+        except UserCodeError as error:
+            raise self._user_code_failed(method, error) from error
+
+    def _user_code_failed(self, method: str, error: UserCodeError) -> CaseFailed:
+        message = str(error)
+        # The second of two calls had less time than the limit that the user knows.
+        if error.kind == "timeout" and error.error is None:
+            message = f"it took longer than {self._timeout:g} s"
+        return CaseFailed(error.failure(f"{self._name}.{method}: {message}"))
 
     def failed(self, method: str, message: str) -> CaseFailed:
         """Build the error that fails the case: the memory's method, and what is wrong with it."""
@@ -200,12 +205,9 @@ class MemorySet:
                 options=self._options[name],
             )
             try:
-                memory.memory = plugin.make(context)
-            except AssayError:
-                raise
-            except Exception as error:
-                message = f"{name}: [{type(error).__name__}] {error}"
-                raise CaseFailed(Failure("user_code", message)) from error
+                memory.memory = user_code.call_here(plugin.make, (context,))
+            except UserCodeError as error:
+                raise CaseFailed(error.failure(f"{name}: {error}")) from error
             yield memory
 
     def _embed_function(self, ctx: Context) -> EmbedFunction:

@@ -26,7 +26,7 @@ from assay.suites.pipeline.file.reading import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.options import PipelineOptions
 from assay.suites.pipeline.preflight import Preflight
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
-from assay.suites.pipeline.testset.testsets import Group, Selection, Testsets
+from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Testsets
 from assay.suites.pipeline.writing import Results
 
 _WORKERS = 4
@@ -79,7 +79,9 @@ class PipelinePlan:
         preflight = Preflight(allow_code=options.allow_code, judge=bool(self._spec.judge))
         self.testsets = Testsets(
             options.testset or [default_testset(self.file)],
-            Selection(*(frozenset(one) for one in (options.include_tags, options.exclude_tags, options.ids))),
+            CaseSelection(
+                *(frozenset(one) for one in (options.include_tags, options.exclude_tags, options.ids))
+            ),
             self.file.declared,
             self.file.known_steps,
             self._spec.limit,
@@ -164,7 +166,7 @@ def default_testset(file: PipelineFile) -> str:
     )
 
 
-def case_of(group: Group, variant: str, index: int) -> Case:
+def case_of(group: CaseGroup, variant: str, index: int) -> Case:
     """A group of tests as the engine schedules it: inputs for the steps, the tests themselves for scorers."""
     tests = [
         TestInputs(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.core.errors import Problem
-from assay.core.schema import Source
+from assay.core.schema import ValueSource
 from assay.scoring.expectations import expectation_problems, rule_problems
 from assay.suites.pipeline.testset.case import TestCase
 
@@ -20,7 +20,7 @@ class Preflight:
         self.needs_judge = False
         self._without_judge = self._without_steps = 0
 
-    def check(self, test: TestCase, source: Source, problems: list[Problem]) -> None:
+    def check(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
         """Append what is wrong with a test besides its types."""
         expected: dict[str, Any] = {
             "expected_outputs": test.expected_outputs,

@@ -13,7 +13,7 @@ from assay.suites.pipeline.junit import JunitFile
 from assay.suites.pipeline.rows import Row, RowFiles
 from assay.suites.pipeline.scorer import INVALID
 from assay.suites.pipeline.tally import VariantTally
-from assay.suites.pipeline.testset.testsets import Group
+from assay.suites.pipeline.testset.testsets import CaseGroup
 
 if TYPE_CHECKING:
     from assay.suites.pipeline.plan import PipelinePlan
@@ -54,12 +54,12 @@ class Results:
             return False
         return None if any(tally.all.counts[INVALID] for tally in self._tallies.values()) else True
 
-    def _tests(self, group: Group) -> Iterator[list[Row]]:
+    def _tests(self, group: CaseGroup) -> Iterator[list[Row]]:
         """The tests of a group, each in all variants."""
         cases = [self._rows(group, variant, place) for place, variant in enumerate(self._plan.variants)]
         yield from map(list, zip(*cases, strict=True))
 
-    def _rows(self, group: Group, variant: str, place: int) -> list[Row]:
+    def _rows(self, group: CaseGroup, variant: str, place: int) -> list[Row]:
         found = self._reader.case(group.index * len(self._plan.variants) + place, self._plan.scorer.id)
         end, records, scores = found or (None, [], [])
         if end is not None:

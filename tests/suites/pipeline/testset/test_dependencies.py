@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.pipeline.testset.testsets import Group, Selection, Testsets
+from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Testsets
 
 
-def groups(tmp_path: Path, *lines: str, ids: tuple[str, ...] = ()) -> list[Group]:
+def groups(tmp_path: Path, *lines: str, ids: tuple[str, ...] = ()) -> list[CaseGroup]:
     """The groups of `id: needs needs` lines, numbered in their order."""
     path = tmp_path / "a_b.jsonl"
     with path.open("w") as file:
@@ -19,14 +19,14 @@ def groups(tmp_path: Path, *lines: str, ids: tuple[str, ...] = ()) -> list[Group
             wanted = str(needs.split()).replace("'", '"')
             more = ', "parameters": {"k": [1, 2]}' if name.endswith("*") else ""
             file.write(f'{{"id": "{name.rstrip("*")}",\n  "depends_on": {wanted}{more}}}\n')
-    sets = Testsets([str(path)], Selection.of(ids=ids))
+    sets = Testsets([str(path)], CaseSelection.of(ids=ids))
     found = sets.load().groups
     assert [group.index for group in found] == list(range(len(found)))
     assert sum(len(group.cases) for group in found) == sets.load().tests
     return found
 
 
-def order(found: list[Group]) -> list[str]:
+def order(found: list[CaseGroup]) -> list[str]:
     """Each group's ids, joined."""
     return [" ".join(case.key for case in group.cases) for group in found]
 

@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.suites.pipeline import TestCase, TestsetLoader
-from assay.suites.pipeline.testset.testsets import Group, Selection, Testsets
+from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Testsets
 
 
 def write(path: Path, *records: dict[str, Any]) -> str:
@@ -20,7 +20,7 @@ def write(path: Path, *records: dict[str, Any]) -> str:
     return str(path)
 
 
-def ids(groups: list[Group]) -> list[list[str]]:
+def ids(groups: list[CaseGroup]) -> list[list[str]]:
     """The ids of every group."""
     return [[case.key for case in group.cases] for group in groups]
 
@@ -127,7 +127,7 @@ def test_tags_and_ids_select(
     tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], wanted: tuple[str, ...], left: str
 ) -> None:
     """Any included tag, no excluded one, and one of the ids; letters' case matters."""
-    sets = Testsets([three(tmp_path)], Selection.of(include, exclude, wanted))
+    sets = Testsets([three(tmp_path)], CaseSelection.of(include, exclude, wanted))
     assert ids(sets.load().groups) == [[key] for key in left]
     assert sets.load().tests == len(left)
     if not wanted:
@@ -138,15 +138,15 @@ def test_tags_and_ids_select(
 def test_an_id_that_no_file_has_is_refused(tmp_path: Path) -> None:
     """With those that are near; ids are compared as text."""
     name = write(tmp_path / "a_b.jsonl", {"id": "case_one"}, {"id": 7})
-    assert ids(Testsets([name], Selection.of(ids=[7])).load().groups) == [["7"]]
+    assert ids(Testsets([name], CaseSelection.of(ids=[7])).load().groups) == [["7"]]
     with pytest.raises(UsageError, match="no case named 'case_on'; did you mean 'case_one'?"):
-        Testsets([name], Selection.of(ids=["case_on", "7"])).load()
+        Testsets([name], CaseSelection.of(ids=["case_on", "7"])).load()
 
 
 def test_a_selection_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     """A run of no cases would look like a pass."""
     with pytest.raises(UsageError, match="no test case is left by the selection: --include-tags q"):
-        Testsets([three(tmp_path)], Selection.of(["q"])).load()
+        Testsets([three(tmp_path)], CaseSelection.of(["q"])).load()
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
 def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
     """One of them, or all by the id as written."""
     name = write(tmp_path / "a_b.jsonl", {"id": "p", "parameters": {"k": [1, 2, 3]}}, {"id": "q"})
-    assert ids(Testsets([name], Selection.of(ids=["p[k=2]"])).load().groups) == [["p[k=2]"]]
-    assert len(Testsets([name], Selection.of(ids=["p"])).load().groups) == 3
+    assert ids(Testsets([name], CaseSelection.of(ids=["p[k=2]"])).load().groups) == [["p[k=2]"]]
+    assert len(Testsets([name], CaseSelection.of(ids=["p"])).load().groups) == 3
     with pytest.raises(UsageError, match="did you mean 'p"):
-        Testsets([name], Selection.of(ids=["p[k=4]"])).load()
+        Testsets([name], CaseSelection.of(ids=["p[k=4]"])).load()
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_only_selected_cases_count(tmp_path: Path) -> None:
 
     def asked(value: int) -> str:
         name = write(tmp_path / "a_b.jsonl", {"id": "a"}, {"id": "b", "x": value})
-        return Testsets([name], Selection.of(ids=["a"])).load().asked
+        return Testsets([name], CaseSelection.of(ids=["a"])).load().asked
 
     assert asked(1) == asked(2)
 
@@ -297,7 +297,7 @@ def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
 
     def look(record: dict[str, Any]) -> tuple[str, str]:
         name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
-        found = Testsets([name], Selection.of(ids=["a"])).load()
+        found = Testsets([name], CaseSelection.of(ids=["a"])).load()
         return found.asked, found.gold
 
     assert look({"x": 1})[0] != look({"x": 2})[0]

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 
-class Chain(NamedTuple):
+class DependencyChain(NamedTuple):
     """Cases that run together, dependencies first. Nobody selected those in `brought`: others need them."""
 
     members: list[int]
@@ -64,7 +64,7 @@ class Dependencies:
                 trail[following] = None
                 walks.append(iter(self._needs.get(following, ())))
 
-    def chains(self, selected: set[int]) -> list[Chain]:
+    def chains(self, selected: set[int]) -> list[DependencyChain]:
         """Return the groups of the selected cases that depend on others, with everything they depend on.
 
         Cases that only an unselected case would connect stay apart. A case that depends on nothing, and that
@@ -82,7 +82,7 @@ class Dependencies:
             for needed in self._needs.get(place, ()):
                 neighbours[place].append(needed)
                 neighbours[needed].append(place)
-        chains: list[Chain] = []
+        chains: list[DependencyChain] = []
         seen: set[int] = set()
         for start in sorted(members):
             if start in seen:
@@ -94,7 +94,7 @@ class Dependencies:
                         group.add(place)
                         waiting.append(place)
             seen |= group
-            chains.append(Chain(self._in_order(group), frozenset(group - selected)))
+            chains.append(DependencyChain(self._in_order(group), frozenset(group - selected)))
         return chains
 
     def _in_order(self, group: set[int]) -> list[int]:

@@ -19,7 +19,7 @@ from assay.core.schema import refuse
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.dependencies import Dependencies
 from assay.suites.pipeline.testset.scan import in_file_order, scan_file
-from assay.suites.pipeline.testset.testsets import Selection
+from assay.suites.pipeline.testset.testsets import CaseSelection
 from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 
 _encode = msgspec.json.Encoder().encode
@@ -82,7 +82,7 @@ class TestsetLoader:
         cases: Iterable[TestCase], include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = ()
     ) -> list[TestCase]:
         """Return cases with any of the included and none of the excluded tags."""
-        selection = Selection.of(include_tags or (), exclude_tags or ())
+        selection = CaseSelection.of(include_tags or (), exclude_tags or ())
         return [case for case in cases if selection.has_tags(case.tags)]
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import Record, read_records, repeated_keys
-from assay.core.schema import Source, shorten
+from assay.core.records import FileRecord, read_records, repeated_keys
+from assay.core.schema import ValueSource, shorten
 from assay.suites.pipeline.testset.case import TestCase, id_list
 from assay.suites.pipeline.testset.dependencies import Dependencies
 from assay.suites.pipeline.testset.validation import (
@@ -28,14 +28,14 @@ from assay.suites.pipeline.testset.validation import (
 _TWICE = "this key stands twice in one object; the last one counts"
 
 
-CaseCheck = Callable[[TestCase, Source, list[Problem]], None]
+CaseCheck = Callable[[TestCase, ValueSource, list[Problem]], None]
 """Looks at a case whose types are right, and appends what is wrong with it."""
 
 
 class ScannedRecord(NamedTuple):
     """A record with an id. `case` is None if the record is wrong; its id still counts for dependencies."""
 
-    record: Record
+    record: FileRecord
     ids: list[str]
     needs: list[str]
     case: TestCase | None
@@ -130,7 +130,7 @@ def is_testset(path: Path) -> bool:
 
 
 def _check(
-    record: Record, declared: frozenset[str], steps: frozenset[str] | None, problems: list[Problem]
+    record: FileRecord, declared: frozenset[str], steps: frozenset[str] | None, problems: list[Problem]
 ) -> ScannedRecord | None:
     """Check one record by itself; None if it has no id."""
     value = record.value

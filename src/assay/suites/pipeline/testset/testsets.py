@@ -1,6 +1,6 @@
 """The tests of a run: several testset files, selected by tags and ids, as one sequence of groups.
 
-    testsets = Testsets(["testsets/"], Selection.of(include_tags=["smoke"]))
+    testsets = Testsets(["testsets/"], CaseSelection.of(include_tags=["smoke"]))
     for group in testsets.load().groups:
         run(group.cases)
 
@@ -25,7 +25,7 @@ from assay.core.hashing import row_key
 from assay.core.registry import unknown
 from assay.core.spec import limited
 from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.dependencies import Chain
+from assay.suites.pipeline.testset.dependencies import DependencyChain
 from assay.suites.pipeline.testset.scan import CaseCheck, ScannedFile, in_file_order, scan_file
 
 # Enough ids to find the nearest one to a name that is mistyped.
@@ -33,8 +33,8 @@ _MOST_NAMES = 10_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Selection(NamedTuple):
-    """Any of the tags is enough, an excluded one always wins, ids narrow further. Case matters."""
+class CaseSelection(NamedTuple):
+    """Which cases run: any of the tags is enough, an excluded one always wins, ids narrow further. Case matters."""
 
     include_tags: frozenset[str] = frozenset()
     exclude_tags: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Selection(NamedTuple):
     @classmethod
     def of(
         cls, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (), ids: Iterable[str | int] = ()
-    ) -> Selection:
+    ) -> CaseSelection:
         """Build a selection from any lists; ids are compared as text."""
         return cls(frozenset(include_tags), frozenset(exclude_tags), frozenset(map(str, ids)))
 
@@ -71,11 +71,11 @@ class Selection(NamedTuple):
         return " ".join(f"{flag} {','.join(sorted(names))}" for flag, names in options.items() if names)
 
 
-ALL_TESTS = Selection()
+ALL_TESTS = CaseSelection()
 
 
 @dataclass(slots=True)
-class Group:
+class CaseGroup:
     """Cases that run together, dependencies first; mostly one. `brought` are ids that nobody selected."""
 
     index: int
@@ -103,7 +103,7 @@ class LoadedTests(NamedTuple):
     they expect. An edited expectation asks nothing again.
     """
 
-    groups: list[Group]
+    groups: list[CaseGroup]
     asked: str
     gold: str
     sets: dict[str, int]
@@ -127,7 +127,7 @@ class Testsets:
     def __init__(
         self,
         names: list[str],
-        selection: Selection = ALL_TESTS,
+        selection: CaseSelection = ALL_TESTS,
         declared: frozenset[str] = frozenset(),
         steps: frozenset[str] | None = None,
         limit: float | None = None,
@@ -145,7 +145,7 @@ class Testsets:
         return self._loaded
 
     def _load(self) -> LoadedTests:
-        groups: list[Group] = []
+        groups: list[CaseGroup] = []
         sets: dict[str, int] = {}
         problems: list[Problem] = []
         files: list[ScannedFile] = []
@@ -181,7 +181,7 @@ class Testsets:
         notes = [problem for problem in problems if problem.level != "error"]
         return LoadedTests(groups, _fingerprint(groups), gold.hexdigest(), sets, notes)
 
-    def _refuse_nothing(self, files: list[ScannedFile], groups: list[Group]) -> None:
+    def _refuse_nothing(self, files: list[ScannedFile], groups: list[CaseGroup]) -> None:
         """An id that no file has, or a selection that leaves nothing, is a mistake."""
         ids = [key for file in files for record in file.records for key in record.ids]
         missing = sorted(self._selection.ids.difference(ids)) if self._selection.ids else []
@@ -197,8 +197,12 @@ def group_key(cases: list[TestCase]) -> str:
 
 
 def _groups(
-    file: ScannedFile, name: str, index: int, selected: dict[int, list[TestCase]], chains: list[Chain]
-) -> Iterator[Group]:
+    file: ScannedFile,
+    name: str,
+    index: int,
+    selected: dict[int, list[TestCase]],
+    chains: list[DependencyChain],
+) -> Iterator[CaseGroup]:
     """Yield the groups of a file in its order. A chain stands at the place of its first case."""
     by_first = {min(chain.members): chain for chain in chains}
     in_chain = {place for chain in chains for place in chain.members}
@@ -215,15 +219,15 @@ def _groups(
                 expanded = list(other.expand())
                 cases += expanded
                 brought += [case.key for case in expanded]
-            yield Group(index, name, group_key(cases), cases, brought)
+            yield CaseGroup(index, name, group_key(cases), cases, brought)
             index += 1
         elif place not in in_chain:
             for case in selected.get(place, ()):
-                yield Group(index, name, group_key([case]), [case])
+                yield CaseGroup(index, name, group_key([case]), [case])
                 index += 1
 
 
-def _fingerprint(groups: list[Group]) -> str:
+def _fingerprint(groups: list[CaseGroup]) -> str:
     """Return the fingerprint of what the tests ask."""
     asked = hashlib.sha256()
     for group in groups:

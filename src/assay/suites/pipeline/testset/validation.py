@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from assay.core.errors import Problem
 from assay.core.expressions import Expression, ExpressionProblem
-from assay.core.schema import JSON_WORDING, KeyPath, Source, Wording, convert, json_path, kind_of
+from assay.core.schema import JSON_WORDING, KeyPath, ValueSource, Wording, convert, json_path, kind_of
 
 FIELDS = (
     "id",
@@ -110,7 +110,9 @@ class MemoryRecord(NamedTuple):
         return Problem(f"{self.name} {json_path(path)}".lstrip(), message, level)
 
 
-def check_record(record: _Object, declared: frozenset[str], source: Source, problems: list[Problem]) -> None:
+def check_record(
+    record: _Object, declared: frozenset[str], source: ValueSource, problems: list[Problem]
+) -> None:
     """Append everything wrong with a record that can be seen in it alone."""
 
     def add(path: KeyPath, message: str, level: str = "error") -> None:
@@ -168,7 +170,7 @@ def inputs_beside(record: Mapping[str, Any], declared: frozenset[str]) -> frozen
     return BESIDE & declared & record.keys()
 
 
-def check_steps(record: _Object, steps: frozenset[str], source: Source, problems: list[Problem]) -> None:
+def check_steps(record: _Object, steps: frozenset[str], source: ValueSource, problems: list[Problem]) -> None:
     """Warn of step ids that the pipeline does not have. A testset may serve several pipelines."""
     paths: list[KeyPath] = []
     for key in ("step_inputs", "intermediate_expectations"):
@@ -188,7 +190,7 @@ _PLAIN = frozenset(FIELDS) | BESIDE
 _WITH_RULES = {"batch_items", "evaluation_config", "parameters", "conditions"}
 
 
-def _check_id(value: Any, source: Source, problems: list[Problem]) -> None:
+def _check_id(value: Any, source: ValueSource, problems: list[Problem]) -> None:
     level = "error"
     if isinstance(value, str) and _ID.fullmatch(value):
         return
@@ -207,7 +209,7 @@ def _check_id(value: Any, source: Source, problems: list[Problem]) -> None:
     problems.append(source.problem(("id",), message, level))
 
 
-def _check_rules(record: _Object, source: Source, problems: list[Problem]) -> None:
+def _check_rules(record: _Object, source: ValueSource, problems: list[Problem]) -> None:
     """Check what types cannot say, in values whose types are right."""
 
     def add(path: KeyPath, message: str, level: str = "error") -> None:
@@ -250,7 +252,7 @@ def _check_rules(record: _Object, source: Source, problems: list[Problem]) -> No
                 add(("conditions",), str(problem))
 
 
-def _check_expected_keys(record: _Object, source: Source, problems: list[Problem]) -> None:
+def _check_expected_keys(record: _Object, source: ValueSource, problems: list[Problem]) -> None:
     outputs = record.get("expected_outputs")
     for key, value in record.items():
         name = expectation(key)

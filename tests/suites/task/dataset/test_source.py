@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError, MissingExtra
-from assay.suites.task.data import hub
-from assay.suites.task.data.source import Source
+from assay.suites.task.dataset.source import DataSource, datasets_installed
 
 
 def where(*keys: str) -> str:
@@ -35,13 +34,13 @@ def put(name: str, values: Iterable[int] = (1,)) -> None:
         path.write_text("".join(json.dumps({"a": value}) + "\n" for value in values))
 
 
-def source(path: str, name: str | None = None, **options: Any) -> Source:
-    return Source(path, name, options, Path("tasks"), where)
+def source(path: str, name: str | None = None, **options: Any) -> DataSource:
+    return DataSource(path, name, options, Path("tasks"), where)
 
 
-def values(found: Source, split: str) -> list[Any]:
+def values(found: DataSource, split: str) -> list[Any]:
     docs = found.open(split)
-    docs.look()
+    docs.scan()
     return [row["a"] for row in docs.values()]
 
 
@@ -176,7 +175,7 @@ def test_a_split_that_is_not_there_is_said() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.skipif(hub.installed(), reason="the extra hf is installed: nothing is missing")
+@pytest.mark.skipif(datasets_installed(), reason="the extra hf is installed: nothing is missing")
 def test_a_data_set_by_name_needs_an_extra() -> None:
     """So does what only `datasets` can read; the message names the key and the command."""
     put("x.csv")

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from assay.core.errors import InputError, MissingExtra
-from assay.suites.task.data.docs import Docs
+from assay.suites.task.dataset.documents import Documents
 
 from support.data_cases import FILES
 
@@ -21,11 +21,11 @@ GOLDEN = Path(__file__).parents[3] / "golden" / "datasets"
 STORED = json.loads((GOLDEN / "files.json").read_text())
 
 
-def look(kind: str, content: bytes, folder: Path, **options: Any) -> Docs:
+def look(kind: str, content: bytes, folder: Path, **options: Any) -> Documents:
     path = folder / "file"
     path.write_bytes(content)
-    docs = Docs(kind, [path], options)
-    docs.look()
+    docs = Documents(kind, [path], options)
+    docs.scan()
     return docs
 
 
@@ -35,7 +35,7 @@ def test_rows_are_those_of_datasets(name: str, tmp_path: Path) -> None:
     file = FILES[name]
     docs = look(file.kind, file.content, tmp_path, **file.options)
     assert json.dumps(list(docs.values())) == json.dumps(STORED[name])
-    again = Docs(file.kind, docs.files, file.options)
+    again = Documents(file.kind, docs.files, file.options)
     again.recall(docs.facts)
     assert json.dumps(list(again.values())) == json.dumps(STORED[name])
 
@@ -73,8 +73,8 @@ def test_the_rows_of_several_files_are_one_split(tmp_path: Path) -> None:
     paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
     paths[0].write_text('{"a":1}\n')
     paths[1].write_text('{"b":2}\n{"a":0.5}\n')
-    docs = Docs("json", paths)
-    assert docs.look().lines == [1, 2]
+    docs = Documents("json", paths)
+    assert docs.scan().lines == [1, 2]
     assert [doc.number for doc in docs.rows()] == [0, 1, 2]
     assert [docs.parse(doc) for doc in docs.rows()] == [
         {"a": 1.0, "b": None},
@@ -98,8 +98,8 @@ def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
         "date '2020-01-01' u, true v, 9223372036854775808::ubigint w"
     )
     duckdb.execute(f"copy ({query}) to '{path}' (format parquet)")
-    docs = Docs("parquet", [path])
-    docs.look()
+    docs = Documents("parquet", [path])
+    docs.scan()
     (row,) = docs.values()
     assert row == {
         "a": 1,
@@ -123,8 +123,8 @@ def test_arrow_streams_and_files_are_read(tmp_path: Path) -> None:
         path = tmp_path / "f.arrow"
         with writer(str(path), table.schema) as file:
             file.write_table(table, max_chunksize=1)
-        docs = Docs("arrow", [path])
-        docs.look()
+        docs = Documents("arrow", [path])
+        docs.scan()
         found.append(list(docs.values()))
     assert found == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
 

@@ -12,24 +12,22 @@ import pytest
 
 from assay.core.errors import InputError, MissingExtra
 from assay.core.hashing import row_key
-from assay.suites.task.data import hub
-from assay.suites.task.data.dataset import Dataset
-from assay.suites.task.data.docs import Docs
-from assay.suites.task.data.processing import processed
-from assay.suites.task.data.spool import spool_rows
-from assay.suites.task.data.stand_in import dataset_stand_in
+from assay.suites.task.dataset.documents import Documents, spool_rows
+from assay.suites.task.dataset.hf_dataset import Dataset
+from assay.suites.task.dataset.process_docs import datasets_stand_in, run_process_docs
+from assay.suites.task.dataset.source import datasets_installed
 
 
 @pytest.fixture
-def docs(tmp_path: Path) -> Docs:
+def docs(tmp_path: Path) -> Documents:
     path = tmp_path / "a.jsonl"
     path.write_text('{"q":"one","n":1}\n{"q":"two","n":2.5}\n{"q":"one","n":1}\n')
-    return Docs("json", [path])
+    return Documents("json", [path])
 
 
-def run(docs: Docs, function: Any) -> Docs:
-    found = processed(docs, function, where="task.yaml:3")
-    found.look()
+def run(docs: Documents, function: Any) -> Documents:
+    found = run_process_docs(docs, function, where="task.yaml:3")
+    found.scan()
     return found
 
 
@@ -41,7 +39,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_all_kinds_of_rows_are_taken(way: str, docs: Docs) -> None:
+def test_all_kinds_of_rows_are_taken(way: str, docs: Documents) -> None:
     """With the types of the file they come from, keys from the bytes, and twins."""
     found = run(docs, WAYS[way])
     assert [*found.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
@@ -51,7 +49,7 @@ def test_all_kinds_of_rows_are_taken(way: str, docs: Docs) -> None:
     assert keys[2] == f"{keys[0]}~2"
 
 
-def test_documents_are_named_by_their_number(docs: Docs) -> None:
+def test_documents_are_named_by_their_number(docs: Documents) -> None:
     """And the file they were made from; skipped ones are not read."""
     found = run(docs, lambda data: data.filter(lambda row: row["q"] == "one"))
     (doc,) = found.rows(skip=lambda number: number == 0)
@@ -59,12 +57,12 @@ def test_documents_are_named_by_their_number(docs: Docs) -> None:
     assert (doc.number, found.files) == (1, docs.files)
 
 
-def test_returning_the_data_set_changes_nothing(docs: Docs) -> None:
+def test_returning_the_data_set_changes_nothing(docs: Documents) -> None:
     """Values stay what they were, also after another look."""
     assert [*run(docs, lambda data: data).values()] == [*docs.values()]
 
 
-def test_content_is_the_identity(docs: Docs) -> None:
+def test_content_is_the_identity(docs: Documents) -> None:
     """Equal rows are the same data however they were made; other rows are not."""
     ways = [run(docs, WAYS[way]).identity() for way in WAYS]
     assert ways[0] == ways[1] == ways[2]
@@ -72,7 +70,7 @@ def test_content_is_the_identity(docs: Docs) -> None:
     assert docs.identity() != ways[0]
 
 
-def test_random_orders_repeat(docs: Docs) -> None:
+def test_random_orders_repeat(docs: Documents) -> None:
     """Python's and numpy's random numbers begin anew for each call."""
 
     def shuffled(data: Dataset) -> Any:
@@ -109,18 +107,18 @@ WRONG: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("function", "said"), WRONG)
-def test_what_goes_wrong_in_it_is_said(function: Any, said: str, docs: Docs) -> None:
+def test_what_goes_wrong_in_it_is_said(function: Any, said: str, docs: Documents) -> None:
     """The key's place, the function, and its exception; or the document that is none."""
     with pytest.raises(InputError) as caught:
-        processed(docs, function, where="task.yaml:3")
+        run_process_docs(docs, function, where="task.yaml:3")
     assert said in str(caught.value)
 
 
 def test_many_rows_are_kept_in_a_file() -> None:
     """Rows beyond the write buffer come back by number, in any order."""
     docs = spool_rows(({"n": n, "text": "x" * 1000} for n in range(2000)), Path("made"), " row {}")
-    assert docs.look().total == 2000
-    assert [docs.parse(docs.doc(n))["n"] for n in (1999, 0, 1000)] == [1999, 0, 1000]
+    assert docs.scan().total == 2000
+    assert [docs.parse(docs.document(n))["n"] for n in (1999, 0, 1000)] == [1999, 0, 1000]
     assert next(docs.rows(skip=lambda number: number < 1500)).number == 1500
 
 
@@ -141,15 +139,15 @@ def other(data):
 """
 
 
-@pytest.mark.skipif(hub.installed(), reason="the extra hf is installed: the real package is imported")
-def test_task_code_may_import_datasets_without_it(docs: Docs) -> None:
+@pytest.mark.skipif(datasets_installed(), reason="the extra hf is installed: the real package is imported")
+def test_task_code_may_import_datasets_without_it(docs: Documents) -> None:
     """The common names are there while code is imported and runs; afterwards nothing is left behind."""
     names: dict[str, Any] = {"FILE": str(docs.files[0])}
-    with dataset_stand_in():
+    with datasets_stand_in():
         exec(MODULE, names)
     assert "datasets" not in sys.modules
     assert [row["q"] for row in run(docs, names["process"]).values()] == ["one", "three"]
     assert [row["q"] for row in run(docs, names["load"]).values()] == ["two"]
     with pytest.raises(MissingExtra, match="'datasets.get_dataset_config_names', which a task's code uses"):
-        processed(docs, names["other"], where="task.yaml:3")
+        run_process_docs(docs, names["other"], where="task.yaml:3")
     assert "datasets" not in sys.modules

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.task.data import dataset as ours
-from assay.suites.task.data.dataset import Dataset
-from assay.suites.task.data.docs import Docs
+from assay.suites.task.dataset import hf_dataset as ours
+from assay.suites.task.dataset.documents import Documents
+from assay.suites.task.dataset.hf_dataset import Dataset
 
 from support.data_cases import OPERATIONS, ROWS
 
@@ -93,7 +93,7 @@ def test_a_data_set_of_a_file_has_its_types(tmp_path: Path) -> None:
     """Functions see what the prompts see: floats in a column with floats, null where a key is missing."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"a":1}\n{"a":0.5,"b":"x"}\n')
-    data = Dataset.of(Docs("json", [path]))
+    data = Dataset.of(Documents("json", [path]))
     assert json.dumps(list(data)) == '[{"a": 1.0, "b": null}, {"a": 0.5, "b": "x"}]'
     assert data.features == {"a": "float", "b": "str"}
 
