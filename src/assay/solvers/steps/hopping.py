@@ -10,15 +10,13 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct
 
 from assay.core.errors import ModelError
+from assay.core.hop_result import FAIL, OK, HopResult
 from assay.core.protocols import Asker, Context
-from assay.core.returned import Returned
-from assay.core.status import FAIL, OK
 from assay.core.threads import DaemonPool
 from assay.core.types import Call, Request, Response
 from assay.core.user_code import UserCodeError
-from assay.solvers.hop.blocking import Sessions, open_sessions
-from assay.solvers.hop.calling import arguments, call_function
-from assay.solvers.hop.session import Session, Side
+from assay.solvers.hop.session import ModelSide, Session
+from assay.solvers.hop.solver import call_form, call_function
 from assay.solvers.steps.failing import StepFailed
 from assay.solvers.steps.running import Meter, Runner, StepContext
 
@@ -37,11 +35,11 @@ class HopStep(Struct, frozen=True, kw_only=True):
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
         """What it returned. No result, or a status other than OK, fails the step; a dead endpoint passes."""
-        side = Side(self.role)
-        sessions = open_sessions(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
-        session, fields = sessions.asynchronous, self._fields(values, sessions)
+        side = ModelSide(self.role)
+        session = Session(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
+        fields = self._fields(values)
         try:
-            done = await call_function(self.function, sessions, fields, self.pool, self.timeout)
+            done = await call_function(self.function, session, fields, self.pool, self.timeout)
         except UserCodeError as failed:
             if session.failure is not None:
                 raise ModelError(session.failure) from None
@@ -52,12 +50,12 @@ class HopStep(Struct, frozen=True, kw_only=True):
             raise
         return _output(done, session)
 
-    def _fields(self, values: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
+    def _fields(self, values: dict[str, Any]) -> dict[str, Any]:
         """What the contract lists; else all, or those the function has parameters for if it wants names."""
         if self.inputs:
             return {name: value for name, value in values.items() if name in self.inputs}
-        in_pair, _ = arguments(self.function, sessions, values)
-        named = None if in_pair else _parameters(self.function)
+        is_pair = call_form(self.function, tuple(values)).is_pair
+        named = None if is_pair else _parameters(self.function)
         return values if named is None else {name: values[name] for name in named if name in values}
 
     def adapted(self, told: dict[str, Any]) -> Runner:
@@ -73,7 +71,7 @@ def hop_step(
     return HopStep(function=function, role=role, inputs=inputs, timeout=timeout or DEFAULT_TIMEOUT, pool=pool)
 
 
-def _output(done: Returned, session: Session) -> Any:
+def _output(done: HopResult, session: Session) -> Any:
     if done.status == OK:
         return done.value
     if session.failure is not None and done.status == FAIL:

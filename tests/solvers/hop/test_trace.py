@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.solvers.hop.blocking import SyncSession
 from assay.solvers.hop.session import Session
-from assay.solvers.hop.tracing import Step, Tracer
+from assay.solvers.hop.sync_session import SyncSession
+from assay.solvers.hop.trace import Tracer, TraceStep
 
 from support.hop_lab import AGREES, HopLab, Telling, result
 
@@ -68,7 +68,7 @@ def test_it_is_the_same_for_a_sync_function(tmp_path: Path) -> None:
         return {}
 
     _, sessions = HopLab(tmp_path, Telling(result("True"))).call(function)
-    assert [step.op for step in sessions.blocking.tracer.steps] == ["mine", "hop_judge"]
+    assert [step.op for step in sessions.tracer.steps] == ["mine", "hop_judge"]
 
 
 def test_operators_inside_an_operators_tool_trace_themselves(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_observing_never_breaks_a_run() -> None:
         step.metadata = {odd: odd, "set": {1}, "nan": float("nan"), "bytes": b"x", "half": "\ud800"}
     with tracer.trace_step("x") as step:
         step.metadata = odd
-    steps = msgspec.json.decode(msgspec.json.encode(tracer.steps), type=list[Step])
+    steps = msgspec.json.decode(msgspec.json.encode(tracer.steps), type=list[TraceStep])
     assert [each.op for each in steps] == ["<Hostile>", "x"]
 
 

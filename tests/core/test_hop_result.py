@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.returned import LARGEST, BadResult, Returned, normalised
-from assay.core.status import HopStatus
+from assay.core.hop_result import MAX_BYTES, BadResult, HopResult, HopStatus, read_result
 
 
 class Theirs(enum.Enum):
@@ -53,7 +52,7 @@ ODD_TEXT = '{ "b":1.0,\t"a" : [1e2, "\\u00e9é"],"a":2 }'
 )
 def test_what_is_json_is_written(value: Any, told: tuple[str, str]) -> None:
     """JSON text byte for byte, other values by json.dumps; the parsed value is what the text says."""
-    found = normalised(value)
+    found = read_result(value)
     assert (found.status, found.text) == told
     assert found.value == json.loads(found.text)
 
@@ -103,7 +102,7 @@ async def coroutine() -> dict[str, int]:
         (nested(100_000), "nested deeper than 100"),
         ("[" * 100_000 + "]" * 100_000, "nested deeper than 100"),
         (circle(), "Circular reference"),
-        ({"a": "x" * LARGEST}, "bytes; at most 8,000,000 are kept"),
+        ({"a": "x" * MAX_BYTES}, "bytes; at most 8,000,000 are kept"),
         (json.dumps("é" * 4_000_000, ensure_ascii=False), "the result has 8,000,002 bytes"),
         (("FAIL", "x" * 10_000_000), "at most 8,000,000"),
     ],
@@ -112,20 +111,20 @@ async def coroutine() -> dict[str, int]:
 def test_what_is_not_json_is_refused_with_the_reason(value: Any, why: str) -> None:
     """Nothing of it is guessed, and the message is short."""
     with pytest.raises(BadResult, match=why) as raised:
-        normalised(value)
+        read_result(value)
     assert len(str(raised.value)) < 400
 
 
 def test_the_bounds_themselves_are_allowed() -> None:
     """A hundred deep, and eight megabytes."""
-    assert normalised(nested(100)).status == "OK"
-    assert len(normalised("x" * (LARGEST - 2) and json.dumps("x" * (LARGEST - 2))).text) == LARGEST
+    assert read_result(nested(100)).status == "OK"
+    assert len(read_result("x" * (MAX_BYTES - 2) and json.dumps("x" * (MAX_BYTES - 2))).text) == MAX_BYTES
 
 
 def test_a_coroutine_is_named() -> None:
     """A function that forgot to be async says what to do."""
     with pytest.raises(BadResult, match="declare the function with `async def`"):
-        normalised(coroutine())
+        read_result(coroutine())
 
 
 @given(
@@ -141,7 +140,7 @@ def test_a_coroutine_is_named() -> None:
 )
 def test_a_value_and_its_text_mean_the_same(value: Any) -> None:
     """Any JSON in a dict, as an object or as text of any style."""
-    as_object = normalised({"x": value})
+    as_object = read_result({"x": value})
     text = json.dumps({"x": value}, indent=1)
-    assert as_object == Returned("OK", json.dumps({"x": value}, ensure_ascii=False), {"x": value})
-    assert normalised(text) == Returned("OK", text, {"x": value})
+    assert as_object == HopResult("OK", json.dumps({"x": value}, ensure_ascii=False), {"x": value})
+    assert read_result(text) == HopResult("OK", text, {"x": value})

@@ -196,7 +196,7 @@ def test_an_exception_is_named_with_the_users_own_last_line(tmp_path: Path, func
     found = failed(tmp_path, function)
     assert (found.kind, found.message) == ("exception", said)
     assert found.type_name == said[1:].partition("]")[0]
-    assert found.where.startswith("test_calling.py:")
+    assert found.where.startswith("test_call_function.py:")
     assert found.where.endswith("# this line is named")
     assert str(found) == f"{said} ({found.where})"
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.core.wrappers import (
-    MOST_WRAPPERS,
+from assay.core.hop_records import (
+    MAX_WRAPPERS,
     expectations,
     function_fields,
     is_meta,
-    is_observed,
+    is_observer_line,
     is_pair,
     normalize_input,
-    unwrapped,
+    unwrap,
     view_record,
     without_results,
 )
@@ -46,11 +46,11 @@ def test_the_two_rules_of_the_document(record: dict[str, Any], wrapped: bool) ->
 
 
 def test_the_rule_takes_one_level() -> None:
-    """Only `unwrapped` goes on."""
+    """Only `unwrap` goes on."""
     inside = view_record(INNER, result="{}")
     outside = view_record(inside, error="late")
     assert normalize_input(outside) is inside
-    assert unwrapped(outside) is INNER
+    assert unwrap(outside) is INNER
 
 
 json_values = st.recursive(
@@ -70,24 +70,24 @@ def test_unwrapping_undoes_wrapping(record: dict[str, Any], failed: list[bool]) 
     wrapped = record
     for fail in failed:
         wrapped = view_record(wrapped, error="late") if fail else view_record(wrapped, result="{}")
-    assert unwrapped(wrapped) == record
+    assert unwrap(wrapped) == record
 
 
 def test_wrappers_without_end_are_refused() -> None:
     """A hundred are taken off, one more is a mistake."""
     record: dict[str, Any] = INNER
-    for _ in range(MOST_WRAPPERS):
+    for _ in range(MAX_WRAPPERS):
         record = view_record(record, result="{}")
-    assert unwrapped(record) == INNER
+    assert unwrap(record) == INNER
     with pytest.raises(ValueError, match="more than 100 wrappers"):
-        unwrapped(view_record(record, result="{}"))
+        unwrap(view_record(record, result="{}"))
 
 
 def test_what_a_wrapper_says_of_the_row_is_kept() -> None:
     """id, tag and expectations count at the top first, then inside; an input of the contract stays as it is."""
     record = {"id": 7, "expected_x": 1, "tag": "out", "input": {"tag": "in", "a": 1}, "result": "{}"}
-    assert unwrapped(record) == {"id": 7, "expected_x": 1, "tag": "out", "a": 1}
-    assert unwrapped(record, {"tag"}) == {"id": 7, "expected_x": 1, "tag": "in", "a": 1}
+    assert unwrap(record) == {"id": 7, "expected_x": 1, "tag": "out", "a": 1}
+    assert unwrap(record, {"tag"}) == {"id": 7, "expected_x": 1, "tag": "in", "a": 1}
 
 
 def test_lines_that_hold_no_input() -> None:
@@ -95,9 +95,9 @@ def test_lines_that_hold_no_input() -> None:
     assert is_meta({"_type": "meta", "profile": "a"})
     assert not is_meta({"type": "meta"})
     for kind in ("run_start", "step", "run_end"):
-        assert is_observed({"type": kind, "run_id": "r", "timestamp": 1.0})
-    assert not is_observed({"type": "step", "question": "?"})
-    assert not is_observed({"type": ["step"], "run_id": "r", "timestamp": 1.0})
+        assert is_observer_line({"type": kind, "run_id": "r", "timestamp": 1.0})
+    assert not is_observer_line({"type": "step", "question": "?"})
+    assert not is_observer_line({"type": ["step"], "run_id": "r", "timestamp": 1.0})
 
 
 ROW = {

@@ -15,9 +15,9 @@ from assay.core.protocols import Context
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure
 from assay.core.user_code import UserCodeError
-from assay.solvers.hop.blocking import Sessions, SyncSession, open_sessions
-from assay.solvers.hop.calling import call_function
 from assay.solvers.hop.session import Session
+from assay.solvers.hop.solver import call_function
+from assay.solvers.hop.sync_session import SyncSession
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
 
@@ -89,7 +89,7 @@ def test_what_a_left_function_waits_for_is_given_up(tmp_path: Path) -> None:
             done.set()
 
     async def solve(ctx: Context) -> None:
-        sessions = open_sessions(ctx, RUN, VERIFY)
+        sessions = Session(ctx, RUN, VERIFY)
         with pytest.raises(UserCodeError, match="longer than"):
             await call_function(asking, sessions, FIELDS, DaemonPool(1, "t", replaces=True), 0.5)
         assert await watcher.run(lambda: done.wait(20))
@@ -114,7 +114,7 @@ def test_hung_functions_leave_room_for_all_others(tmp_path: Path) -> None:
         pool = DaemonPool(3, "t", replaces=True)
 
         def call(function: Any, seconds: float) -> Any:
-            return call_function(function, open_sessions(ctx, RUN, VERIFY), FIELDS, pool, seconds)
+            return call_function(function, Session(ctx, RUN, VERIFY), FIELDS, pool, seconds)
 
         hung = await asyncio.gather(*(call(hang, 0.05) for _ in range(7)), return_exceptions=True)
         assert [each.kind for each in hung if isinstance(each, UserCodeError)] == ["timeout"] * 7
@@ -139,7 +139,7 @@ def test_twenty_sleeping_functions_run_side_by_side(tmp_path: Path) -> None:
 
     async def solve(ctx: Context) -> None:
         pool = DaemonPool(20, "t", replaces=True)
-        work = [call_function(sleep, open_sessions(ctx, RUN, VERIFY), {}, pool, 30) for _ in range(20)]
+        work = [call_function(sleep, Session(ctx, RUN, VERIFY), {}, pool, 30) for _ in range(20)]
         await asyncio.gather(*work)
 
     asyncio.run(HopLab(tmp_path, Telling(result("x"))).start(solve))
@@ -198,7 +198,7 @@ def test_what_stops_the_run_is_nobodys_result(tmp_path: Path) -> None:
         return session.hop_get("y", verifier=None)
 
     async def solve(ctx: Context) -> Any:
-        sessions = open_sessions(ctx, RUN, VERIFY)
+        sessions = Session(ctx, RUN, VERIFY)
         return await call_function(two, sessions, {}, DaemonPool(1, "t", replaces=True), 20)
 
     lab = HopLab(tmp_path, Telling(result("x")))
@@ -211,7 +211,7 @@ def test_what_stops_the_run_is_nobodys_result(tmp_path: Path) -> None:
 
 def test_a_failed_call_that_the_function_lets_through_stays_one(tmp_path: Path) -> None:
     """The engine asks such a row again; one that the function hides is in the session."""
-    seen: list[Sessions] = []
+    seen: list[Session] = []
     overloaded = Failure("overloaded", "no room")
 
     def plain(session: SyncSession, row: Any) -> Any:
@@ -228,13 +228,13 @@ def test_a_failed_call_that_the_function_lets_through_stays_one(tmp_path: Path) 
     assert raised.value.failure == overloaded
 
     async def solve(ctx: Context) -> Any:
-        seen.append(open_sessions(ctx, RUN, VERIFY))
+        seen.append(Session(ctx, RUN, VERIFY))
         return await call_function(hiding, seen[0], {}, DaemonPool(1, "t", replaces=True), 20)
 
     (tmp_path / "b").mkdir()
     with pytest.raises(UserCodeError):
         asyncio.run(HopLab(tmp_path / "b", Telling(overloaded)).start(solve))
-    assert seen[0].blocking.failure == overloaded
+    assert seen[0].failure == overloaded
 
 
 def test_the_status_of_a_pair_comes_out(tmp_path: Path) -> None:
