@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from assay.solvers.hop.wording import as_text
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.parsing import parse_json
+from assay.solvers.json_reply import NoJsonError, find_json
 
 _JUDGEMENTS = {"true": "True", "false": "False", "uncertain": "Uncertain"}
 
@@ -25,8 +24,8 @@ class Reply(NamedTuple):
 def read_object(text: str) -> dict[str, Any]:
     """The one JSON object of a reply, perhaps in a code fence or with words around it."""
     try:
-        found = parse_json(text)
-    except StepFailed:
+        found = find_json(text)
+    except NoJsonError:
         cut_off = text.lstrip().startswith("{")
         told = (
             "the JSON object had no end; keep it short" if cut_off else "the answer was not one JSON object"
