@@ -80,14 +80,15 @@ def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.Captu
 
 
 def test_a_failed_conversation_is_named(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
-    """By both of its ids, with what the memory said; in the summary too."""
+    """By both of its ids, with what the memory said and the line of the user's file; in the summary too."""
     (talks.folder / "talks.json").write_text(json.dumps([talk(4, "ann", "poison"), talk(4, "ben")]))
     assert measured(talks, "--output-dir", "out") == 0
     said = capsys.readouterr().out
-    assert "own, conversation 0000 (ann): own.add: [RuntimeError] it is bad" in said
+    reason = 'own.add: [RuntimeError] it is bad (own.py:17: raise RuntimeError("it is bad"))'
+    assert f"own, conversation 0000 (ann): {reason}" in said
     (path,) = (talks.folder / "out").glob("own/plain/*/summary.json")
     assert json.loads(path.read_text())["failures"] == [
-        {"task_id": "0000", "sample_id": "ann", "reason": "own.add: [RuntimeError] it is bad"}
+        {"task_id": "0000", "sample_id": "ann", "reason": reason}
     ]
 
 

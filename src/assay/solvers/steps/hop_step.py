@@ -10,15 +10,13 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct
 
 from assay.core.errors import ModelError
+from assay.core.hop_result import FAIL, OK, HopResult
 from assay.core.protocols import Asker, Context
-from assay.core.returned import Returned
-from assay.core.status import FAIL, OK
 from assay.core.threads import DaemonPool
 from assay.core.types import Call, Request, Response
 from assay.core.user_code import UserCodeError
-from assay.solvers.hop.blocking import Sessions, open_sessions
-from assay.solvers.hop.calling import arguments, call_function
-from assay.solvers.hop.session import Session, Side
+from assay.solvers.hop.session import ModelSide, Session
+from assay.solvers.hop.solver import call_form, call_function
 from assay.solvers.steps.runner import Meter, StepContext, StepFailed, StepRunner
 
 DEFAULT_TIMEOUT = 300.0
@@ -39,11 +37,11 @@ class HopStep(Struct, frozen=True, kw_only=True):
 
         An endpoint's failure passes through, even if the function caught it and returned FAIL.
         """
-        side = Side(self.role)
-        sessions = open_sessions(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
-        session, fields = sessions.asynchronous, self._fields(values, sessions)
+        side = ModelSide(self.role)
+        session = Session(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
+        fields = self._fields(values)
         try:
-            done = await call_function(self.function, sessions, fields, self.pool, self.timeout)
+            done = await call_function(self.function, session, fields, self.pool, self.timeout)
         except UserCodeError as error:
             if session.failure is not None:
                 raise ModelError(session.failure) from None
@@ -54,12 +52,13 @@ class HopStep(Struct, frozen=True, kw_only=True):
             raise
         return _output(done, session)
 
-    def _fields(self, values: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
+    def _fields(self, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values that the contract lists; else all, or those the function has parameters for."""
         if self.inputs:
             return {name: value for name, value in values.items() if name in self.inputs}
-        takes_pair, _ = arguments(self.function, sessions, values)
-        names = None if takes_pair else _parameters(self.function)
+        names = None
+        if not call_form(self.function, tuple(values)).is_pair:
+            names = _parameters(self.function)
         if names is None:
             return values
         return {name: values[name] for name in names if name in values}
@@ -82,7 +81,7 @@ def hop_step(
     return HopStep(function=function, role=role, inputs=inputs, timeout=timeout or DEFAULT_TIMEOUT, pool=pool)
 
 
-def _output(done: Returned, session: Session) -> Any:
+def _output(done: HopResult, session: Session) -> Any:
     if done.status == OK:
         return done.value
     if session.failure is not None and done.status == FAIL:
