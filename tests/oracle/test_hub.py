@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.task.data import hub
-from assay.suites.task.data.source import Source
+from assay.suites.task.dataset.source import DataSource, load_with_datasets, spool_loaded_rows
 
 pytestmark = pytest.mark.filterwarnings("default")  # those of other people's packages
 LAYOUTS = [
@@ -42,8 +41,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def source(path: str, name: str | None = None, **options: Any) -> Source:
-    return Source(path, name, options, Path(), lambda *keys: f"task.yaml: {'.'.join(keys)}")
+def source(path: str, name: str | None = None, **options: Any) -> DataSource:
+    return DataSource(path, name, options, Path(), lambda *keys: f"task.yaml: {'.'.join(keys)}")
 
 
 def put(path: Path, text: str) -> None:
@@ -51,9 +50,9 @@ def put(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def rows(found: Source, split: str) -> list[Any]:
+def rows(found: DataSource, split: str) -> list[Any]:
     docs = found.open(split)
-    docs.look()
+    docs.scan()
     return list(docs.values())
 
 
@@ -73,7 +72,7 @@ def test_options_we_do_not_know_are_left_to_datasets(library: Any, here: Path) -
     put(here / "x.csv", "a,b\n1,\n2,x\n3,y\n")
     found = source("csv", data_files={"test": "x.csv"}, nrows=2)
     docs = found.open("test")
-    assert docs.look().total == 2
+    assert docs.scan().total == 2
     assert list(docs.values()) == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
     assert [doc.where for doc in docs.rows()] == ["csv:test document 0", "csv:test document 1"]
     assert docs.identity() == source("csv", data_files={"test": "x.csv"}, nrows=2).open("test").identity()
@@ -108,7 +107,7 @@ def test_offline_and_not_in_the_cache_is_said() -> None:
 def test_nothing_is_told_to_anybody() -> None:
     """Telemetry is off before the package is imported."""
     with pytest.raises(InputError):
-        hub.load("acme/nothing", None, {}, "task.yaml:1")
+        load_with_datasets("acme/nothing", None, {}, "task.yaml:1")
     assert os.environ["HF_HUB_DISABLE_TELEMETRY"] == "1"
     assert os.environ["HF_UPDATE_DOWNLOAD_COUNTS"] == "0"
 
@@ -118,8 +117,8 @@ def test_values_of_datasets_are_documents(library: Any) -> None:
     from datetime import datetime
 
     data = library.Dataset.from_list([{"t": datetime(2020, 1, 1), "n": [1, 2]}])  # noqa: DTZ001
-    docs = hub.docs_of(data, "acme/toy", "main", "test")
-    docs.look()
+    docs = spool_loaded_rows(data, "acme/toy", "main", "test")
+    docs.scan()
     assert list(docs.values()) == [{"t": "2020-01-01 00:00:00", "n": [1, 2]}]
     with pytest.raises(InputError, match="acme/toy:main:test document 0: a value is of type bytes"):
-        hub.docs_of(library.Dataset.from_list([{"b": b"x"}]), "acme/toy", "main", "test")
+        spool_loaded_rows(library.Dataset.from_list([{"b": b"x"}]), "acme/toy", "main", "test")

@@ -12,7 +12,7 @@ import pytest
 
 from assay.api import check, listed_tasks
 from assay.core.errors import InputError, UsageError
-from assay.suites.task.catalog import Folder
+from assay.suites.task.catalog import TaskFolder
 
 from support.lab import Lab, docs_of
 
@@ -274,7 +274,7 @@ def test_a_header_that_includes_itself_ends(lab: Lab) -> None:
     lab.write("tasks/b.yaml", "include: a.yaml\n")
     written(lab, "tasks/c.yaml", "task: c")
     assert names(lab, "c") == ["c"]
-    assert Folder(Path("tasks"), strict=True).names().keys() == {"c"}
+    assert TaskFolder(Path("tasks"), strict=True).names().keys() == {"c"}
     with pytest.raises(InputError, match="includes itself"):
         lab.run("tasks/a.yaml")
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from assay.store.cases import RunCases
+
 from support.commands import environment
 from support.lab import FOUR, Fn, Lab, refused
 
@@ -211,6 +213,98 @@ def test_a_metric_that_raises_a_type_error_is_named_with_its_own(lab: Lab) -> No
     lab.write("utils.py", "def m(references, predictions):\n    return len(5)\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
     assert "object of type 'int' has no len()" in lab.run().rows()[0]["error"]
+
+
+# Code that ends the program
+
+
+ENDING = """
+import sys
+
+def leave(*given, **named):
+    sys.exit(0)
+
+def leave_on_two(text):
+    if text == "2":
+        sys.exit(0)
+    return 1.0
+
+def text(doc):
+    leave_on_two(doc["q"])
+    return doc["q"]
+
+def grade(doc, results):
+    return {"m": leave_on_two(results[0])}
+
+def m(references, predictions):
+    return leave_on_two(predictions[0])
+
+def f(resps, docs):
+    return [[str(leave_on_two(each[0]))] for each in resps]
+
+def rows(data):
+    for row in data:
+        leave_on_two(row["q"])
+        yield row
+
+class Filter:
+    def __init__(self):
+        sys.exit(0)
+"""
+
+
+@pytest.mark.parametrize("place", ["doc_to_target", "process_docs", "samples", "custom_dataset"])
+def test_sys_exit_before_anything_is_asked_is_an_error_of_the_task(lab: Lab, place: str) -> None:
+    """The place is named; the program does not end as if all was well."""
+    lab.write("utils.py", ENDING.replace("def leave(", "def broken("))
+    refused(lab, rf"t.yaml:\d+ .*{place}.*SystemExit: 0", **PLACES[place])
+
+
+def test_sys_exit_in_a_generator_and_in_a_filter_class_is_an_error_of_the_task(lab: Lab) -> None:
+    """A generator's code runs while its rows are read, a filter's when the task is read."""
+    lab.write("utils.py", ENDING)
+    refused(lab, r"t.yaml:\d+ process_docs: rows: SystemExit: 0", process_docs=Fn("utils.rows"))
+    chain = [{"name": "f", "filter": [{"function": Fn("utils.Filter")}]}]
+    refused(lab, r"filter_list.0.filter.0: 0", filter_list=chain)
+
+
+def test_sys_exit_on_one_document_costs_that_document(lab: Lab) -> None:
+    """The others are asked; the failure carries the traceback of the user's file."""
+    lab.write("utils.py", ENDING)
+    lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
+    found = lab.run()
+    assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
+    assert "!function utils.text raised SystemExit: 0" in found.rows()[1]["error"]
+    (failure,) = [case.end.failure for case in RunCases(found.run.folder) if case.end.failure]
+    assert "in leave_on_two\n    sys.exit(0)" in failure.traceback
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        {"process_results": Fn("utils.grade"), "metric_list": [{"metric": "m"}]},
+        {"metric_list": [{"metric": Fn("utils.m")}]},
+        {
+            "filter_list": [{"name": "none", "filter": [{"function": "custom", "filter_fn": Fn("utils.f")}]}],
+            "metric_list": [{"metric": Fn("utils.m")}],
+        },
+    ],
+)
+def test_sys_exit_in_scoring_costs_one_score(lab: Lab, code: dict[str, Any]) -> None:
+    """The others are scored, and the score that is missing carries the traceback."""
+    lab.write("utils.py", ENDING)
+    lab.task(docs=FOUR, **code)
+    found = lab.run()
+    assert (found.metric("m")["n"], found.metric("m")["left_out"]) == (3, {"invalid": 1})
+    assert "SystemExit: 0" in found.rows()[1]["error"]
+
+
+def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
+    """The run is finished, and the number is not measured."""
+    lab.write("utils.py", ENDING)
+    lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "aggregation": Fn("utils.leave")}])
+    found = lab.run()
+    assert found.metric("exact_match")["reason"] == "!function utils.leave raised SystemExit: 0"
 
 
 # What changed code means

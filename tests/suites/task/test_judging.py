@@ -13,8 +13,8 @@ from assay import api
 from assay.core.errors import UsageError
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.store.cases import RunCases
-from assay.suites.task.chains import Chain
-from assay.suites.task.judging import answer_of, references_of
+from assay.suites.task.filters import FilterChain
+from assay.suites.task.scorer import answer_to_judge, reference_texts
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer, about, always, by_words
@@ -296,14 +296,14 @@ def test_the_answer_is_what_the_filters_left() -> None:
         (fails, "raw"),
     ]
     for step, wanted in cases:
-        assert answer_of(Chain("c", [("own", step)], ends_in_list=False), ["raw"], {}) == wanted
+        assert answer_to_judge(FilterChain("c", [("own", step)], ends_in_list=False), ["raw"], {}) == wanted
 
 
 def test_targets_are_texts() -> None:
     """Each once; what is empty is none."""
-    assert references_of(["a", 7, "", None, "a"]) == ["a", "7"]
-    assert references_of(0) == ["0"]
-    assert references_of(None) == references_of([]) == references_of("  ") == []
+    assert reference_texts(["a", 7, "", None, "a"]) == ["a", "7"]
+    assert reference_texts(0) == ["0"]
+    assert reference_texts(None) == reference_texts([]) == reference_texts("  ") == []
 
 
 def test_runs_are_compared_by_it(lab: Lab) -> None:

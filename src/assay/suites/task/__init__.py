@@ -9,7 +9,7 @@ from assay.core.errors import Problem
 from assay.core.spec import RunSpec
 from assay.suites.task.options import TaskOptions as Options
 from assay.suites.task.options import normalise
-from assay.suites.task.plan import TaskPlan
+from assay.suites.task.suite import TaskPlan
 
 __all__ = ["Options", "check", "listed", "normalise", "plan", "replaced"]
 
@@ -21,20 +21,20 @@ def plan(spec: RunSpec) -> TaskPlan:
 
 def check(path: Path) -> list[Problem]:
     """Every problem of a task file or a data file."""
-    from assay.suites.task.checking import check_file
+    from assay.suites.task.check import check_file
 
     return check_file(path)
 
 
 def replaced(spec: RunSpec, files: list[str], known: list[str]) -> RunSpec:
     """The run of these known tasks, with these files in place of those that name the same tasks."""
-    from assay.suites.task.replacing import replaced_tasks
+    from assay.suites.task.suite import replace_tasks
 
-    return replaced_tasks(spec, files, known)
+    return replace_tasks(spec, files, known)
 
 
 def listed(include: list[str]) -> Iterator[tuple[str, str, str]]:
     """(kind, name, file) of every task, group and tag in these folders."""
-    from assay.suites.task.catalog import Catalog, listed_in
+    from assay.suites.task.catalog import list_tasks
 
-    return listed_in(Catalog(include))
+    return list_tasks(include)

@@ -1,7 +1,10 @@
-"""Finds tasks, groups and tags by name: below `--include-path`, then in an installed lm_eval package.
+"""Finds tasks, groups and tags by name, and reads what a command line selects.
 
-A folder may hold thousands of files. Names are found by their lines at the margin, without parsing YAML, and
-in the package a file called like the task is tried first, so that a run reads only the files it needs.
+    nodes = TaskSelection(Catalog(["my_tasks"])).select(["gsm8k", "mmlu_*", "my_tasks/own.yaml"])
+
+Names are looked up below `--include-path`, then in an installed lm_eval package. Its folder holds thousands
+of files, so names are found by the lines at the margin, without parsing YAML, and a file that is called like
+the task is tried first: a run reads only the files it needs.
 """
 
 from __future__ import annotations
@@ -14,10 +17,14 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from assay.core.errors import UsageError
+from msgspec import Struct
+
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
+from assay.core.yamlfile import FunctionRef
+from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, read_task
 
 # A key, the rest of its line, and the lines below that belong to it: list items, indented, blank, comments.
 _HEADER = re.compile(
@@ -26,11 +33,12 @@ _HEADER = re.compile(
     re.MULTILINE,
 )
 _COMMENT = re.compile(r"(?:^|\s)#.*")
-_IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
-PATTERN = re.compile(r"[*?\[]")
+_IGNORED_FOLDERS = frozenset({"__pycache__", ".ipynb_checkpoints"})
+_PATTERN = re.compile(r"[*?\[]")
+_SUFFIXES = (".yaml", ".yml")
 
 
-class Header(NamedTuple):
+class TaskHeader(NamedTuple):
     """What a file says of itself at the margin."""
 
     task: str
@@ -40,124 +48,127 @@ class Header(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it defines, if anything."""
+        """The task or group it defines; empty if it defines none."""
         return self.group or self.task
 
 
-class Folder:
+class TaskFolder:
     """All YAML files below one folder. `strict`: two files of one name are refused, not chosen from."""
 
     def __init__(self, root: Path, *, strict: bool) -> None:
         self.root = root
         self._strict = strict
-        self._headers: dict[Path, Header] = {}
+        self._headers: dict[Path, TaskHeader] = {}
 
     @cached_property
     def files(self) -> list[Path]:
         """Sorted by path, so that the first of two is always the same."""
-        found = []
-        for folder, below, names in os.walk(self.root):
-            below[:] = [name for name in below if name not in _IGNORED]
-            found += [Path(folder, name) for name in names if name.endswith((".yaml", ".yml"))]
-        return sorted(found, key=Path.as_posix)
+        paths = []
+        for folder, subfolders, names in os.walk(self.root):
+            subfolders[:] = [name for name in subfolders if name not in _IGNORED_FOLDERS]
+            paths += [Path(folder, name) for name in names if name.endswith(_SUFFIXES)]
+        return sorted(paths, key=Path.as_posix)
 
     @cached_property
-    def _stems(self) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {}
+    def _by_stem(self) -> dict[str, list[Path]]:
+        paths: dict[str, list[Path]] = {}
         for path in self.files:
-            found.setdefault(path.stem, []).append(path)
-        return found
+            paths.setdefault(path.stem, []).append(path)
+        return paths
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[Path]]:
+        paths: dict[str, list[Path]] = {}
+        for path in self.files:
+            if name := self.header(path).name:
+                paths.setdefault(name, []).append(path)
+        return paths
+
+    @cached_property
+    def _by_tag(self) -> dict[str, list[str]]:
+        tasks: dict[str, set[str]] = {}
+        for paths in self._by_name.values():
+            header = self.header(paths[0])
+            if not header.group:
+                for tag in header.tags:
+                    tasks.setdefault(tag, set()).add(header.task)
+        return {tag: sorted(names) for tag, names in tasks.items()}
 
     def find(self, name: str) -> Path | None:
-        """The file that defines a task or a group of this name."""
+        """Find the file that defines a task or a group of this name."""
         if not self._strict:
-            for path in self._stems.get(name, ()):
+            for path in self._by_stem.get(name, ()):
                 if self.header(path).name == name:
                     return path
-        found = self._named.get(name, [])
-        if len(found) > 1 and self._strict:
-            raise UsageError(f"two files name a task {name!r}: {found[0]} and {found[1]}")
-        return found[0] if found else None
+        paths = self._by_name.get(name, [])
+        if len(paths) > 1 and self._strict:
+            raise UsageError(f"two files name a task {name!r}: {paths[0]} and {paths[1]}")
+        return paths[0] if paths else None
 
     def tagged(self, tag: str) -> list[str]:
         """The names of the tasks that carry this tag."""
-        return self._tags.get(tag, [])
+        return self._by_tag.get(tag, [])
 
     def names(self) -> dict[str, Path]:
         """Every task and group; of two files of one name the first."""
-        return {name: paths[0] for name, paths in self._named.items()}
+        return {name: paths[0] for name, paths in self._by_name.items()}
 
-    def twice(self) -> dict[str, list[Path]]:
+    def duplicates(self) -> dict[str, list[Path]]:
         """Names that more than one file has."""
-        return {name: paths for name, paths in self._named.items() if len(paths) > 1}
+        return {name: paths for name, paths in self._by_name.items() if len(paths) > 1}
 
     def tags(self) -> list[str]:
         """Every tag."""
-        return list(self._tags)
+        return list(self._by_tag)
 
-    @cached_property
-    def _named(self) -> dict[str, list[Path]]:
-        found: dict[str, list[Path]] = {}
-        for path in self.files:
-            if name := self.header(path).name:
-                found.setdefault(name, []).append(path)
-        return found
-
-    @cached_property
-    def _tags(self) -> dict[str, list[str]]:
-        found: dict[str, set[str]] = {}
-        for paths in self._named.values():
-            header = self.header(paths[0])
-            for tag in [] if header.group else header.tags:
-                found.setdefault(tag, set()).add(header.task)
-        return {tag: sorted(tasks) for tag, tasks in found.items()}
-
-    def header(self, path: Path, above: tuple[Path, ...] = ()) -> Header:
-        """A file's own header, filled up with what it includes."""
+    def header(self, path: Path, above: tuple[Path, ...] = ()) -> TaskHeader:
+        """A file's own header, completed by the files it includes."""
         if path in above:
-            return Header("", "", [], [])
-        if path not in self._headers:
-            self._headers[path] = self._filled(_header(path), path, above)
-        return self._headers[path]
-
-    def _filled(self, own: Header, path: Path, above: tuple[Path, ...]) -> Header:
-        for name in reversed(own.includes):  # the last one wins, as in the merged file
-            if own.name and own.tags:
+            return TaskHeader("", "", [], [])
+        if path in self._headers:
+            return self._headers[path]
+        header = _read_header(path)
+        # Of several included files the last one wins, as in the merged file.
+        for name in reversed(header.includes):
+            if header.name and header.tags:
                 break
-            more = self.header(path.parent / name, (*above, path))
-            named = (own.task, own.group) if own.name else (more.task, more.group)
-            own = Header(*named, own.tags or more.tags, own.includes)
-        return own
+            included = self.header(path.parent / name, (*above, path))
+            definition = header if header.name else included
+            header = TaskHeader(
+                definition.task, definition.group, header.tags or included.tags, header.includes
+            )
+        self._headers[path] = header
+        return header
 
 
-def _header(path: Path) -> Header:
+def _read_header(path: Path) -> TaskHeader:
     try:
         raw = path.read_bytes()
     except OSError:
-        return Header("", "", [], [])
-    found = {
-        key.decode(): _items(value.decode(errors="replace"), more.decode(errors="replace"))
-        for key, value, more in _HEADER.findall(raw.removeprefix(codecs.BOM_UTF8))
-    }
-    group = next(iter(found.get("group", [])), "")
-    task = next(iter(found.get("task", [])), "") if not group else ""
-    return Header(task, group, found.get("tag", []), found.get("include", []))
+        return TaskHeader("", "", [], [])
+    texts = {}
+    for key, value, more in _HEADER.findall(raw.removeprefix(codecs.BOM_UTF8)):
+        texts[key.decode()] = _read_items(value.decode(errors="replace"), more.decode(errors="replace"))
+    group = next(iter(texts.get("group", [])), "")
+    # In a group's file the key `task` lists its members.
+    task = next(iter(texts.get("task", [])), "") if not group else ""
+    return TaskHeader(task, group, texts.get("tag", []), texts.get("include", []))
 
 
-def _items(value: str, more: str) -> list[str]:
-    """The texts of a scalar, of `[a, b]`, or of the lines `- a` below the key."""
+def _read_items(value: str, more: str) -> list[str]:
+    """Read the texts of a scalar, of `[a, b]`, or of the lines `- a` below the key."""
     if value.startswith("["):
         lines = [_COMMENT.sub("", line) for line in (value + more).split("\n")]
-        listed = " ".join(lines).partition("]")[0][1:].split(",")
+        items = " ".join(lines).partition("]")[0][1:].split(",")
     elif value.strip() and not value.startswith("#"):
-        listed = [value]
+        items = [value]
     else:
         lines = [line.strip() for line in more.split("\n")]
-        listed = [line[1:] for line in lines if line.startswith("-")]
-    return [text for text in map(_scalar, listed) if text]
+        items = [line[1:] for line in lines if line.startswith("-")]
+    return [text for text in map(_read_scalar, items) if text]
 
 
-def _scalar(text: str) -> str:
+def _read_scalar(text: str) -> str:
     text = text.strip()
     if text[:1] in ("'", '"'):
         return text[1:].partition(text[0])[0]
@@ -165,67 +176,347 @@ def _scalar(text: str) -> str:
 
 
 class Catalog:
-    """All folders a run looks in, the user's first."""
+    """All folders that a run looks in, the user's first."""
 
     def __init__(self, include: list[str]) -> None:
         for folder in include:
             if not Path(folder).is_dir():
                 raise UsageError(f"--include-path {folder!r} is not a folder")
-        self.folders = [Folder(Path(folder), strict=True) for folder in include]
+        self.folders = [TaskFolder(Path(folder), strict=True) for folder in include]
 
     @cached_property
-    def _all(self) -> list[Folder]:
-        installed = harness_tasks()
-        return self.folders + ([Folder(installed, strict=False)] if installed else [])
+    def _harness_folder(self) -> TaskFolder | None:
+        """The task folder of an installed lm_eval, which is not imported."""
+        spec = importlib.util.find_spec("lm_eval")
+        for location in (spec.submodule_search_locations or []) if spec else []:
+            folder = Path(location) / "tasks"
+            if folder.is_dir():
+                return TaskFolder(folder, strict=False)
+        return None
 
-    def also(self, folder: Path) -> None:
+    def _all_folders(self) -> list[TaskFolder]:
+        harness = self._harness_folder
+        return self.folders if harness is None else [*self.folders, harness]
+
+    def add_folder(self, folder: Path) -> None:
         """Look in this folder too, after the user's others."""
-        if all(folder != known.root for known in self.folders):
-            self.folders.append(Folder(folder, strict=True))
-            self.__dict__.pop("_all", None)
+        if all(folder != other.root for other in self.folders):
+            self.folders.append(TaskFolder(folder, strict=True))
 
     def find(self, name: str) -> Path | list[str] | None:
-        """A file, or the tasks of a tag; None for a name nobody has."""
-        for folder in self._all:
-            if found := folder.find(name) or folder.tagged(name):
-                return found
+        """Find a task's or group's file, or the tasks of a tag. None for an unknown name."""
+        for folder in self._all_folders():
+            if match := folder.find(name) or folder.tagged(name):
+                return match
         return None
 
     def matching(self, pattern: str) -> list[str]:
-        """A name as it is, or every task, group and tag that `mmlu_*` matches."""
-        if not PATTERN.search(pattern):
+        """Return a name as it is, or every task, group and tag that a pattern such as `mmlu_*` matches."""
+        if not _PATTERN.search(pattern):
             return [pattern]
-        names = {name for folder in self._all for name in [*folder.names(), *folder.tags()]}
-        if found := sorted(name for name in names if fnmatchcase(name, pattern)):
-            return found
-        raise UsageError(f"no task matches {pattern!r}")
+        matches = sorted(name for name in self._all_names() if fnmatchcase(name, pattern))
+        if not matches:
+            raise UsageError(f"no task matches {pattern!r}")
+        return matches
 
-    def missing(self, name: str) -> UsageError:
-        """The sentence for a name nobody has."""
-        if not self._all:
+    def unknown_name(self, name: str) -> UsageError:
+        """Build the error for an unknown name."""
+        if not self._all_folders():
             return UsageError(
                 f"{name!r} is no YAML file; name the folder it is in with --include-path, "
                 "or install the package lm_eval for its tasks"
             )
-        known = sorted({known for folder in self._all for known in [*folder.names(), *folder.tags()]})
-        shown = known if len(known) < 50 else [near for near in known if near[:3] == name[:3]] or known[:50]
-        return UsageError(unknown("task", name, shown))
+        names = sorted(self._all_names())
+        if len(names) >= 50:
+            names = [near for near in names if near[:3] == name[:3]] or names[:50]
+        return UsageError(unknown("task", name, names))
+
+    def _all_names(self) -> set[str]:
+        names: set[str] = set()
+        for folder in self._all_folders():
+            names.update(folder.names(), folder.tags())
+        return names
 
 
-def harness_tasks() -> Path | None:
-    """The task folder of an installed lm_eval, which is not imported."""
-    spec = importlib.util.find_spec("lm_eval")
-    for location in (spec.submodule_search_locations or []) if spec else []:
-        folder = Path(location) / "tasks"
-        if folder.is_dir():
-            return folder
-    return None
-
-
-def listed_in(catalog: Catalog) -> Iterator[tuple[str, str, str]]:
-    """(kind, name, file) of everything in the catalog's own folders, for `--list`."""
-    for folder in catalog.folders:
+def list_tasks(include: list[str]) -> Iterator[tuple[str, str, str]]:
+    """(kind, name, file) of every task, group and tag in these folders, for `--list`."""
+    for folder in Catalog(include).folders:
         for name, path in folder.names().items():
             yield ("group" if folder.header(path).group else "task"), name, str(path)
         for tag in folder.tags():
             yield "tag", tag, ", ".join(folder.tagged(tag))
+
+
+# Groups
+
+GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
+_GROUP_METRIC_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
+
+
+class GroupMetric(Struct, frozen=True):
+    """A metric that a group takes the mean of; without `filters`, for every filter its tasks have."""
+
+    metric: str
+    filters: list[str] | None
+    weighted: bool
+
+
+class TaskGroup(Struct, frozen=True):
+    """A named set of tasks and groups."""
+
+    name: str
+    alias: str
+    children: dict[str, TaskConfig | TaskGroup]
+    metrics: list[GroupMetric]
+    version: str
+
+    def tasks(self) -> Iterator[TaskConfig]:
+        """All tasks below, in order."""
+        for child in self.children.values():
+            if isinstance(child, TaskGroup):
+                yield from child.tasks()
+            else:
+                yield child
+
+    def subgroups(self) -> Iterator[TaskGroup]:
+        """All groups below, each before its own."""
+        for child in self.children.values():
+            if isinstance(child, TaskGroup):
+                yield child
+                yield from child.subgroups()
+
+
+TaskNode = TaskConfig | TaskGroup
+
+
+def tasks_of(node: TaskNode) -> Iterator[TaskConfig]:
+    """The tasks of a group, or the task itself."""
+    if isinstance(node, TaskGroup):
+        yield from node.tasks()
+    else:
+        yield node
+
+
+def all_groups(nodes: list[TaskNode]) -> list[TaskGroup]:
+    """Every group once, outer ones first."""
+    groups: dict[str, TaskGroup] = {}
+    for node in nodes:
+        if isinstance(node, TaskGroup):
+            for group in (node, *node.subgroups()):
+                groups.setdefault(group.name, group)
+    return list(groups.values())
+
+
+def groups_inner_first(nodes: list[TaskNode]) -> list[TaskGroup]:
+    """Every group once, after the groups in it."""
+    groups: dict[str, TaskGroup] = {}
+
+    def visit(group: TaskGroup) -> None:
+        for child in group.children.values():
+            if isinstance(child, TaskGroup):
+                visit(child)
+        groups.setdefault(group.name, group)
+
+    for node in nodes:
+        if isinstance(node, TaskGroup):
+            visit(node)
+    return list(groups.values())
+
+
+def read_group(
+    name: str, values: dict[str, Any], origin: KeyOrigin, children: dict[str, TaskNode]
+) -> TaskGroup:
+    """Make a group from its settings and its members."""
+    listed = values.get("aggregate_metric_list") or []
+    problems: list[Problem] = []
+    metrics = []
+    for position, entry in enumerate(listed if isinstance(listed, list) else [listed]):
+        where = f"{origin.where('aggregate_metric_list', position)} aggregate_metric_list.{position}"
+        if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
+            problems.append(Problem(where, "expected a mapping with the key 'metric'"))
+            continue
+        strange = [str(key) for key in entry if key not in _GROUP_METRIC_KEYS]
+        problems += [Problem(where, unknown("key", key, list(_GROUP_METRIC_KEYS))) for key in strange]
+        aggregation = entry.get("aggregation", "mean")
+        if aggregation != "mean" and not isinstance(aggregation, FunctionRef):
+            message = f"groups are aggregated by 'mean' only, found {aggregation!r}"
+            problems.append(Problem(where, message))
+        filters = entry.get("filter_list")
+        if isinstance(filters, str):
+            filters = [filters]
+        weighted = entry.get("weight_by_size", True) is not False
+        metrics.append(GroupMetric(entry["metric"], filters, weighted))
+    metadata = values.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        where = f"{origin.where('metadata')} metadata"
+        problems.append(Problem(where, f"expected a mapping, found {metadata!r}"))
+    if problems:
+        raise InputError(problems)
+    version = metadata.get("version", "N/A")
+    return TaskGroup(name, values.get("group_alias") or name, children, metrics, str(version))
+
+
+# Selection
+
+
+class GroupOverrides(NamedTuple):
+    """What the groups above change in a task, outer groups last."""
+
+    parts: tuple[tuple[dict[str, Any], KeyOrigin], ...] = ()
+
+    def then(self, values: dict[str, Any], origin: KeyOrigin) -> GroupOverrides:
+        """The same with values that win over the others."""
+        return GroupOverrides((*self.parts, (values, origin))) if values else self
+
+    def below(self, values: dict[str, Any], origin: KeyOrigin) -> GroupOverrides:
+        """The same with values that lose against the others."""
+        return GroupOverrides(((values, origin), *self.parts)) if values else self
+
+    def apply(self, settings: TaskSettings) -> TaskSettings:
+        """The settings with all changes."""
+        for values, origin in self.parts:
+            settings = settings.override(values, origin)
+        return settings
+
+
+class TaskSelection:
+    """Turns names on a command line into tasks and groups. Reads what is named, and only that."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._files = TaskFiles()
+        self._open_groups: list[Path] = []
+
+    def select(self, names: list[str]) -> list[TaskNode]:
+        """Tasks and groups in the order they are named. A tag stands for its tasks."""
+        nodes: list[TaskNode] = []
+        for pattern in names:
+            for name in _expand_files(pattern):
+                if is_path(name):
+                    nodes.append(self._read_path(Path(name)))
+                    continue
+                for match in self._catalog.matching(name):
+                    nodes += self._read_name(match, GroupOverrides(), None)
+        return _without_duplicates(nodes)
+
+    def _read_path(self, path: Path) -> TaskNode:
+        """Read a file that is named itself. The tasks of a group may stand beside it."""
+        if not path.is_file():
+            raise UsageError(f"there is no task file {str(path)!r}")
+        if "group" in self._files.read(path).values:
+            self._catalog.add_folder(path.parent)
+        return self._read_file(path, GroupOverrides())
+
+    def _read_name(self, name: str, overrides: GroupOverrides, where: str | None) -> list[TaskNode]:
+        """Read what a name stands for. `where` is the place in a group's file that names it."""
+        match = self._catalog.find(name)
+        if match is None:
+            if where is None:
+                raise self._catalog.unknown_name(name)
+            raise InputError(Problem(where, str(self._catalog.unknown_name(name))))
+        if isinstance(match, Path):
+            return [self._read_file(match, overrides)]
+        return [node for task in match for node in self._read_name(task, overrides, where)]
+
+    def _read_file(self, path: Path, overrides: GroupOverrides) -> TaskNode:
+        settings = self._files.read(path)
+        if "group" not in settings.values or "class" in settings.values:
+            return read_task(overrides.apply(settings), path)
+        origin = KeyOrigin(settings.files[0])
+        if path in self._open_groups:
+            chain = " in ".join(str(inner) for inner in [*self._open_groups, path][::-1])
+            raise InputError(Problem(f"{origin.where('task')} task", f"this group contains itself: {chain}"))
+        self._open_groups.append(path)
+        try:
+            return self._read_group(str(settings.values["group"]), settings.values, origin, overrides)
+        finally:
+            self._open_groups.pop()
+
+    def _read_group(
+        self, name: str, values: dict[str, Any], origin: KeyOrigin, overrides: GroupOverrides
+    ) -> TaskGroup:
+        shared = {key: value for key, value in values.items() if key not in (*GROUP_KEYS, "tag")}
+        overrides = overrides.below(shared, origin)
+        members = values.get("task") or []
+        children: dict[str, TaskNode] = {}
+        for position, member in enumerate(members if isinstance(members, list) else [members]):
+            place = KeyOrigin(origin.file, (*origin.above, "task", position))
+            for node in self._read_member(name, member, place, overrides):
+                children[node.name] = node
+        if not children:
+            raise InputError(Problem(f"{origin.where('group')} group", f"the group {name!r} has no tasks"))
+        return read_group(name, values, origin, children)
+
+    def _read_member(
+        self, group: str, member: Any, place: KeyOrigin, overrides: GroupOverrides
+    ) -> list[TaskNode]:
+        where = f"{place.where()} task"
+        if isinstance(member, str):
+            return self._read_name(member, overrides, where)
+        if isinstance(member, dict) and isinstance(member.get("group"), str):
+            return [self._read_inner_group(group, member, place, overrides)]
+        if isinstance(member, dict) and isinstance(member.get("task"), str):
+            return self._read_inner_task(group, member, place, overrides)
+        raise InputError(
+            Problem(where, f"expected a name, or a mapping with 'task' or 'group', found {member!r}")
+        )
+
+    def _read_inner_group(
+        self, group: str, member: dict[str, Any], place: KeyOrigin, overrides: GroupOverrides
+    ) -> TaskNode:
+        """A group that is written inside another, or one that exists, with changes for its tasks."""
+        name = member["group"]
+        match = self._catalog.find(name)
+        if isinstance(match, Path):
+            changes = {key: value for key, value in member.items() if key not in GROUP_KEYS}
+            return self._read_file(match, overrides.then(changes, place))
+        return self._read_group(f"{group}::{name}", member, place, overrides)
+
+    def _read_inner_task(
+        self, group: str, member: dict[str, Any], place: KeyOrigin, overrides: GroupOverrides
+    ) -> list[TaskNode]:
+        """A task that exists, with changes, or one that is written inside the group."""
+        name = member["task"]
+        if self._catalog.find(name) is not None:
+            changes = {key: value for key, value in member.items() if key != "task"}
+            return self._read_name(name, overrides.then(changes, place), place.where())
+        changes = {**member, "task": f"{group}::{name}"}
+        settings = overrides.then(changes, place).apply(TaskSettings({}, {}, [place.file]))
+        return [read_task(settings, place.file.path, "inline")]
+
+
+def _expand_files(name: str) -> list[str]:
+    """The files that `tasks/*.yaml` means; any other name as it is."""
+    path = Path(name)
+    if path.suffix not in _SUFFIXES or path.is_file() or not _PATTERN.search(path.name):
+        return [name]
+    paths = sorted(map(str, path.parent.glob(path.name)))
+    if not paths:
+        raise UsageError(f"no task file matches {name!r}")
+    return paths
+
+
+def is_path(name: str) -> bool:
+    """Whether a name on the command line means a file."""
+    path = Path(name)
+    return path.suffix in _SUFFIXES or path.is_file()
+
+
+def _without_duplicates(nodes: list[TaskNode]) -> list[TaskNode]:
+    """Drop a node that was named twice, or by a tag and by its own name.
+
+    A task in two different nodes is refused: it would be asked twice and written to one file.
+    """
+    by_name: dict[str, TaskNode] = {}
+    kept = []
+    for node in nodes:
+        first = by_name.setdefault(node.name, node)
+        if first is node or first != node:
+            kept.append(node)
+    owners: dict[str, TaskNode] = {}
+    for node in kept:
+        for task in tasks_of(node):
+            owner = owners.setdefault(task.name, node)
+            if owner is not node:
+                raise UsageError(f"two tasks are named {task.name!r}: in {owner.name} and in {node.name}")
+    return kept

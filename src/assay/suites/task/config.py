@@ -1,18 +1,30 @@
-"""One task's configuration: every key checked, and what the harness would fill in filled in."""
+"""One task's YAML: the file with what it includes, every key checked, defaults filled in, its functions.
+
+    settings = TaskFiles().read(Path("gsm8k.yaml"))
+    config = read_task(settings, Path("gsm8k.yaml"))
+    config.values["doc_to_text"], config.where("doc_to_text")
+
+Each value keeps the file and line it was written at (`KeyOrigin`), because a task may include other files
+and a group may change its members. `!function module.name` is Python beside the task file; it is imported
+only when a run needs it.
+"""
 
 from __future__ import annotations
 
+import inspect
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem
+from assay.core.code import code_sha256
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.registry import unknown
-from assay.core.yamlfile import FunctionRef, YamlFile
-from assay.suites.task import functions
-from assay.suites.task.files import Origin, Settings
+from assay.core.user_code import installed, load_module
+from assay.core.yamlfile import FunctionRef, YamlFile, load_yaml
+from assay.suites.task.dataset.process_docs import datasets_stand_in
 
 GENERATE, CHOICE, LIKELIHOOD, ROLLING = (
     "generate_until",
@@ -58,6 +70,7 @@ KEYS = [
     "gen_prefix",
     "metadata",
 ]
+# Defaults of the harness, which results files show.
 _DEFAULTS = {
     "unsafe_code": False,
     "description": "",
@@ -103,7 +116,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "gen_prefix": (str,),
     "metadata": (dict,),
 }
-_FUNCTIONS = frozenset(
+# Where `!function` may stand; positions in lists are left out.
+_FUNCTION_KEYS = frozenset(
     {
         "custom_dataset",
         "process_docs",
@@ -125,12 +139,13 @@ _FUNCTIONS = frozenset(
         "metric_list.aggregation",
     }
 )
-_NEVER = {
+# Keys for what we do not run, with the reason.
+_REFUSED = {
     "doc_to_image": "models that see images are not run",
     "doc_to_audio": "models that hear are not run",
     "use_prompt": "promptsource templates are not read; write doc_to_text and doc_to_target",
 }
-_STRUCTURE = ("group", "task_list", "class", "recipe")
+_TYPE_NAMES = {str: "text", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
 class TaskConfig(Struct, frozen=True):
@@ -138,7 +153,7 @@ class TaskConfig(Struct, frozen=True):
 
     path: Path
     values: dict[str, Any]
-    origins: dict[str, Origin]
+    origins: dict[str, KeyOrigin]
     files: list[YamlFile]
     source: str
 
@@ -153,154 +168,276 @@ class TaskConfig(Struct, frozen=True):
         return str(self.values["output_type"])
 
     def where(self, key: str, *below: str | int) -> str:
-        """`file:line key` of a setting, in whichever file has it."""
-        origin = self.origins.get(key) or Origin(self.files[0])
+        """Return `file:line key` of a setting, in whichever file has it."""
+        origin = self.origins.get(key) or KeyOrigin(self.files[0])
         path = ".".join(map(str, (key, *below)))
         return f"{origin.where(key, *below)} {path}"
 
     def function(self, key: str, *below: str | int) -> Any:
-        """A setting, imported if it is a `!function`."""
+        """Return a setting, imported if it is a `!function`."""
         value = self.values.get(key)
         for step in below:
-            value = value[step] if isinstance(value, list) or step in (value or {}) else None  # type: ignore[index]
-        return functions.resolve(value, self.where(key, *below)) if isinstance(value, FunctionRef) else value
+            if isinstance(value, list):
+                value = value[step]  # type: ignore[index]
+            else:
+                value = (value or {}).get(step)
+        return import_function(value, self.where(key, *below))
 
 
-def task_config(settings: Settings, path: Path, source: str | None = None) -> TaskConfig:
-    """The task these settings describe, or InputError with every problem."""
+def read_task(settings: TaskSettings, path: Path, source: str | None = None) -> TaskConfig:
+    """Make the task that these settings describe. Raises InputError with every problem."""
     values = {key: value for key, value in settings.values.items() if key not in ("task_list", "group")}
     config = TaskConfig(path, values, settings.origins, settings.files, source or str(path))
-    if problems := list(_problems(config)):
+    if problems := list(_find_problems(config)):
         raise InputError(problems)
-    _fill(values)
+    for key, default in _DEFAULTS.items():
+        if values.get(key) is None:
+            values[key] = default
+    values["generation_kwargs"] = _fill_generation(values)
+    # Few-shot settings are inherited from the task.
+    fewshot: dict[str, Any] = dict.fromkeys(_FEWSHOT_KEYS)
+    fewshot |= {key: values.get(key) for key in _FEWSHOT_KEYS if key in KEYS}
+    fewshot |= {"sampler": "default", "split": values.get("fewshot_split")}
+    values["fewshot_config"] = fewshot | (values.get("fewshot_config") or {})
     return config
 
 
-def _problems(config: TaskConfig) -> Iterator[Problem]:
+def _fill_generation(values: dict[str, Any]) -> dict[str, Any] | None:
+    delimiter, generation = values["fewshot_delimiter"], values.get("generation_kwargs")
+    if generation is None:
+        if values["output_type"] != GENERATE:
+            return None
+        return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [delimiter]}
+    generation = dict(generation)
+    if "until" not in generation:
+        generation["until"] = [delimiter]
+    if "temperature" in generation:
+        generation["temperature"] = float(generation["temperature"])
+    return generation
+
+
+# Problems
+
+
+def _find_problems(config: TaskConfig) -> Iterator[Problem]:
     values = config.values
     if "class" in values:
         yield Problem(config.where("class"), "tasks written as a Python class are not run; YAML tasks are")
         return
-    yield from _key_problems(config)
-    yield from _function_problems(config)
-    yield from _output_problems(config)
-    yield from generation_problems(
-        values.get("generation_kwargs"), lambda key: config.where("generation_kwargs", key)
-    )
-    yield from _fewshot_problems(config)
-    if isinstance(repeats := values.get("repeats", 1), int) and repeats < 1:
-        yield Problem(config.where("repeats"), f"expected at least 1, found {repeats}")
-
-
-def _key_problems(config: TaskConfig) -> Iterator[Problem]:
-    values = config.values
-    for key in values:
-        if key not in KEYS:
-            yield Problem(config.where(key), unknown("task key", str(key), KEYS))
-    for key in _needed(values):
-        if values.get(key) is None:
-            yield Problem(config.files[0].where(), f"the key {key!r} is missing")
-    for key, kinds in _TYPES.items():
-        value = values.get(key)
-        if value is not None and not isinstance(value, (*kinds, FunctionRef)):
-            yield Problem(config.where(key), f"expected {_kinds(kinds)}, found {value!r}")
-    for key, why in _NEVER.items():
-        if values.get(key) is not None:
-            yield Problem(config.where(key), f"{key} is set: {why}")
-
-
-def _needed(values: dict[str, Any]) -> Iterator[str]:
-    yield from ("task", "doc_to_text")
-    if values.get("process_results") is None:
-        yield "doc_to_target"
-    if values.get("custom_dataset") is None:
-        yield "dataset_path"
-
-
-def _function_problems(config: TaskConfig) -> Iterator[Problem]:
-    for place, ref in functions.found(config.values):
+    yield from _find_key_problems(config)
+    for place, ref in find_functions(values):
         names = ".".join(str(step) for step in place if not isinstance(step, int))
-        if names not in _FUNCTIONS and not names.startswith("metadata"):
+        if names not in _FUNCTION_KEYS and not names.startswith("metadata"):
             key, *below = place
             yield Problem(config.where(str(key), *below), f"!function {ref.name} cannot stand here")
-
-
-def _output_problems(config: TaskConfig) -> Iterator[Problem]:
-    values = config.values
     output = values.get("output_type") or GENERATE
     if output not in OUTPUT_TYPES:
         yield Problem(config.where("output_type"), unknown("output type", str(output), list(OUTPUT_TYPES)))
     elif output == CHOICE and values.get("doc_to_choice") is None:
         yield Problem(config.files[0].where(), "multiple_choice needs the key 'doc_to_choice'")
+    yield from find_generation_problems(
+        values.get("generation_kwargs"), lambda key: config.where("generation_kwargs", key)
+    )
+    fewshot = values.get("fewshot_config")
+    if isinstance(fewshot, dict):
+        for key in fewshot:
+            if key not in _FEWSHOT_KEYS:
+                yield Problem(config.where("fewshot_config", key), unknown("key", str(key), _FEWSHOT_KEYS))
+        samples = fewshot.get("samples") or []
+        if not isinstance(samples, FunctionRef) and not is_list_of_documents(samples):
+            yield Problem(config.where("fewshot_config", "samples"), "expected a list of documents")
+    if isinstance(repeats := values.get("repeats", 1), int) and repeats < 1:
+        yield Problem(config.where("repeats"), f"expected at least 1, found {repeats}")
 
 
-def generation_problems(generation: Any, where: Callable[[str], str]) -> Iterator[Problem]:
-    """What no endpoint could take, with the place of each key."""
+def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
+    """Unknown keys, missing keys, values of a wrong type, and keys for what we do not run."""
+    values = config.values
+    for key in values:
+        if key not in KEYS:
+            yield Problem(config.where(key), unknown("task key", str(key), KEYS))
+    needed = ["task", "doc_to_text"]
+    if values.get("process_results") is None:
+        needed.append("doc_to_target")
+    if values.get("custom_dataset") is None:
+        needed.append("dataset_path")
+    for key in needed:
+        if values.get(key) is None:
+            yield Problem(config.files[0].where(), f"the key {key!r} is missing")
+    for key, kinds in _TYPES.items():
+        value = values.get(key)
+        if value is not None and not isinstance(value, (*kinds, FunctionRef)):
+            names = " or ".join(_TYPE_NAMES[kind] for kind in kinds)
+            yield Problem(config.where(key), f"expected {names}, found {value!r}")
+    for key, why in _REFUSED.items():
+        if values.get(key) is not None:
+            yield Problem(config.where(key), f"{key} is set: {why}")
+
+
+def find_generation_problems(generation: Any, where: Callable[[str], str]) -> Iterator[Problem]:
+    """Problems of generation parameters that no endpoint could take. `where` returns the place of a key."""
     if not isinstance(generation, dict):
         return
     until = generation.get("until") or []
     stops = until if isinstance(until, list) else [until]
     if not all(isinstance(stop, str) for stop in stops):
         yield Problem(where("until"), f"expected text or a list of texts, found {until!r}")
-    if "temperature" in generation and not _is_number(generation["temperature"]):
-        yield Problem(where("temperature"), f"expected a number, found {generation['temperature']!r}")
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(value, bool)
-
-
-def _fewshot_problems(config: TaskConfig) -> Iterator[Problem]:
-    fewshot = config.values.get("fewshot_config")
-    if not isinstance(fewshot, dict):
-        return
-    for key in fewshot:
-        if key not in _FEWSHOT_KEYS:
-            yield Problem(config.where("fewshot_config", key), unknown("key", str(key), _FEWSHOT_KEYS))
-    samples = fewshot.get("samples") or []
-    if not isinstance(samples, FunctionRef) and not (
-        isinstance(samples, list) and all(isinstance(sample, dict) for sample in samples)
-    ):
-        yield Problem(config.where("fewshot_config", "samples"), "expected a list of documents")
-
-
-def _kinds(kinds: tuple[type, ...]) -> str:
-    names = {str: "text", int: "a whole number", list: "a list", dict: "a mapping"}
-    return " or ".join(names[kind] for kind in kinds)
-
-
-def _fill(values: dict[str, Any]) -> None:
-    """Defaults as the harness fills them in: results files show them."""
-    for key, default in _DEFAULTS.items():
-        if values.get(key) is None:
-            values[key] = default
-    values["generation_kwargs"] = _generation(values)
-    values["fewshot_config"] = _fewshot(values)
-
-
-def _generation(values: dict[str, Any]) -> dict[str, Any] | None:
-    delimiter, generation = values["fewshot_delimiter"], values.get("generation_kwargs")
-    if generation is None:
-        if values["output_type"] != GENERATE:
-            return None
-        return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [delimiter]}
-    if "until" not in generation:
-        generation = {**generation, "until": [delimiter]}
     if "temperature" in generation:
-        generation = {**generation, "temperature": float(generation["temperature"])}
-    return dict(generation)
+        temperature = generation["temperature"]
+        try:
+            float(temperature)
+            is_number = not isinstance(temperature, bool)
+        except (TypeError, ValueError):
+            is_number = False
+        if not is_number:
+            yield Problem(where("temperature"), f"expected a number, found {temperature!r}")
 
 
-def _fewshot(values: dict[str, Any]) -> dict[str, Any]:
-    """The few-shot settings with what they inherit from the task."""
-    inherited = {key: values.get(key) for key in _FEWSHOT_KEYS if key in KEYS}
-    full = (
-        dict.fromkeys(_FEWSHOT_KEYS)
-        | inherited
-        | {"sampler": "default", "split": values.get("fewshot_split")}
-    )
-    return full | (values.get("fewshot_config") or {})
+def is_list_of_documents(value: Any) -> bool:
+    """Whether a value is a list of mappings."""
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+# Files
+
+
+class KeyOrigin(NamedTuple):
+    """Where a key is written: a file, and the keys above it there."""
+
+    file: YamlFile
+    above: tuple[str | int, ...] = ()
+
+    def where(self, *key: str | int) -> str:
+        """Return `file:line` of the key, or of the nearest one above it."""
+        return self.file.where(*self.above, *key)
+
+
+class TaskSettings(NamedTuple):
+    """Values with their origins, and every file that was read for them, the first one first."""
+
+    values: dict[str, Any]
+    origins: dict[str, KeyOrigin]
+    files: list[YamlFile]
+
+    def override(self, values: dict[str, Any], origin: KeyOrigin) -> TaskSettings:
+        """The same with some values replaced by those that stand elsewhere."""
+        if not values:
+            return self
+        return TaskSettings(self.values | values, self.origins | dict.fromkeys(values, origin), self.files)
+
+
+class TaskFiles:
+    """Reads task files with their includes. Each included file is read once: thousands of tasks share one."""
+
+    def __init__(self) -> None:
+        self._included: dict[str, TaskSettings] = {}
+
+    def read(self, path: Path) -> TaskSettings:
+        """Return a file's values over those that it includes."""
+        return self._read(path, ())
+
+    def _read(self, path: Path, above: tuple[str, ...]) -> TaskSettings:
+        file = load_yaml(path)
+        name = os.path.normpath(path)
+        if name in above:
+            raise InputError(Problem(str(path), "this file includes itself"))
+        settings = TaskSettings({}, {}, [file])
+        for included in self._find_includes(file):
+            more = self._read_included(included, (*above, name))
+            settings.values.update(more.values)
+            settings.origins.update(more.origins)
+            settings.files.extend(more.files)
+        own = {key: value for key, value in file.value.items() if key != "include"}
+        return settings.override(own, KeyOrigin(file))
+
+    def _read_included(self, path: Path, above: tuple[str, ...]) -> TaskSettings:
+        name = os.path.normpath(path)
+        if name not in self._included:
+            self._included[name] = self._read(path, above)
+        return self._included[name]
+
+    def _find_includes(self, file: YamlFile) -> list[Path]:
+        names = file.value.get("include") or []
+        paths = []
+        for name in names if isinstance(names, list) else [names]:
+            path = file.path.parent / str(name)
+            if os.path.normpath(path) not in self._included and not path.is_file():
+                raise InputError(Problem(file.where("include"), f"there is no file {str(name)!r} to include"))
+            paths.append(path)
+        return paths
+
+
+# Functions
+
+
+def import_function(value: Any, where: str) -> Any:
+    """Import the function that a `!function` names. Any other value is returned as it is."""
+    if not isinstance(value, FunctionRef):
+        return value
+    module_name, _, name = value.name.rpartition(".")
+    if not module_name:
+        raise InputError(Problem(where, f"!function {value.name}: expected module.name"))
+    path = _function_file(value)
+    if path.is_file():
+        try:
+            with datasets_stand_in():
+                module = load_module(path)
+        except InputError as error:
+            raise InputError(Problem(where, f"!function {value.name}: {error}")) from error
+    else:
+        other = installed(module_name)
+        if other is None:
+            message = f"!function {value.name}: there is no file {path} and no module {module_name!r}"
+            raise InputError(Problem(where, message))
+        module = other
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise InputError(Problem(where, f"!function {value.name}: {module_name}.py has no function {name!r}"))
+    return function
+
+
+def _function_file(ref: FunctionRef) -> Path:
+    """The file that should hold the function."""
+    return ref.folder / (ref.name.rpartition(".")[0].replace(".", "/") + ".py")
+
+
+def setting_identity(value: Any) -> Any:
+    """A setting as a fingerprint takes it: functions by the content of their file and its helpers."""
+    if isinstance(value, FunctionRef):
+        path = _function_file(value)
+        return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"
+    if isinstance(value, dict):
+        return {key: setting_identity(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [setting_identity(item) for item in value]
+    return value
+
+
+def find_functions(
+    value: Any, place: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], FunctionRef]]:
+    """Every `!function` in a setting, with the keys that lead to it."""
+    if isinstance(value, FunctionRef):
+        yield place, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from find_functions(item, (*place, key))
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from find_functions(item, (*place, position))
+
+
+def written_setting(value: Any, *, nested: bool = False) -> Any:
+    """A setting as results files show it: functions by their source text, or `nested` by their name."""
+    if isinstance(value, FunctionRef):
+        if nested:
+            return f"<function {value.name.rpartition('.')[2]}>"
+        try:
+            return inspect.getsource(import_function(value, ""))
+        except (InputError, UsageError, OSError, TypeError):
+            return f"!function {value.name}"
+    if isinstance(value, dict):
+        return {key: written_setting(item, nested=nested) for key, item in value.items()}
+    if isinstance(value, list):
+        return [written_setting(item, nested=nested) for item in value]
+    return value

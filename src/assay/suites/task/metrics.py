@@ -1,9 +1,15 @@
-"""A task's metrics: what is measured of each answer, and how one number is made of all of them."""
+"""A task's metrics: what is measured of each answer, and how one number is made of all answers.
+
+Metrics of generated text come from `scoring/metrics`, one file each, or from the task's own Python. Metrics
+of likelihoods (which choice was likeliest, how surprising a text was) stand below.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,21 +19,17 @@ from assay.core.registry import unknown
 from assay.core.yamlfile import FunctionRef
 from assay.scoring import statistics
 from assay.scoring.metrics import DEFAULT_METRICS, Measure
-from assay.suites.task import functions
-from assay.suites.task.chains import bound
-from assay.suites.task.config import GENERATE, TaskConfig
-from assay.suites.task.likelihoods import METRICS
+from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig, import_function
+from assay.suites.task.filters import FilterChain, build_with_options
+from assay.suites.task.outputs import NO_LABEL, TaskGold
 
-_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
-OF_NUMBERS = statistics.OF_NUMBERS
-
-
-_CLEANING = frozenset({"ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"})
-"""Options of exact_match that task files write for other metrics too, where the harness leaves them out."""
+_ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
+# Options of exact_match. Task files write them for other metrics too, where the harness ignores them.
+_EXACT_MATCH_OPTIONS = frozenset({"ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"})
 
 
-class Metric(NamedTuple):
-    """A metric with its options bound. `measure` is None where the output type or Python computes it."""
+class TaskMetric(NamedTuple):
+    """A metric with its options bound. `measure` is None if the output type or Python computes it."""
 
     name: str
     measure: Measure | None = None
@@ -35,103 +37,235 @@ class Metric(NamedTuple):
     aggregate: Callable[[Any], Any] = statistics.mean
     higher_is_better: bool | None = None
     right_wrong: bool = False
+    # The user's function, called as the harness calls it, and its options.
     own: Callable[..., Any] | None = None
-    """The user's function, called as the harness calls it."""
     options: Mapping[str, Any] = MappingProxyType({})
-    """What it is told beside references and predictions."""
 
 
-BYPASS = Metric("bypass", None, "bypass", lambda _values: 999)
-"""What `--predict-only` puts in place of every metric."""
+# What `--predict-only` puts in place of every metric. The harness shows 999 for it.
+BYPASS = TaskMetric("bypass", None, "bypass", lambda _values: 999)
 
 
-def metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = False) -> dict[str, Metric]:
+def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = False) -> dict[str, TaskMetric]:
     """The task's metrics by name. Of two with one name the later one counts, as in the harness."""
     listed = config.values.get("metric_list")
     if listed is None:
         listed = [{"metric": name} for name in DEFAULT_METRICS[config.output]]
     problems: list[Problem] = []
-    found: dict[str, Metric] = {}
+    metrics: dict[str, TaskMetric] = {}
     for position, entry in enumerate(listed):
-        reader = _Reader(config, config.where("metric_list", position), imports=imports, quirks=quirks)
+        where = config.where("metric_list", position)
         try:
-            metric = reader.read(entry)
-            found[metric.name] = metric
+            metric = _MetricReader(config, where, imports=imports, quirks=quirks).read(entry)
+            metrics[metric.name] = metric
         except InputError as error:
             problems.extend(error.problems)
         except MissingExtra:
             raise
         except Exception as error:  # noqa: BLE001 - re.error and whatever a plugin raises on wrong options
-            problems.append(Problem(reader.where, str(error)))
+            problems.append(Problem(where, str(error)))
     if problems:
         raise InputError(problems)
-    return found
+    return metrics
 
 
-class _Reader:
+def refuse_lists(config: TaskConfig, chains: list[FilterChain], metrics: dict[str, TaskMetric]) -> None:
+    """Refuse a chain that leaves several answers for a metric that compares one: it would score 0 forever."""
+    name = None
+    for metric in metrics.values():
+        if metric.measure and metric.aggregation in statistics.OF_NUMBERS:
+            name = metric.name
+            break
+    problems = []
+    for position, chain in enumerate(chains):
+        if chain.ends_in_list and name:
+            message = f"the chain {chain.name!r} ends in a list, and {name} takes one answer; end it with take_first"
+            problems.append(Problem(config.where("filter_list", position), message))
+    if problems:
+        raise InputError(problems)
+
+
+class _MetricReader:
     """Reads one entry of `metric_list`."""
 
     def __init__(self, config: TaskConfig, where: str, *, imports: bool, quirks: bool) -> None:
         self._output = config.output
-        self._python = config.values.get("process_results") is not None
-        self.where = where
+        self._has_process_results = config.values.get("process_results") is not None
+        self._where = where
         self._imports = imports
         self._quirks = quirks
 
-    def read(self, entry: Any) -> Metric:
+    def read(self, entry: Any) -> TaskMetric:
         if not isinstance(entry, dict) or not isinstance(entry.get("metric"), (str, FunctionRef)):
             raise UsageError("expected a mapping with the key 'metric'")
-        named = entry["metric"]
-        if isinstance(named, FunctionRef):
-            return self._function(named, entry)
-        options = {key: value for key, value in entry.items() if key not in _KEYS}
-        module = self._module(named, entry)
-        aggregation, aggregate = self._aggregation(entry, module)
+        name = entry["metric"]
+        if isinstance(name, FunctionRef):
+            return self._read_function(name, entry)
+        options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
+        module = self._find_module(name)
+        aggregation, aggregate = self._read_aggregation(entry, module)
         higher = entry.get("higher_is_better", getattr(module, "HIGHER_IS_BETTER", None))
         right_wrong = getattr(module, "RIGHT_WRONG", False)
         measure = None
-        if not self._python and self._output == GENERATE:
-            measure = self._measure(module, aggregation, options)
-        return Metric(named, measure, aggregation, aggregate, higher, right_wrong)
+        if not self._has_process_results and self._output == GENERATE:
+            measure = self._build_measure(module, aggregation, options)
+        return TaskMetric(name, measure, aggregation, aggregate, higher, right_wrong)
 
-    def _module(self, name: str, entry: dict[str, Any]) -> Any:
-        """The metric's file; Python and likelihoods give values under names that need none."""
-        if self._python:
+    def _find_module(self, name: str) -> Any:
+        """The metric's file. `process_results` may return values under names that need none."""
+        if self._has_process_results:
             return registry.find("metric", name) if name in registry.built_in("metric") else None
-        if self._output != GENERATE and name not in METRICS[self._output]:
-            raise UsageError(unknown(f"metric for {self._output}", name, list(METRICS[self._output])))
+        if self._output != GENERATE and name not in LIKELIHOOD_METRICS[self._output]:
+            names = list(LIKELIHOOD_METRICS[self._output])
+            raise UsageError(unknown(f"metric for {self._output}", name, names))
         return registry.find("metric", name)
 
-    def _measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
+    def _build_measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
         build = getattr(module, f"build_{aggregation}", module.build)
-        known = inspect.signature(build).parameters
-        options = {key: value for key, value in options.items() if key in known or key not in _CLEANING}
-        if self._quirks and "quirks" in known:
-            options = {**options, "quirks": True}
-        measure: Measure = bound(build, options)
+        parameters = inspect.signature(build).parameters
+        ignored = _EXACT_MATCH_OPTIONS - parameters.keys()
+        taken = {key: value for key, value in options.items() if key not in ignored}
+        if self._quirks and "quirks" in parameters:
+            taken["quirks"] = True
+        measure: Measure = build_with_options(build, taken)
         return measure
 
-    def _function(self, ref: FunctionRef, entry: dict[str, Any]) -> Metric:
-        """`metric: !function`: its name is the function's, its options are passed on with each call."""
+    def _read_function(self, ref: FunctionRef, entry: dict[str, Any]) -> TaskMetric:
+        """`metric: !function`: its name is the function's, its options are passed with each call."""
         name = ref.name.rpartition(".")[2]
-        if self._output != GENERATE and not self._python:
+        if self._output != GENERATE and not self._has_process_results:
             raise UsageError(f"{name} is called for generated answers; {self._output} needs process_results")
-        options = {key: value for key, value in entry.items() if key not in _KEYS}
-        function = functions.resolve(ref, self.where) if self._imports else None
-        aggregation, aggregate = self._aggregation(entry, None)
+        options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
+        function = import_function(ref, self._where) if self._imports else None
+        aggregation, aggregate = self._read_aggregation(entry, None)
         higher = entry.get("higher_is_better")
-        return Metric(name, None, aggregation, aggregate, higher, own=function, options=options)
+        return TaskMetric(name, None, aggregation, aggregate, higher, own=function, options=options)
 
-    def _aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
+    def _read_aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
         default = module.AGGREGATIONS[0] if module else "mean"
-        named = entry.get("aggregation", default)
-        if isinstance(named, FunctionRef):
-            function = functions.resolve(named, self.where) if self._imports else statistics.mean
-            return f"!function {named.name}", function
-        if named not in statistics.AGGREGATIONS:
-            raise UsageError(unknown("aggregation", str(named), sorted(statistics.AGGREGATIONS)))
-        if module and not self._python and named not in module.AGGREGATIONS:
+        name = entry.get("aggregation", default)
+        if isinstance(name, FunctionRef):
+            function = import_function(name, self._where) if self._imports else statistics.mean
+            return f"!function {name.name}", function
+        if name not in statistics.AGGREGATIONS:
+            raise UsageError(unknown("aggregation", str(name), sorted(statistics.AGGREGATIONS)))
+        if module and not self._has_process_results and name not in module.AGGREGATIONS:
             raise UsageError(
-                unknown(f"aggregation for {entry['metric']}", str(named), list(module.AGGREGATIONS))
+                unknown(f"aggregation for {entry['metric']}", str(name), list(module.AGGREGATIONS))
             )
-        return str(named), statistics.AGGREGATIONS[named]
+        return str(name), statistics.AGGREGATIONS[name]
+
+
+# Metrics of likelihoods
+
+
+class ChoiceLikelihoods:
+    """The likelihoods of one document's choices. An answer is [logprob, greedy]."""
+
+    def __init__(self, gold: TaskGold, answers: list[Any]) -> None:
+        self.label = gold.label
+        self.choices = gold.choices or []
+        self.greedy = [bool(greedy) for _, greedy in answers]
+        count = len(self.choices)
+        self.logprobs = [float(logprob) for logprob, _ in answers[:count]]
+        self.unconditional = [float(logprob) for logprob, _ in answers[count:]]
+
+    @property
+    def labels(self) -> list[Any]:
+        """The indices of all right choices."""
+        return self.label if isinstance(self.label, list) else [self.label]
+
+    @property
+    def best(self) -> int:
+        """The index of the likeliest choice."""
+        return max(range(len(self.logprobs)), key=self.logprobs.__getitem__)
+
+    def is_right(self, values: Sequence[float]) -> float:
+        """1.0 if the largest value belongs to a right choice; of equal values the first counts."""
+        best = max(range(len(values)), key=values.__getitem__)
+        return 1.0 if best in self.labels else 0.0
+
+    def per_length(self, lengths: list[int]) -> list[float]:
+        """Likelihoods by length. A choice without length is never the likeliest."""
+        pairs = zip(self.logprobs, lengths, strict=True)
+        return [logprob / length if length else -math.inf for logprob, length in pairs]
+
+
+def _acc(one: ChoiceLikelihoods) -> float:
+    return one.is_right(one.logprobs)
+
+
+def _label_and_best(one: ChoiceLikelihoods) -> list[Any]:
+    return [one.label, one.best]
+
+
+def _acc_norm(one: ChoiceLikelihoods) -> float:
+    return one.is_right(one.per_length([len(choice) for choice in one.choices]))
+
+
+def _acc_bytes(one: ChoiceLikelihoods) -> float:
+    return one.is_right(one.per_length([len(choice.encode()) for choice in one.choices]))
+
+
+def _exact_match(one: ChoiceLikelihoods) -> int:
+    return int(any(one.greedy[label] for label in one.labels if label != NO_LABEL))
+
+
+def _brier_score(one: ChoiceLikelihoods) -> list[Any]:
+    import numpy as np
+
+    exponents = np.exp(np.array(one.logprobs) - max(one.logprobs))
+    return [one.label, (exponents / exponents.sum()).tolist()]
+
+
+def _likelihood(one: ChoiceLikelihoods) -> list[Any]:
+    return [one.label, one.logprobs]
+
+
+def _acc_mutual_info(one: ChoiceLikelihoods) -> float:
+    pairs = zip(one.logprobs, one.unconditional, strict=True)
+    return one.is_right([logprob - alone for logprob, alone in pairs])
+
+
+# Each table is in the order in which rows of the samples file show the metrics.
+_OF_CHOICES: dict[str, Callable[[ChoiceLikelihoods], Any]] = {
+    "acc": _acc,
+    "f1": _label_and_best,
+    "mcc": _label_and_best,
+    "acc_norm": _acc_norm,
+    "acc_bytes": _acc_bytes,
+    "exact_match": _exact_match,
+    "brier_score": _brier_score,
+    "likelihood": _likelihood,
+    "acc_mutual_info": _acc_mutual_info,
+}
+_OF_CONTINUATION: dict[str, Callable[[float, bool], Any]] = {
+    "perplexity": lambda logprob, _greedy: logprob,
+    "acc": lambda _logprob, greedy: int(greedy),
+}
+_OF_TEXT: dict[str, Callable[[str], int]] = {
+    "word_perplexity": lambda text: len(re.split(r"\s+", text)),
+    "byte_perplexity": lambda text: len(text.encode()),
+    "bits_per_byte": lambda text: len(text.encode()),
+}
+LIKELIHOOD_METRICS = {
+    CHOICE: (*_OF_CHOICES, "bypass"),
+    LIKELIHOOD: (*_OF_CONTINUATION, "bypass"),
+    ROLLING: (*_OF_TEXT, "bypass"),
+}
+
+
+def measure_likelihoods(output: str, names: set[str], gold: TaskGold, answers: list[Any]) -> dict[str, Any]:
+    """The values of one document by metric. An answer is [logprob, greedy], or a logprob for rolling ones."""
+    if output == CHOICE:
+        one = ChoiceLikelihoods(gold, answers)
+        values = {name: metric(one) for name, metric in _OF_CHOICES.items() if name in names}
+    elif output == LIKELIHOOD:
+        logprob, greedy = answers[0]
+        values = {name: metric(logprob, greedy) for name, metric in _OF_CONTINUATION.items() if name in names}
+    else:
+        values = {name: [answers[0], size(gold.target)] for name, size in _OF_TEXT.items() if name in names}
+    # `bypass` measures nothing, and rows show the answers all the same.
+    if "bypass" in names:
+        values["bypass"] = None
+    return values

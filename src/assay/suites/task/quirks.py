@@ -1,4 +1,4 @@
-"""Where lm-evaluation-harness errs, and `--lm-eval-quirks` made us do the same: counted, to be named.
+"""Counts the cases in which `--lm-eval-quirks` repeated a mistake of lm-evaluation-harness.
 
 fewshot_leak      a document stood among its own examples
 fewshot_indices   the setting was there and did not count
@@ -6,7 +6,7 @@ num_fewshot       a 0 in the task file counted, and the number that was given di
 same_seed         all repeats were sent with one seed
 until             a reply went on after one of the task's stops
 max_new_tokens    the limit was sent under a name that endpoints do not know
-lowercase         exact_match with ignore_case lost letters when it made them small
+lowercase         exact_match with ignore_case lost letters when it lowered them
 label             a label was outside the choices and counted as a wrong answer
 """
 
@@ -20,14 +20,13 @@ from assay.solvers.prompt import cut
 from assay.suites.task.outputs import NO_LABEL
 
 
-def notice(task: Any, case: Case, records: list[Record], scores: list[Score]) -> None:
-    """Count what made a difference to one case. Replies are left uncut by this flag only."""
-    if not case.inputs.cut and case.inputs.requests:
-        task.quirks.update(_asked(case))
-        task.quirks.update(_answered(task, case, records, scores))
-
-
-def _asked(case: Case) -> Iterator[str]:
+def find_quirks(
+    case: Case, records: list[Record], scores: list[Score], metric_list: list[Any]
+) -> Iterator[str]:
+    """The mistakes that made a difference to one case, by the names above."""
+    # Replies are left uncut by this flag only.
+    if case.inputs.cut or not case.inputs.requests:
+        return
     params = case.inputs.requests[0].params
     if case.inputs.repeats > 1 and "seed" in params:
         yield "same_seed"
@@ -36,15 +35,12 @@ def _asked(case: Case) -> Iterator[str]:
     label = case.gold.label
     if label == NO_LABEL or (isinstance(label, list) and NO_LABEL in label):
         yield "label"
-
-
-def _answered(task: Any, case: Case, records: list[Record], scores: list[Score]) -> Iterator[str]:
-    stops = case.inputs.requests[0].params.get("stop")
+    stops = params.get("stop")
     if stops and records and any(cut(reply, stops) != reply for reply in records[0].data[0]):
         yield "until"
-    if any(isinstance(one, dict) and one.get("ignore_case") for one in task.values.get("metric_list") or ()):
-        answers = [answer for score in scores for answer in (score.data or {}).get("filtered", ())]
-        if any(
-            isinstance(text, str) and len(text.lower()) != len(text) for text in (*answers, case.gold.label)
-        ):
+    if any(isinstance(entry, dict) and entry.get("ignore_case") for entry in metric_list):
+        texts = [answer for score in scores for answer in (score.data or {}).get("filtered", ())]
+        texts.append(label)
+        # numpy lowers text within its own width, so a letter that becomes two loses the last one.
+        if any(isinstance(text, str) and len(text.lower()) != len(text) for text in texts):
             yield "lowercase"

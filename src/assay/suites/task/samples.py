@@ -1,7 +1,11 @@
-"""Writes `samples_*.jsonl`: one row for each filter and document, all documents of a filter together.
+"""Writes the samples file, `samples_*.jsonl`: one row for each filter and document, filter by filter.
 
-Rows are what `json.dumps(row, ensure_ascii=False)` gives for the harness's row. Every document is read and
-hashed once: rows of later filters wait in files of their own and are appended at the end.
+    with SamplesWriter(path, ["none"], generation_kwargs) as writer:
+        writer.write(case, end, records, scores)
+        task_hash = writer.close()
+
+Rows equal what `json.dumps(row, ensure_ascii=False)` gives for the harness's row, byte for byte. Every
+document is read and hashed once: rows of later filters wait in files of their own and are appended at the end.
 """
 
 from __future__ import annotations
@@ -24,14 +28,14 @@ _dumps = JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class SamplesWriter:
-    """One task's samples file, under a temporary name until `close`; leaving without it leaves nothing."""
+    """One task's samples file, under a temporary name until `close`. Leaving without it leaves nothing."""
 
     def __init__(self, path: Path, filters: list[str], generation: dict[str, Any] | None) -> None:
         self._path = path
         self._filters = filters
         self._generation = compact(generation)
         self._stack = ExitStack()
-        self._files: list[IO[str]] = [self._open(f"{at}.tmp") for at in range(len(filters))]
+        self._files = [self._open(f"{position}.tmp") for position in range(len(filters))]
         self._hashes = self._open("hashes.tmp")
 
     def _open(self, suffix: str) -> IO[str]:
@@ -43,29 +47,36 @@ class SamplesWriter:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
 
     def write(self, case: Case, end: End, records: list[Record], scores: list[Score]) -> None:
-        """The rows of one document."""
+        """Write the rows of one document, one for each filter."""
         doc, target, prompt = case.gold.doc, str(case.gold.target), prompt_text(case)
-        replies = compact(leaves(records[0].data)) if records else "[[]]"
+        replies = compact(text_leaves(records[0].data)) if records else "[[]]"
+        arguments = [
+            f'"gen_args_{position}": {self._arguments(request)}'
+            for position, request in enumerate(case.inputs.requests)
+        ]
         head = (
             f'{{"doc_id": {case.label}, "doc": {compact(doc)}, "target": {quoted(target)}, '
-            f'"arguments": {self._arguments(case.inputs.requests)}, "resps": {replies}, "filtered_resps": '
+            f'"arguments": {{{", ".join(arguments)}}}, "resps": {replies}, "filtered_resps": '
         )
-        hashes = (_sha(indented(doc)), _sha(prompt), _sha(target))
-        self._hashes.write("".join(hashes))
-        tail = f', "doc_hash": "{hashes[0]}", "prompt_hash": "{hashes[1]}", "target_hash": "{hashes[2]}"'
+        doc_hash, prompt_hash, target_hash = _sha(indented(doc)), _sha(prompt), _sha(target)
+        self._hashes.write(doc_hash + prompt_hash + target_hash)
+        hashes = f', "doc_hash": "{doc_hash}", "prompt_hash": "{prompt_hash}", "target_hash": "{target_hash}"'
         for name, file in zip(self._filters, self._files, strict=True):
             own = [score for score in scores if score.part == name]
-            file.write(f"{head}{_middle(name, own)}{tail}{_values(own, end)}}}\n")
+            data = own[0].data if own else None
+            filtered = compact(text_leaves(data["filtered"])) if data and "filtered" in data else "[]"
+            metrics = ", ".join([quoted(score.metric) for score in own if score.status == "scored"])
+            file.write(
+                f'{head}{filtered}, "filter": {quoted(name)}, "metrics": [{metrics}]'
+                f"{hashes}{_metric_values(own, end)}}}\n"
+            )
 
-    def _arguments(self, requests: list[Request]) -> str:
-        return "{" + ", ".join([f'"gen_args_{at}": {self._call(r)}' for at, r in enumerate(requests)]) + "}"
-
-    def _call(self, request: Request) -> str:
+    def _arguments(self, request: Request) -> str:
         """A request as the harness passes it. In chat form `arg_0` is a list around the messages' JSON."""
         if request.messages is not None:
             first, more = f"[{quoted(messages_json(request.messages))}]", self._generation
@@ -78,24 +89,21 @@ class SamplesWriter:
         return f'{{"arg_0": {first}, "arg_1": {more}}}'
 
     def close(self) -> str:
-        """Put the filters' rows together, rename into place; returns the task's hash."""
-        digest = self._task_hash()
-        first, *others = self._files
-        for file in others:
-            file.seek(0)
-            shutil.copyfileobj(file, first)
-        first.flush()
-        os.fsync(first.fileno())  # the name must not outlive the content in a power cut
-        Path(first.name).replace(self._path)
-        return digest
-
-    def _task_hash(self) -> str:
-        """SHA-256 over the hashes of all rows in file order, so each filter counts every document."""
+        """Put the filters' rows together and rename the file into place. Returns the task's hash."""
+        # SHA-256 over the hashes of all rows in file order, so each filter counts every document.
         digest = hashlib.sha256()
         for _ in self._filters:
             self._hashes.seek(0)
             while chunk := self._hashes.read(1 << 16):
                 digest.update(chunk.encode())
+        first, *others = self._files
+        for file in others:
+            file.seek(0)
+            shutil.copyfileobj(file, first)
+        first.flush()
+        # The name must not outlive the content in a power cut.
+        os.fsync(first.fileno())
+        Path(first.name).replace(self._path)
         return digest.hexdigest()
 
 
@@ -109,34 +117,34 @@ def prompt_text(case: Case) -> str:
     return (request.continuation if request.prompt is None else request.prompt) or ""
 
 
-def _middle(name: str, scores: list[Score]) -> str:
-    data = scores[0].data if scores else None
-    filtered = compact(leaves(data["filtered"])) if data and "filtered" in data else "[]"
-    metrics = ", ".join([quoted(score.metric) for score in scores if score.status == "scored"])
-    return f'{filtered}, "filter": {quoted(name)}, "metrics": [{metrics}]'
-
-
-def _values(scores: list[Score], end: End) -> str:
+def _metric_values(scores: list[Score], end: End) -> str:
+    """A key for each metric, and `error` for a document that failed or could not be scored."""
     parts = [f", {quoted(s.metric)}: {compact(sample_value(s))}" for s in scores if s.status == "scored"]
     if end.failure:
         parts.append(f', "error": {quoted(f"{end.failure.kind}: {end.failure.message}")}')
-    elif invalid := [score.reason for score in scores if score.status == "invalid"]:
-        parts.append(f', "error": {quoted(invalid[0])}')
+    else:
+        for score in scores:
+            if score.status == "invalid":
+                parts.append(f', "error": {quoted(score.reason)}')
+                break
     return "".join(parts)
 
 
 def sample_value(score: Score) -> Any:
-    """A score as rows show it: what the metric gave, which may be a whole number, a pair or anything."""
+    """A score as rows show it: what the metric returned, which may be a whole number, a pair or anything."""
     if score.data and "value" in score.data:
         return score.data["value"]
     return nan if score.value is None else score.value
 
 
-def leaves(value: Any) -> Any:
+def text_leaves(value: Any) -> Any:
     """Every leaf as text, as the harness writes replies."""
     if isinstance(value, list):
-        return [item if type(item) is str else leaves(item) for item in value]
+        return [item if type(item) is str else text_leaves(item) for item in value]
     return value if isinstance(value, str) else str(value)
+
+
+# JSON by hand: the standard encoder takes four times as long for the small values that rows are made of.
 
 
 def _sha(text: str) -> str:
@@ -144,7 +152,6 @@ def _sha(text: str) -> str:
 
 
 def _scalar(value: Any) -> str:
-    """Numbers by the hundred thousand: the encoder of the standard library costs four times as much."""
     kind = type(value)
     if kind is int:
         return str(value)
@@ -152,7 +159,7 @@ def _scalar(value: Any) -> str:
 
 
 def compact(value: Any) -> str:
-    """`json.dumps(value, ensure_ascii=False)`, faster for the small values that rows are made of."""
+    """Return `json.dumps(value, ensure_ascii=False)`."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, dict):
@@ -167,7 +174,7 @@ def compact(value: Any) -> str:
 
 
 def indented(value: Any, pad: str = "\n") -> str:
-    """`json.dumps(value, indent=2, ensure_ascii=False)`, whose own encoder is four times slower."""
+    """Return `json.dumps(value, indent=2, ensure_ascii=False)`."""
     if isinstance(value, str):
         return quoted(value)
     deeper = pad + "  "

@@ -2,154 +2,300 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
+from assay.core import user_code
 from assay.core.errors import AssayError
 from assay.core.types import End, Record, Score
-from assay.scoring.statistics import normal_interval, stderr, wilson
-from assay.suites.task.metrics import Metric
-from assay.suites.task.repeated import Curves
+from assay.scoring.statistics import left_sum, normal_interval, pass_at_k, stderr, wilson
+from assay.suites.task.catalog import GroupMetric, TaskGroup
+from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.samples import sample_value
-from assay.suites.task.scorer import Scoring
+from assay.suites.task.scorer import TaskScoring
 
 
-class Tally:
+class MetricResult(Struct, kw_only=True):
+    """One number of a task, for one filter and metric.
+
+    `value` is what the aggregation returned, which may be anything: results files show it as it is. None
+    with a `reason` means that the aggregation raised; without one, that nothing was scored.
+    """
+
+    filter: str
+    metric: str
+    aggregation: str
+    count: int
+    left_out: dict[str, int]
+    value: Any = None
+    stderr: float | None = None
+    higher_is_better: bool | None = None
+    numerator: int | None = None
+    interval: tuple[float, float] | None = None
+    interval_method: str = ""
+    reason: str = ""
+
+
+class MetricTally:
     """All values of one filter and metric, in data order, and what was left out."""
 
-    def __init__(self, part: str, metric: Metric) -> None:
+    def __init__(self, part: str, metric: TaskMetric) -> None:
         self.part = part
         self.metric = metric
-        self.values: Any = array("d")
         self.left_out: Counter[str] = Counter()
+        # Eight bytes a value, as long as all values are floats.
+        self._values: Any = array("d")
 
     def add(self, score: Score) -> None:
-        """One case's score."""
+        """Count one case's score."""
         if score.status != "scored":
             self.left_out[score.status] += 1
             return
         value = sample_value(score)
-        if type(value) is not float and isinstance(self.values, array):
-            self.values = self.values.tolist()
-        self.values.append(value)
+        if type(value) is not float and isinstance(self._values, array):
+            self._values = self._values.tolist()
+        self._values.append(value)
 
-    def summary(self, draws: int, without: Counter[str]) -> dict[str, Any]:
+    def result(self, draws: int, without_scores: Counter[str]) -> MetricResult:
         """The number with its denominator, what was left out and why, and an interval."""
-        metric, count = self.metric, len(self.values)
-        found: dict[str, Any] = {
-            "filter": self.part,
-            "metric": metric.name,
-            "aggregation": metric.aggregation,
-            "n": count,
-        }
-        if left_out := without + self.left_out:
-            found["left_out"] = dict(left_out)
-        if not count:
-            return {**found, "value": None, "stderr": None, "interval": None}
-        found["higher_is_better"] = metric.higher_is_better
+        metric, values = self.metric, self._values
+        result = MetricResult(
+            filter=self.part,
+            metric=metric.name,
+            aggregation=metric.aggregation,
+            count=len(values),
+            left_out=dict(without_scores + self.left_out),
+        )
+        if not len(values):
+            return result
+        result.higher_is_better = metric.higher_is_better
         try:
-            value, spread = metric.aggregate(self.values), stderr(metric.aggregation, self.values, draws)
-        except AssayError:
-            raise
-        except Exception as error:  # noqa: BLE001 - on values it cannot take, after everything was asked
-            reason = f"{metric.aggregation} raised {type(error).__name__}: {error}"
-            return {**found, "value": None, "stderr": None, "interval": None, "reason": reason}
-        return {**found, "value": value, "stderr": spread, **self._interval(value, spread)}
+            value, error = metric.aggregate(values), stderr(metric.aggregation, values, draws)
+        except BaseException as problem:
+            # On values it cannot take. Everything was asked, and the other numbers are fine.
+            if isinstance(problem, AssayError) or not user_code.is_failure(problem):
+                raise
+            message = user_code.message_of(problem)
+            result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}"
+            return result
+        result.value, result.stderr = value, error
+        if metric.aggregation == "mean" and all(one in (0.0, 1.0) for one in values):
+            result.numerator = values.count(1.0)
+            result.interval = wilson(result.numerator, len(values))
+            result.interval_method = "wilson"
+        else:
+            result.interval = normal_interval(value, error) if error is not None else None
+            result.interval_method = "normal"
+        return result
 
-    def _interval(self, value: Any, error: float | None) -> dict[str, Any]:
-        if self.metric.aggregation == "mean" and all(one in (0.0, 1.0) for one in self.values):
-            right, count = self.values.count(1.0), len(self.values)
-            return {
-                "numerator": right,
-                "interval": wilson(right, count),
-                "interval_method": "wilson",
-            }
-        interval = normal_interval(value, error) if error is not None else None
-        return {"interval": interval, "interval_method": "normal"}
+
+class RepeatMeans(Struct):
+    """pass@k and maj@k over the documents of a task, for every k."""
+
+    metric: str
+    documents: int
+    pass_at: list[float]
+    majority_at: list[float]
+
+
+class RepeatTally:
+    """Counts right repeats and right votes over documents."""
+
+    def __init__(self) -> None:
+        self._documents_by_right: Counter[int] = Counter()
+        self._right_votes: list[int] = []
+        self._documents = 0
+        self._metric = ""
+
+    def add(self, repeats: dict[str, Any]) -> None:
+        """Count one document. One with another number of repeats than the first is left out."""
+        votes = repeats["votes"]
+        if not self._documents:
+            self._metric, self._right_votes = repeats["metric"], [0] * len(votes)
+        if len(votes) != len(self._right_votes):
+            return
+        self._documents += 1
+        self._documents_by_right[repeats["right"]] += 1
+        for position, vote in enumerate(votes):
+            self._right_votes[position] += vote == "1"
+
+    def result(self) -> RepeatMeans | None:
+        """The means for every k; None without a document."""
+        if not self._documents:
+            return None
+        repeats = len(self._right_votes)
+        passed = []
+        for k in range(1, repeats + 1):
+            # Documents with equally many right repeats pass equally often.
+            chances = [
+                pass_at_k(repeats, right, k) * documents
+                for right, documents in self._documents_by_right.items()
+            ]
+            passed.append(sum(chances) / self._documents)
+        majority = [count / self._documents for count in self._right_votes]
+        return RepeatMeans(self._metric, self._documents, passed, majority)
+
+
+class TaskNumbers(Struct):
+    """All numbers of one task."""
+
+    counts: dict[str, int]
+    metrics: list[MetricResult]
+    repeats: dict[str, RepeatMeans]
+    judge: dict[str, Any] | None = None
+
+    @property
+    def asked(self) -> int:
+        """How many documents have an answer, or failed by their own fault."""
+        return self.counts["ok"] + self.counts["subject_error"]
 
 
 class TaskTally:
     """Counts a task's cases and collects their scores, in data order."""
 
-    def __init__(self, scoring: Scoring, judged: Tally | None = None) -> None:
+    def __init__(self, scoring: TaskScoring, judged: MetricTally | None = None) -> None:
         self._scoring = scoring
         self._judged = judged
-        self._tallies = {
-            chain.name: {metric.name: Tally(chain.name, metric) for metric in self._declared(scoring)}
-            for chain in scoring.chains
-        }
-        self._curves = {chain.name: Curves() for chain in scoring.chains}
+        # Metrics that every scored document has. Names that Python returns are learned from the scores.
+        declared: list[TaskMetric] = []
+        if scoring.process is None and scoring.output == "generate_until":
+            declared = [metric for metric in scoring.metrics.values() if not metric.own]
+        self._tallies: dict[str, dict[str, MetricTally]] = {}
+        for chain in scoring.chains:
+            self._tallies[chain.name] = {metric.name: MetricTally(chain.name, metric) for metric in declared}
+        self._repeats = {chain.name: RepeatTally() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
-        self._without: Counter[str] = Counter()
-        # Where Python gives the names of metrics, a document it fails on has none of them.
-        self._learns = scoring.process is not None or any(metric.own for metric in scoring.metrics.values())
-        self._nameless: dict[str, Counter[str]] = {chain.name: Counter() for chain in scoring.chains}
+        self._without_scores: Counter[str] = Counter()
+        # If Python returns the names of metrics, a document on which it fails has none of them.
+        self._learns_names = scoring.process is not None or any(
+            metric.own for metric in scoring.metrics.values()
+        )
+        self._without_names: dict[str, Counter[str]] = {chain.name: Counter() for chain in scoring.chains}
 
-    def _declared(self, scoring: Scoring) -> list[Metric]:
-        """Metrics that every scored document has; Python's are learned from what it returns."""
-        known = scoring.process is None and scoring.output == "generate_until"
-        return [metric for metric in scoring.metrics.values() if not metric.own] if known else []
-
-    def add(
-        self, found: tuple[End, list[Record], list[Score]] | None, verdicts: Sequence[Score] = ()
-    ) -> None:
-        """One case, as the reader gives it, and what a judge said of it."""
-        status = found[0].status if found else "unfinished"
+    def add(self, case: tuple[End, list[Record], list[Score]] | None, verdicts: Sequence[Score] = ()) -> None:
+        """Count one case, as the reader gives it, and a judge's verdicts on it."""
+        status = case[0].status if case else "unfinished"
         self._counts[status] += 1
         if self._judged is not None:
-            self._judge(self._judged, status, verdicts)
-        if found is None or not found[2]:
-            self._without["not scored" if status == "ok" else status] += 1
+            for verdict in verdicts:
+                self._judged.add(verdict)
+            if not verdicts:
+                reason = "not judged" if status in ("ok", "subject_error") else status
+                self._judged.left_out[reason] += 1
+        if case is None or not case[2]:
+            self._without_scores["not scored" if status == "ok" else status] += 1
             return
-        for score in self._named(found[2]) if self._learns else found[2]:
-            self._tally(score).add(score)
+        for score in self._with_names(case[2]) if self._learns_names else case[2]:
+            tallies = self._tallies[score.part]
+            tally = tallies.get(score.metric)
+            if tally is None:
+                of = (score.data or {}).get("of", "")
+                tally = MetricTally(score.part, self._scoring.metric(score.metric, of))
+                tallies[score.metric] = tally
+            tally.add(score)
             if score.data and "repeats" in score.data:
-                self._curves[score.part].add(score.data["repeats"])
+                self._repeats[score.part].add(score.data["repeats"])
 
-    def _judge(self, judged: Tally, status: str, verdicts: Sequence[Score]) -> None:
-        for verdict in verdicts:
-            judged.add(verdict)
-        if not verdicts:
-            judged.left_out["not judged" if status in ("ok", "subject_error") else status] += 1
-
-    def _named(self, scores: list[Score]) -> Iterator[Score]:
-        """The scores of filters that gave some; a filter without any is counted for all its metrics."""
+    def _with_names(self, scores: list[Score]) -> Iterator[Score]:
+        """The scores of filters that gave some. A filter without any is counted for all its metrics."""
         for part, group in groupby(scores, key=lambda score: score.part):
             own = list(group)
             if any(score.status == "scored" for score in own):
                 yield from own
             else:
-                self._nameless[part][own[0].status] += 1
+                self._without_names[part][own[0].status] += 1
 
-    def _tally(self, score: Score) -> Tally:
-        tallies = self._tallies[score.part]
-        if score.metric not in tallies:
-            of = (score.data or {}).get("of", "")
-            tallies[score.metric] = Tally(score.part, self._scoring.metric(score.metric, of))
-        return tallies[score.metric]
-
-    def _all(self) -> Iterator[Tally]:
-        """Every filter's; where no document was scored, the metrics that the task names stand empty."""
-        for part, tallies in self._tallies.items():
-            yield from tallies.values() or [
-                Tally(part, metric) for metric in self._scoring.metrics.values() if self._nameless[part]
-            ]
-
-    def summary(self, task: Any, draws: int) -> dict[str, Any]:
+    def numbers(self, draws: int) -> TaskNumbers:
         """Every filter and metric, with denominators."""
-        found: dict[str, Any] = {
-            "alias": task.values.get("task_alias") or task.name,
-            "docs": task.original,
-            "asked": self._counts["ok"] + self._counts["subject_error"],
-            "counts": self._counts,
-            "metrics": [
-                tally.summary(draws, self._without + self._nameless[tally.part]) for tally in self._all()
-            ],
-        }
+        metrics = []
+        for part, tallies in self._tallies.items():
+            own = list(tallies.values())
+            if not own and self._without_names[part]:
+                # No document was scored: the metrics that the task names stand empty.
+                own = [MetricTally(part, metric) for metric in self._scoring.metrics.values()]
+            without = self._without_scores + self._without_names[part]
+            metrics += [tally.result(draws, without) for tally in own]
         if self._judged is not None:
-            found["metrics"].append(self._judged.summary(draws, Counter()))
-        curves = {name: curve for name, each in self._curves.items() if (curve := each.summary())}
-        return found | ({"repeats": curves} if curves else {})
+            metrics.append(self._judged.result(draws, Counter()))
+        repeats = {}
+        for part, repeat_tally in self._repeats.items():
+            means = repeat_tally.result()
+            if means:
+                repeats[part] = means
+        return TaskNumbers(self._counts, metrics, repeats)
+
+
+# Groups
+
+
+def aggregate_group(group: TaskGroup, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """A group's entry in results files, from those of its tasks."""
+    entry: dict[str, Any] = {"alias": group.alias, "name": group.name}
+    if not group.metrics:
+        return entry
+    names = dict.fromkeys(task.name for task in group.tasks())
+    # `--samples` may name only some of the tasks.
+    tasks = [results[name] for name in names if name in results]
+    entry["sample_len"] = sum(task["sample_len"] for task in tasks)
+    counts = {}
+    for metric in group.metrics:
+        filters = metric.filters
+        if filters is None:
+            start = f"{metric.metric},"
+            filters = sorted({key[len(start) :] for task in tasks for key in task if key.startswith(start)})
+        for part in filters:
+            key, error = f"{metric.metric},{part}", f"{metric.metric}_stderr,{part}"
+            with_value = [task for task in tasks if isinstance(task.get(key), (int, float))]
+            if with_value:
+                entry[key], entry[error] = _group_mean(metric, with_value, key, error)
+                counts[key] = sum(task["sample_len"] for task in with_value)
+    if counts:
+        entry["sample_count"] = counts
+    return entry
+
+
+def _group_mean(
+    metric: GroupMetric, tasks: list[dict[str, Any]], key: str, error_key: str
+) -> tuple[float, Any]:
+    """The mean, weighted by the tasks' sizes or plain, and its standard error as the harness pools it."""
+    sizes = [task["sample_len"] if metric.weighted else 1 for task in tasks]
+    total = sum(sizes)
+    value = left_sum([task[key] * size for task, size in zip(tasks, sizes, strict=True)]) / total
+    errors = [task[error_key] for task in tasks]
+    if "N/A" in errors:
+        return value, "N/A"
+    if not metric.weighted:
+        return value, math.sqrt(left_sum([error**2 for error in errors])) / len(errors)
+    if total <= len(sizes):
+        return value, "N/A"
+    spread = left_sum([(size - 1) * error**2 * size for error, size in zip(errors, sizes, strict=True)])
+    return value, math.sqrt(spread / (total - len(sizes)) / total)
+
+
+def group_results(entry: dict[str, Any]) -> list[MetricResult]:
+    """The numbers of a group's entry in results files."""
+    results = []
+    for key, value in entry.items():
+        metric, comma, part = key.partition(",")
+        if not comma or metric.endswith("_stderr"):
+            continue
+        error = entry[f"{metric}_stderr,{part}"]
+        result = MetricResult(
+            filter=part,
+            metric=metric,
+            aggregation="mean of tasks",
+            count=entry["sample_count"][key],
+            left_out={},
+            value=value,
+        )
+        if isinstance(error, float):
+            result.stderr = error
+            result.interval = normal_interval(value, error)
+        results.append(result)
+    return results

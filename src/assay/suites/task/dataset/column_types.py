@@ -1,0 +1,214 @@
+"""The types `datasets` gives to the columns of JSON data, which has none.
+
+Arrow gives every column one type: in a column of 1 and 2.5 the 1 becomes 1.0, a column of nothing but dates
+becomes timestamps, and structs get their keys in one order. lm-evaluation-harness shows and hashes documents
+after that, so we must do the same. `ColumnTypes` learns the types row by row and returns the few conversions
+that change a value; `convert_value` applies one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+# The texts that Arrow's JSON reader takes for a point in time.
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d)?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
+_NESTED = (list, dict)
+# Bounds the memory for data in which every row has other keys or types.
+_MAX_ROW_FORMS = 10_000
+_SCALARS = {int: "int", float: "float", bool: "bool", str: "str", type(None): "null"}
+
+
+class ColumnTypes:
+    """The types of the rows seen so far. `see` learns from one row."""
+
+    def __init__(self, *, times: bool, fill: bool = False) -> None:
+        self._rows = _StructType(times=times)
+        self._fill = fill
+        self.see = self._rows.see
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column, in the order in which they were first seen."""
+        return list(self._rows.keys)
+
+    def changes(self) -> dict[str, Any]:
+        """The conversion of each column whose values change; mostly there is none."""
+        changes = {}
+        for name, node in self._rows.keys.items():
+            change = node.change(fill=self._fill)
+            if change is not None:
+                changes[name] = change
+        return changes
+
+    def kinds(self) -> dict[str, str]:
+        """The type of each column in one word, such as `int`, `str` or `list`."""
+        return {name: node.kind for name, node in self._rows.keys.items()}
+
+
+class _StructType:
+    """The type of rows, or of structs at one place in them."""
+
+    __slots__ = ("_maybe_times", "_seen_forms", "_times", "keys", "reordered", "uneven")
+
+    def __init__(self, *, times: bool) -> None:
+        self.keys: dict[str, _ValueType] = {}
+        self.reordered = self.uneven = False
+        self._times = times
+        # By names and Python types of a row: its nested columns, each with the method that learns from it.
+        self._seen_forms: dict[tuple[Any, ...], list[tuple[str, Callable[[Any], None]]]] = {}
+        self._maybe_times: list[str] = []
+
+    def see(self, value: dict[str, Any]) -> None:
+        """Learn from one struct. Most are flat and of a form seen before: they cost one look-up."""
+        form = (*value, *map(type, value.values()))
+        nested = self._seen_forms.get(form)
+        if nested is None:
+            nested = self._learn_form(form, value)
+        for name, see in nested:
+            see(value[name])
+        if self._maybe_times:
+            for name in self._maybe_times:
+                self.keys[name].see(value.get(name))
+            self._maybe_times = [name for name in self._maybe_times if self.keys[name].may_be_time]
+
+    def _learn_form(
+        self, form: tuple[Any, ...], value: dict[str, Any]
+    ) -> list[tuple[str, Callable[[Any], None]]]:
+        if self.keys and list(self.keys) != list(value):
+            self.reordered = True
+            self.uneven = self.uneven or self.keys.keys() != value.keys()
+        nested = []
+        for name, item in value.items():
+            if name not in self.keys:
+                self.keys[name] = _ValueType(times=self._times)
+            self.keys[name].see(item)
+            if type(item) in _NESTED:
+                nested.append((name, self.keys[name].nested_learner(item)))
+        if len(self._seen_forms) < _MAX_ROW_FORMS:
+            self._seen_forms[form] = nested
+        self._maybe_times = [name for name, node in self.keys.items() if node.may_be_time]
+        return nested
+
+    def change(self, *, fill: bool) -> dict[str, Any] | None:
+        """The conversion by key. Structs of different keys stay as they are, or are filled up."""
+        if not self.keys or (self.uneven and not fill):
+            return None
+        changes = {key: node.change(fill=fill) for key, node in self.keys.items()}
+        if self.reordered or any(change is not None for change in changes.values()):
+            return changes
+        return None
+
+
+class _ValueType:
+    """The type at one place in the rows: a column, the items of a list, a key of a struct."""
+
+    __slots__ = ("_items", "_settled", "_struct", "_times", "kinds", "may_be_time")
+
+    def __init__(self, *, times: bool) -> None:
+        self.kinds: set[str] = set()
+        self.may_be_time = False
+        self._times = times
+        self._items: _ValueType | None = None
+        self._settled: set[type] = set()
+        self._struct = _StructType(times=times)
+
+    @property
+    def kind(self) -> str:
+        """The type in one word."""
+        kinds = self.kinds - {"null"}
+        if kinds == {"int", "float"}:
+            return "float"
+        if len(kinds) == 1:
+            return next(iter(kinds))
+        return "json" if kinds else "null"
+
+    def see(self, value: Any) -> None:
+        """Learn from one value."""
+        kind = _SCALARS.get(type(value))
+        if kind == "str":
+            if "str" not in self.kinds:
+                self.kinds.add("str")
+                self.may_be_time = self._times
+            if self.may_be_time and not (_TIMESTAMP.fullmatch(value) and _parse_time(value)):
+                self.may_be_time = False
+        elif kind:
+            self.kinds.add(kind)
+        else:
+            self.nested_learner(value)(value)
+
+    def nested_learner(self, value: Any) -> Callable[[Any], None]:
+        """The method that learns from values like this list or struct."""
+        if isinstance(value, list):
+            self.kinds.add("list")
+            return self._see_list
+        self.kinds.add("dict")
+        return self._struct.see
+
+    def _see_list(self, value: list[Any]) -> None:
+        # Types in `_settled` can teach nothing more. Long lists of them cost one look.
+        if self._settled.issuperset(map(type, value)):
+            return
+        if self._items is None:
+            self._items = _ValueType(times=self._times)
+        items = self._items
+        for item in value:
+            items.see(item)
+        kinds = {kind for kind in map(type, value) if kind in _SCALARS}
+        self._settled |= kinds - {str} if items.may_be_time else kinds
+
+    def change(self, *, fill: bool) -> Any:
+        """The conversion here: a name of `_CONVERSIONS`, a list or dict with those inside, or None."""
+        kinds = self.kinds - {"null"}
+        if kinds == {"int", "float"}:
+            return "float"
+        if kinds == {"str"}:
+            return "time" if self.may_be_time else None
+        if kinds == {"list"}:
+            inside = self._items.change(fill=fill) if self._items else None
+            return None if inside is None else [inside]
+        if kinds == {"dict"}:
+            return self._struct.change(fill=fill)
+        return "json" if "str" in kinds else None
+
+
+def convert_value(change: Any, value: Any) -> Any:
+    """Convert a value as a data set library does."""
+    if value is None or change is None:
+        return value
+    if isinstance(change, dict):
+        return {key: convert_value(inner, value.get(key)) for key, inner in change.items()}
+    if isinstance(change, list):
+        return [convert_value(change[0], item) for item in value]
+    return _CONVERSIONS[change](value)
+
+
+def _parse_time(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _decode_text(value: Any) -> Any:
+    """In a column of text and other types, `datasets` decodes the texts that are JSON."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return value
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "float": float,
+    "int": int,
+    "bool": lambda value: value.lower() == "true" if isinstance(value, str) else bool(value),
+    "time": lambda value: str(_parse_time(value)),
+    "json": _decode_text,
+}

@@ -1,0 +1,333 @@
+"""The documents of one split, read as a stream: memory does not grow with the data.
+
+    documents = Documents("json", [Path("test.jsonl")])
+    documents.scan()
+    for document in documents.rows():
+        row = documents.parse(document)
+
+Documents that stand in no file (made by code, or loaded by a library) are first written to an unnamed
+temporary file, a `Spool`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import tempfile
+import weakref
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from itertools import compress, count, repeat
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.core import jsonl
+from assay.core.errors import InputError, Problem, cannot_write
+from assay.core.hashing import RepeatFinder, Twins, file_sha256, row_key
+from assay.suites.task.dataset.column_types import ColumnTypes, convert_value
+from assay.suites.task.dataset.formats import (
+    FORMATS,
+    LINE,
+    UnsupportedValue,
+    encode_row,
+    json_layout,
+    open_data,
+)
+
+_decode = msgspec.json.Decoder().decode
+# One write to the temporary file for each quarter of a megabyte.
+_WRITE_BYTES = 1 << 18
+# A run may have thousands of tasks, each with a spool of its own. macOS allows 256 open files at first.
+_OPEN_FILES = 65_536
+
+Sources = Iterator[tuple[Path, str, Iterator[tuple[int, bytes]]]]
+
+
+class RawDocument(msgspec.Struct, frozen=True, gc=False):
+    """One document before parsing: its number in the data, its bytes, and its place in its file."""
+
+    number: int
+    raw: bytes
+    path: Path
+    place: int
+    unit: str = LINE
+
+    @property
+    def where(self) -> str:
+        """The place as messages print it, such as `test.jsonl:7`."""
+        return f"{self.path}{self.unit.format(self.place)}"
+
+
+class DataFacts(msgspec.Struct):
+    """What one scan of the data found. It is kept with the run, so that a later start need not scan again."""
+
+    total: int = 0
+    columns: list[str] = []
+    twins: int = 0
+    # How many lines each file has, if every line is a document. Only then can rows be jumped to.
+    lines: list[int] = []
+    # How values of some columns are converted to the column's type, see `column_types`. Mostly empty.
+    changes: dict[str, Any] = {}
+    # The type of each column in one word.
+    kinds: dict[str, str] = {}
+    # Hashes of what the task's own code made of the documents and of the few-shot pool.
+    made: list[str] = []
+
+
+class Documents:
+    """One split of a data set, in files of one kind."""
+
+    def __init__(self, kind: str, files: list[Path], options: dict[str, Any] | None = None) -> None:
+        self.kind = kind
+        self.files = files
+        self.options = options or {}
+        self.facts = DataFacts()
+        self._repeated_keys: list[str] = []
+
+    def scan(self) -> DataFacts:
+        """Read all rows once: refuse bad ones, count them, learn the columns, find equal rows."""
+        problems: list[Problem] = []
+        types = self._column_types()
+        finder = RepeatFinder()
+        counts: list[int] = []
+        every_line_is_a_row = self._in_lines()
+        see, add = types.see, finder.add
+        for path, unit, rows in self._sources(problems):
+            row_count = place = 0
+            for place, raw in rows:
+                try:
+                    value = _decode(raw)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    value = None
+                if type(value) is dict:
+                    see(value)
+                    add(row_key(raw))
+                    row_count += 1
+                else:
+                    jsonl.parse_object(raw, RawDocument(0, b"", path, place, unit), problems)
+            counts.append(row_count)
+            every_line_is_a_row = every_line_is_a_row and row_count == place > 0
+        if problems:
+            raise InputError(problems)
+        self._repeated_keys = finder.repeated()
+        self.facts = DataFacts(
+            total=sum(counts),
+            columns=types.columns,
+            twins=len(self._repeated_keys),
+            lines=counts if every_line_is_a_row else [],
+            changes=self._changes(types),
+            kinds=types.kinds(),
+        )
+        return self.facts
+
+    def recall(self, facts: DataFacts) -> None:
+        """Take over what an earlier scan found in the same bytes."""
+        self.facts = facts
+        if facts.twins:
+            # Which rows are equal is not kept with the run.
+            self.scan()
+
+    def twins(self) -> Twins:
+        """A new numbering of equal rows, for one pass in data order."""
+        return Twins(self._repeated_keys)
+
+    def identity(self) -> list[str]:
+        """Hashes of the content: equal data is the same data, wherever it lies."""
+        return [file_sha256(path) for path in self.files]
+
+    def rows(
+        self, limit: int | None = None, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[RawDocument]:
+        """The documents in data order, without those that `skip` names by their number."""
+        if self.facts.lines:
+            return self._jump(self.facts.total if limit is None else min(limit, self.facts.total), skip)
+        return self._step(limit, skip)
+
+    def _jump(self, total: int, skip: Callable[[int], bool] | None) -> Iterator[RawDocument]:
+        """Yield rows where every line is one. `compress` passes over skipped lines without a Python step each."""
+        before = 0
+        for path, lines in zip(self.files, self.facts.lines, strict=True):
+            numbers = range(before, min(before + lines, total))
+            wanted = repeat(1, len(numbers)) if skip is None else (1 - skip(n) for n in numbers)
+            with open_data(path) as file:
+                for place, raw in compress(enumerate(file, 1), wanted):
+                    yield RawDocument(before + place - 1, jsonl.body(raw, place), path, place)
+            before += lines
+
+    def _step(self, limit: int | None, skip: Callable[[int], bool] | None) -> Iterator[RawDocument]:
+        numbers = count()
+        for path, unit, rows in self._sources([]):
+            for (place, raw), number in zip(rows, numbers, strict=False):
+                if number == limit:
+                    return
+                if skip is None or not skip(number):
+                    yield RawDocument(number, raw, path, place, unit)
+
+    def parse(self, document: RawDocument) -> dict[str, Any]:
+        """Return a row with every column in one order, null where it has none, as `datasets` gives it."""
+        value: dict[str, Any] = _decode(document.raw)
+        facts = self.facts
+        if facts.changes:
+            for column, change in facts.changes.items():
+                if column in value:
+                    value[column] = convert_value(change, value[column])
+        if list(value) == facts.columns:
+            return value
+        return {column: value.get(column) for column in facts.columns}
+
+    def values(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
+        """The documents as dicts."""
+        return (self.parse(document) for document in self.rows(limit))
+
+    # What a spool does otherwise than files
+
+    def _column_types(self) -> ColumnTypes:
+        # Arrow's reader of JSON lines takes dates for timestamps; the slower path for `field` does not.
+        lines = self.kind == "json" and "field" not in self.options
+        return ColumnTypes(times=lines, fill="field" in self.options)
+
+    def _changes(self, types: ColumnTypes) -> dict[str, Any]:
+        # Only JSON has values without types.
+        return types.changes() if self.kind == "json" else {}
+
+    def _in_lines(self) -> bool:
+        return self.kind == "json" and all(json_layout(path, self.options) == "lines" for path in self.files)
+
+    def _sources(self, problems: list[Problem]) -> Sources:
+        """Every file with the unit of its places and its rows; what is wrong with it goes to `problems`."""
+        data_format = FORMATS[self.kind]
+        for path in self.files:
+            yield path, data_format.unit(path, self.options), data_format.rows(path, self.options, problems)
+
+
+class Spool:
+    """Lines in an unnamed temporary file. Costs eight bytes of memory a line; the file goes with the object."""
+
+    def __init__(self) -> None:
+        _raise_file_limit()
+        with tempfile.TemporaryFile() as file:
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+        self._ends = array("Q", [0])
+        self._pending = bytearray()
+        self._digest = hashlib.sha256()
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def add(self, raw: bytes) -> None:
+        """Append one line."""
+        self._pending += raw
+        self._pending += b"\n"
+        self._ends.append(self._ends[-1] + len(raw) + 1)
+        if len(self._pending) >= _WRITE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._digest.update(self._pending)
+        view = memoryview(self._pending)
+        while view:
+            try:
+                view = view[os.write(self._file, view) :]
+            except OSError as error:
+                raise cannot_write(f"to the temporary folder {tempfile.gettempdir()}", error) from None
+        self._pending = bytearray()
+
+    def __getitem__(self, number: int) -> bytes:
+        if self._pending:
+            self._flush()
+        start, end = self._ends[number], self._ends[number + 1]
+        return os.pread(self._file, end - start - 1, start)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self.__getitem__, range(len(self)))
+
+    def digest(self) -> str:
+        """The SHA-256 of the content."""
+        if self._pending:
+            self._flush()
+        return self._digest.hexdigest()
+
+
+@cache
+def _raise_file_limit() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+class SpooledDocuments(Documents):
+    """Documents of a spool. `path` and `unit` are how messages name them."""
+
+    def __init__(self, spool: Spool, path: Path, unit: str, *, fill: bool = False) -> None:
+        super().__init__("rows", [path])
+        self.spool = spool
+        self.unit = unit
+        self._fill = fill
+
+    def _column_types(self) -> ColumnTypes:
+        return ColumnTypes(times=False, fill=self._fill)
+
+    def _changes(self, types: ColumnTypes) -> dict[str, Any]:
+        return types.changes()
+
+    def _in_lines(self) -> bool:
+        return False
+
+    def _sources(self, problems: list[Problem]) -> Sources:
+        yield self.files[0], self.unit, enumerate(self.spool)
+
+    def identity(self) -> list[str]:
+        """The hash of all rows."""
+        return [self.spool.digest()]
+
+    def document(self, number: int) -> RawDocument:
+        """One document by its number."""
+        return RawDocument(number, self.spool[number], self.files[0], number, self.unit)
+
+    def rows(
+        self, limit: int | None = None, skip: Callable[[int], bool] | None = None
+    ) -> Iterator[RawDocument]:
+        """The documents in order. Skipped ones are not read."""
+        total = len(self.spool) if limit is None else min(limit, len(self.spool))
+        return (self.document(number) for number in range(total) if skip is None or not skip(number))
+
+
+def spool_documents(documents: Documents) -> SpooledDocuments:
+    """Return the documents in a spool, where they can be read in any order."""
+    if not documents.facts.columns:
+        documents.scan()
+    if isinstance(documents, SpooledDocuments):
+        return documents
+    spool = Spool()
+    for document in documents.rows():
+        spool.add(document.raw)
+    copy = SpooledDocuments(spool, documents.files[0], " document {}")
+    # Lines cannot be jumped to in a spool; everything else of the scan holds for the copy as well.
+    copy.facts = msgspec.structs.replace(documents.facts, total=len(spool), lines=[], made=[])
+    return copy
+
+
+def spool_rows(rows: Iterable[Any], path: Path, unit: str, *, fill: bool = False) -> SpooledDocuments:
+    """Write rows that code made or a library loaded to a spool.
+
+    A row that is no mapping or has a value that is no JSON is refused with its number. With `fill`, structs
+    of different keys are given all keys.
+    """
+    spool = Spool()
+    for number, row in enumerate(rows):
+        where = f"{path}{unit.format(number)}"
+        if not isinstance(row, Mapping):
+            message = f"expected a document (a mapping), found {type(row).__name__}"
+            raise InputError(Problem(where, message))
+        try:
+            spool.add(encode_row(row))
+        except (UnsupportedValue, UnicodeEncodeError) as error:
+            raise InputError(Problem(where, str(error))) from None
+    return SpooledDocuments(spool, path, unit, fill=fill)

@@ -1,0 +1,549 @@
+"""Reads data files: JSON in its four layouts, CSV, text, Parquet and Arrow; compressed ones too.
+
+A reader yields `(place, row)`: the row as a line of JSON, and its place in the file (a line or an item),
+which messages print with the format's `unit`. Rows and types are those that Hugging Face `datasets` gives
+for the same file: documents are shown and hashed in samples files.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import glob
+import gzip
+import io
+import json
+import lzma
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from assay.core import jsonl
+from assay.core.errors import InputError, MissingExtra, Problem
+
+Rows = Iterator[tuple[int, bytes]]
+LINE, ROW = ":{}", " row {}"
+_encode = msgspec.json.Encoder().encode
+
+# The first bytes of compressed files. File names say it less reliably.
+_COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+
+
+def open_data(path: Path) -> IO[bytes]:
+    """Open a file for reading bytes, decompressed if its first bytes say that it is compressed."""
+    file = path.open("rb", buffering=1 << 18)
+    start = file.peek(6)  # type: ignore[attr-defined]
+    for magic, unpack in _COMPRESSED.items():
+        if start.startswith(magic):
+            file.close()
+            return io.BufferedReader(unpack(path), 1 << 18)
+    return file
+
+
+@contextmanager
+def open_checked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file as `open_data` does. A damaged archive or unreadable file is an InputError."""
+    try:
+        with open_data(path) as file:
+            yield file
+    except (EOFError, OSError, lzma.LZMAError) as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
+
+
+def find_files(names: str | list[str], beside: Path) -> list[Path]:
+    """Find files by name or pattern, from the working directory or else beside the task file; maybe none."""
+    files: list[Path] = []
+    for name in [names] if isinstance(names, str) else names:
+        for base in (Path(), beside):
+            matches = [base / name] if (base / name).is_file() else glob_files(base, name)
+            if matches:
+                files += matches
+                break
+        else:
+            return []
+    return files
+
+
+def glob_files(base: Path, pattern: str) -> list[Path]:
+    """Find files by a pattern below a folder whose own name is taken literally."""
+    full = str(Path(glob.escape(str(base))) / pattern)
+    return [path for path in map(Path, sorted(glob.glob(full, recursive=True))) if path.is_file()]  # noqa: PTH207
+
+
+# Rows as JSON
+
+
+class UnsupportedValue(ValueError):
+    """A value that neither a prompt nor a file can hold, such as a picture."""
+
+
+_AS_TEXT = (datetime, date, time, timedelta, Decimal, UUID)
+_AS_IS = frozenset({str, int, float, bool, type(None)})
+
+
+def encode_row(row: Mapping[str, Any]) -> bytes:
+    """Encode one row as a line of JSON."""
+    return _encode(json_value(row))
+
+
+def json_value(value: Any) -> Any:
+    """Convert a value of a table or of Python to JSON: tuples to lists, numpy to numbers, times to text."""
+    kind = type(value)
+    if kind in _AS_IS:
+        return value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        # Long lists of scalars, such as embeddings, are passed on without a copy.
+        if kind is list and _AS_IS.issuperset(map(type, value)):
+            return value
+        return [json_value(item) for item in value]
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise UnsupportedValue(f"a key is {key!r}, expected text")
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, _AS_TEXT):
+        return str(value)
+    for scalar in (str, bool, int, float):
+        if isinstance(value, scalar):
+            return scalar(value)
+    # Scalars and arrays of numpy, which is not imported for the question.
+    if hasattr(value, "tolist") and hasattr(value, "dtype"):
+        return json_value(value.tolist())
+    name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    raise UnsupportedValue(f"a value is of type {name}, expected text, numbers, lists or mappings")
+
+
+# JSON
+
+_BOM = b"\xef\xbb\xbf"
+_SPACE = re.compile(r"[ \t\r\n]*")
+
+
+def json_layout(path: Path, options: dict[str, Any]) -> str:
+    """Return `field`, `list`, `lines`, or `objects` that take several lines each. The first line tells."""
+    if options.get("field") is not None:
+        return "field"
+    first = next((raw for _, raw in _json_lines(path)), b"")
+    if first[:1] == b"[":
+        return "list"
+    return "objects" if first[:1] == b"{" and first[-1:] != b"}" else "lines"
+
+
+def _json_unit(path: Path, options: dict[str, Any]) -> str:
+    layout = json_layout(path, options)
+    if layout == "field":
+        return " $." + str(options["field"]).replace("{", "{{").replace("}", "}}") + "[{}]"
+    return " $[{}]" if layout == "list" else LINE
+
+
+def _json_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
+    layout = json_layout(path, options)
+    if layout == "lines":
+        return _json_lines(path)
+    if layout == "objects":
+        return _json_objects(path, problems)
+    if layout == "list":
+        return _json_items(_read_json(path, list[msgspec.Raw], problems) or [])
+    return _json_field(path, str(options["field"]), problems)
+
+
+def _json_lines(path: Path) -> Rows:
+    """Every line that is not blank."""
+    with open_checked(path) as file:
+        for number, raw in enumerate(file, 1):
+            if text := jsonl.body(raw, number):
+                yield number, text
+
+
+def _json_items(items: list[msgspec.Raw]) -> Rows:
+    """The items of a list. A list of plain values becomes a column `text`."""
+    is_plain = bool(items) and bytes(items[0])[:1] != b"{"
+    for position, item in enumerate(items):
+        yield position, _encode({"text": item}) if is_plain else bytes(item)
+
+
+def _json_objects(path: Path, problems: list[Problem]) -> Rows:
+    """Objects one after the other, each over several lines. Its place is the line it begins at."""
+    with open_checked(path) as file:
+        content = file.read()
+    try:
+        text = content.decode("utf-8-sig")
+        decode = json.JSONDecoder().raw_decode
+        end, line = 0, 1
+        while (start := _skip_space(text, end)) < len(text):
+            line += text.count("\n", end, start)
+            end = decode(text, start)[1]
+            yield line, text[start:end].encode()
+            line += text.count("\n", start, end)
+    except UnicodeDecodeError as error:
+        problems.append(Problem(str(path), f"not UTF-8: {error}"))
+    except json.JSONDecodeError as error:
+        problems.append(Problem(f"{path}:{error.lineno}", f"not JSON: {error.msg}"))
+
+
+def _skip_space(text: str, start: int) -> int:
+    match = _SPACE.match(text, start)
+    return match.end() if match else start
+
+
+def _json_field(path: Path, field: str, problems: list[Problem]) -> Rows:
+    """The rows under one key of the file's object: a list of rows, or a list for each column."""
+    whole = _read_json(path, dict[str, msgspec.Raw], problems)
+    if whole is None:
+        return
+    if field not in whole:
+        names = ", ".join(map(repr, whole))
+        problems.append(Problem(str(path), f"there is no field {field!r}; there are {names}"))
+        return
+    raw = bytes(whole[field])
+    if raw[:1] == b"[":
+        yield from _json_items(msgspec.json.decode(raw, type=list[msgspec.Raw]))
+        return
+    value = msgspec.json.decode(raw)
+    columns = value.values() if isinstance(value, dict) else ()
+    are_lists = bool(columns) and all(isinstance(column, list) for column in columns)
+    if not are_lists or len({len(column) for column in columns}) > 1:
+        message = f"expected a list of rows or lists of one length under {field!r}"
+        problems.append(Problem(f"{path} $.{field}", message))
+        return
+    for position, cells in enumerate(zip(*columns, strict=True)):
+        yield position, _encode(dict(zip(value, cells, strict=True)))
+
+
+def _read_json(path: Path, into: Any, problems: list[Problem]) -> Any:
+    with open_checked(path) as file:
+        content = file.read().removeprefix(_BOM)
+    try:
+        return msgspec.json.decode(content, type=into)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        problems.append(Problem(str(path), f"not JSON: {error}"))
+        return None
+
+
+# Text
+
+
+def _text_unit(path: Path, options: dict[str, Any]) -> str:
+    by = str(options.get("sample_by", "line"))
+    return LINE if by == "line" else f" {by} {{}}"
+
+
+def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
+    """One row for each line, paragraph or file, in a column `text`."""
+    by = options.get("sample_by", "line")
+    with open_checked(path) as file:
+        text = io.TextIOWrapper(file, options.get("encoding") or "utf-8")
+        parts: Iterator[str]
+        try:
+            if by == "document":
+                parts = iter([text.read()])
+            elif by == "paragraph":
+                parts = (part for part in text.read().split("\n\n") if part)
+            elif options.get("keep_linebreaks"):
+                parts = text
+            else:
+                parts = (line.removesuffix("\n") for line in text)
+            for number, part in enumerate(parts, 1):
+                yield number, _encode({"text": part})
+        except UnicodeDecodeError as error:
+            raise InputError(Problem(str(path), f"not text in UTF-8: {error}")) from None
+
+
+# Parquet and Arrow
+
+
+def _parquet_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
+    import duckdb
+
+    # DuckDB would read `key=value` folders as columns and `*` in the file's name as a pattern.
+    query = "select * from read_parquet(?, hive_partitioning = false)"
+    try:
+        with duckdb.connect() as database:
+            cursor = database.execute(query, [glob.escape(str(path))])
+            names = [column[0] for column in cursor.description or ()]
+            number = 0
+            while batch := cursor.fetchmany(1000):
+                for row in batch:
+                    number += 1
+                    yield number, encode_row(dict(zip(names, row, strict=True)))
+    except (duckdb.Error, UnsupportedValue) as error:
+        problems.append(Problem(str(path), f"cannot be read as Parquet: {error}"))
+
+
+def _arrow_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
+    try:
+        import pyarrow as pa
+        from pyarrow import ipc
+    except ImportError:
+        raise MissingExtra(f"{path}: reading Arrow files", "hf") from None
+    try:
+        number = 0
+        for batch in _arrow_batches(path, ipc):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, encode_row(row)
+    except (pa.ArrowException, UnsupportedValue) as error:
+        problems.append(Problem(str(path), f"cannot be read as Arrow: {error}"))
+
+
+def _arrow_batches(path: Path, ipc: Any) -> Iterator[Any]:
+    """Arrow's file format and its stream format are both named `.arrow`."""
+    with path.open("rb") as file:
+        if file.read(6) == b"ARROW1":
+            reader = ipc.open_file(file)
+            yield from map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            file.seek(0)
+            yield from ipc.open_stream(file)
+
+
+# CSV
+
+# What pandas takes for no value.
+_MISSING = frozenset(
+    {"", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan"}
+) | {*("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN")}
+_BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_MAX_WHOLE, _MIN_WHOLE = 2**64 - 1, -(2**63)
+
+
+class CsvOptions(msgspec.Struct, frozen=True):
+    """How a CSV file is written. The names are those of pandas."""
+
+    sep: str = ","
+    delimiter: str | None = None
+    names: list[str] | None = None
+    column_names: list[str] | None = None
+    header: int | str | None = "infer"
+    quotechar: str = '"'
+    quoting: int = csv.QUOTE_MINIMAL
+    escapechar: str | None = None
+    doublequote: bool = True
+    skipinitialspace: bool = False
+    skiprows: int | None = None
+    encoding: str | None = None
+    na_values: str | list[str] | None = None
+    keep_default_na: bool = True
+    na_filter: bool = True
+
+    @property
+    def own_names(self) -> list[str] | None:
+        """Column names that stand in no line of the file."""
+        return self.column_names or self.names
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line holds names. With `header: 0` it is dropped in favour of `names`."""
+        return self.header == 0 or (self.header == "infer" and self.own_names is None)
+
+    @property
+    def missing(self) -> frozenset[str]:
+        """The texts that count as no value."""
+        if not self.na_filter:
+            return frozenset()
+        more = [self.na_values] if isinstance(self.na_values, str) else self.na_values or []
+        return frozenset(more) | (_MISSING if self.keep_default_na else frozenset())
+
+
+def _csv_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
+    """Read the file twice: first for the type of each column, as pandas infers it, then for the rows."""
+    table = _CsvTable(path, msgspec.convert(options, CsvOptions))
+    columns = table.read_columns(problems)
+    for line, cells in table.rows():
+        if len(cells) <= len(columns):
+            row = dict.fromkeys(columns)
+            for (name, column), cell in zip(columns.items(), cells, strict=False):
+                row[name] = column.value(cell)
+            yield line, _encode(row)
+
+
+class _CsvTable:
+    """One CSV file as lists of cells."""
+
+    def __init__(self, path: Path, options: CsvOptions) -> None:
+        self._path = path
+        self._options = options
+
+    def read_columns(self, problems: list[Problem]) -> dict[str, _CsvColumn]:
+        """Infer the type of every column. A short row lacks its last values, a row that is too long is wrong."""
+        options = self._options
+        first_record = next(self._records(), (0, []))[1]
+        if options.own_names is not None:
+            names = options.own_names
+        elif options.has_header:
+            names = _unique_names(first_record)
+        else:
+            names = [str(number) for number in range(len(first_record))]
+        columns = {name: _CsvColumn(options.missing) for name in names}
+        for line, cells in self.rows():
+            if len(cells) > len(columns):
+                message = f"expected {len(columns)} columns, found {len(cells)}"
+                problems.append(Problem(f"{self._path}:{line}", message))
+                continue
+            for column, cell in zip(columns.values(), cells, strict=False):
+                column.see(cell)
+            for column in list(columns.values())[len(cells) :]:
+                column.has_missing = True
+        return columns
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows below the header."""
+        records = self._records()
+        if self._options.has_header:
+            next(records, None)
+        return records
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Records that are not blank, each with the line it ends at."""
+        options = self._options
+        skipped = options.skiprows or 0
+        csv.field_size_limit(1 << 31)
+        with open_checked(self._path) as file:
+            lines = _CsvLines(io.TextIOWrapper(file, options.encoding or "utf-8-sig", newline=""))
+            for _ in range(skipped):
+                next(lines, None)
+            reader = csv.reader(
+                lines,
+                delimiter=options.delimiter or options.sep,
+                quotechar=options.quotechar,
+                quoting=options.quoting,  # type: ignore[arg-type]
+                escapechar=options.escapechar,
+                doublequote=options.doublequote,
+                skipinitialspace=options.skipinitialspace,
+            )
+            start = 1
+            try:
+                for cells in reader:
+                    if lines.ended:
+                        where = f"{self._path}:{start + skipped}"
+                        raise InputError(Problem(where, "a quote is opened here and never closed"))
+                    start = reader.line_num + 1
+                    if cells and (len(cells) > 1 or not cells[0].isspace()):
+                        yield reader.line_num + skipped, cells
+            except (csv.Error, UnicodeDecodeError) as error:
+                raise InputError(Problem(str(self._path), f"not CSV in UTF-8: {error}")) from None
+
+
+class _CsvLines:
+    """Lines that remember their end: csv.reader asks beyond it only if a quote is still open."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.ended = False
+
+    def __iter__(self) -> _CsvLines:
+        return self
+
+    def __next__(self) -> str:
+        for line in self._lines:
+            return line
+        self.ended = True
+        raise StopIteration
+
+
+def _unique_names(header: list[str]) -> list[str]:
+    """Column names as pandas makes them: none empty, none twice."""
+    names: dict[str, None] = {}
+    for number, text in enumerate(header):
+        name = base = text or f"Unnamed: {number}"
+        count = 0
+        while name in names or (count and name in header):
+            count += 1
+            name = f"{base}.{count}"
+        names[name] = None
+    return list(names)
+
+
+class _CsvColumn:
+    """One column: whole numbers, numbers, booleans, or else text.
+
+    Whole numbers become floats if some are missing, as in pandas.
+    """
+
+    def __init__(self, missing: frozenset[str]) -> None:
+        self._parsers: list[Callable[[str], Any]] = [_parse_whole, _parse_number, _parse_boolean]
+        self._missing = missing
+        self._low = self._high = 0
+        self._has_values = False
+        self.has_missing = False
+
+    def see(self, cell: str) -> None:
+        """Drop the types that a cell cannot have."""
+        if cell in self._missing:
+            self.has_missing = True
+        elif self._parsers:
+            self._has_values = True
+            self._parsers = [parse for parse in self._parsers if _fits(parse, cell)]
+            if self._parsers and self._parsers[0] is _parse_whole:
+                number = int(cell)
+                self._low, self._high = min(self._low, number), max(self._high, number)
+                # No integer type holds both; pandas then leaves the column as text.
+                if self._low < 0 and self._high >= 2**63:
+                    self._parsers = []
+
+    def value(self, cell: str) -> Any:
+        """Parse a cell."""
+        if cell in self._missing:
+            return None
+        if not self._parsers or not self._has_values:
+            return cell
+        parse = self._parsers[0]
+        return float(cell) if parse is _parse_whole and self.has_missing else parse(cell)
+
+
+def _fits(parse: Callable[[str], Any], cell: str) -> bool:
+    try:
+        parse(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _parse_whole(cell: str) -> int:
+    if not _WHOLE.fullmatch(cell) or not _MIN_WHOLE <= (number := int(cell)) <= _MAX_WHOLE:
+        raise ValueError(cell)
+    return number
+
+
+def _parse_number(cell: str) -> float:
+    if not _NUMBER.fullmatch(cell) or not isfinite(number := float(cell)):
+        raise ValueError(cell)
+    return number
+
+
+def _parse_boolean(cell: str) -> bool:
+    if cell not in _BOOLEANS:
+        raise ValueError(cell)
+    return _BOOLEANS[cell]
+
+
+class DataFormat(NamedTuple):
+    """How files of one kind are read, and which options of `datasets` we understand for them."""
+
+    rows: Callable[[Path, dict[str, Any], list[Problem]], Rows]
+    unit: Callable[[Path, dict[str, Any]], str]
+    options: frozenset[str]
+
+
+# By the names that `datasets` has for them: `dataset_path: json`.
+FORMATS = {
+    "json": DataFormat(_json_rows, _json_unit, frozenset({"field"})),
+    "csv": DataFormat(_csv_rows, lambda *_: LINE, frozenset(CsvOptions.__struct_fields__)),
+    "parquet": DataFormat(_parquet_rows, lambda *_: ROW, frozenset()),
+    "arrow": DataFormat(_arrow_rows, lambda *_: ROW, frozenset()),
+    "text": DataFormat(_text_rows, _text_unit, frozenset({"encoding", "keep_linebreaks", "sample_by"})),
+}

@@ -1,0 +1,106 @@
+"""Runs `process_docs`, the task's own code over its documents, and keeps what it returns.
+
+Such code imports `datasets` for a name or two. Where that package is missing, a module with our `Dataset`
+stands in for it while the code is imported or runs.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from assay.core.errors import AssayError, InputError, MissingExtra, Problem
+from assay.core.user_code import UserCodeError, call_here
+from assay.suites.task.dataset import source
+from assay.suites.task.dataset.documents import Documents, spool_rows
+from assay.suites.task.dataset.hf_dataset import Dataset, DatasetDict, concatenate_datasets
+
+_UNIT = " document {} after process_docs"
+
+
+def run_process_docs(
+    documents: Documents, function: Callable[[Any], Any], *, where: str, seed: int = 0, numpy_seed: int = 1234
+) -> Documents:
+    """Return what `process_docs` makes of documents. `where` is the place of its key in the task file."""
+    data = Dataset.of(documents)
+    path = documents.files[0]
+
+    def process() -> Documents:
+        result = function(data)
+        if isinstance(result, Dataset):
+            return result.as_documents(path, _UNIT)
+        if isinstance(result, (str, Mapping)) or not isinstance(result, Iterable):
+            kind = type(result).__name__
+            raise TypeError(f"expected a data set or a list of documents, found {kind}")
+        # The function may be a generator, whose code runs only now.
+        return spool_rows(result, path, _UNIT, fill=True)
+
+    seed_user_code(seed, numpy_seed)
+    try:
+        with datasets_stand_in():
+            return call_here(process)
+    except UserCodeError as error:
+        if isinstance(error.error, AssayError):
+            raise error.error from None
+        name = getattr(function, "__qualname__", repr(function))
+        raise InputError(Problem(where, f"{name}: {error.type_name}: {error.text}")) from error
+
+
+def seed_user_code(seed: int | str, numpy_seed: int) -> None:
+    """Seed Python's and numpy's global random state, which the task's own code draws from."""
+    import numpy as np
+
+    random.seed(seed)
+    np.random.seed(numpy_seed % 2**32)  # noqa: NPY002
+
+
+@contextmanager
+def datasets_stand_in() -> Iterator[None]:
+    """Let `import datasets` work while a task's code is imported or runs."""
+    if source.datasets_installed() or "datasets" in sys.modules:
+        yield
+        return
+    sys.modules["datasets"] = _DatasetsModule("datasets")
+    try:
+        yield
+    finally:
+        del sys.modules["datasets"]
+
+
+class _Feature:
+    """The type of a column, such as `Value("string")`. It is kept, and not applied."""
+
+    def __init__(self, dtype: Any = None, **_: Any) -> None:
+        self.dtype = dtype
+
+
+class _SplitNames:
+    TRAIN, VALIDATION, TEST = "train", "validation", "test"
+
+
+def load_dataset(path: str, name: str | None = None, *, split: str | None = None, **options: Any) -> Any:
+    """Load files and folders. A data set by name needs the real package."""
+    data = source.DataSource(path, name, options, Path(), lambda *_: f"load_dataset({path!r})")
+    if split is not None:
+        return Dataset.of(data.open(split))
+    return DatasetDict({each: Dataset.of(data.open(each)) for each in data.splits()})
+
+
+class _DatasetsModule(ModuleType):
+    Dataset = Dataset
+    DatasetDict = DatasetDict
+    Features = dict
+    Value = Sequence = List = ClassLabel = _Feature
+    Split = _SplitNames
+    concatenate_datasets = staticmethod(concatenate_datasets)
+    load_dataset = staticmethod(load_dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise MissingExtra(f"'datasets.{name}', which a task's code uses,", "hf")

@@ -1,0 +1,429 @@
+"""Where a task's documents come from: files, a folder, or a data set of the Hugging Face Hub.
+
+    source = DataSource("json", None, {"data_files": {"test": "test.jsonl"}}, Path("tasks"), config.where)
+    documents = source.open("test")
+
+Files and folders are read by us, under the rules by which `datasets` finds splits. A data set by name, an
+option we do not know and a URL need the optional package `datasets`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import yaml
+
+from assay.core.errors import InputError, MissingExtra, Problem
+from assay.suites.task.dataset.documents import Documents, spool_rows
+from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
+
+# Options about downloading and caching. They mean nothing for files that are here.
+_DOWNLOAD_OPTIONS = frozenset(
+    {"trust_remote_code", "cache_dir", "num_proc", "keep_in_memory", "verification_mode", "download_mode"}
+    | {"token", "revision", "streaming", "save_infos", "ignore_verifications", "download_config"}
+)
+# A split, or a part of one: `train`, `train[:10%]`, `train[5:-1]`.
+_SPLIT_PART = re.compile(r"([\w.\-]+)(?:\[(?:(-?\d+)(%)?)?:(?:(-?\d+)(%)?)?\])?")
+
+
+class DataLayout(NamedTuple):
+    """Files by split, and how they are read."""
+
+    kind: str
+    options: dict[str, Any]
+    files: dict[str, list[Path]]
+
+
+class DataSource:
+    """One data set as a task file names it. `where(key, ...)` returns `file:line` of a key of that file."""
+
+    def __init__(
+        self,
+        path: str,
+        name: str | None,
+        options: dict[str, Any] | None,
+        beside: Path,
+        where: Callable[..., str],
+    ) -> None:
+        self.path = path
+        self.name = name
+        self.options = options or {}
+        self._beside = beside
+        self._where = where
+        self._loaded: Mapping[str, Any] | None = None
+        self._layout = self._find_layout()
+
+    def splits(self) -> list[str]:
+        """The splits there are. A data set by name is loaded for this."""
+        return list(self._layout.files if self._layout else self._load())
+
+    def open(self, split: str) -> Documents:
+        """Open a split, or parts of splits: `test`, `train[:10%]`, `train+test`."""
+        splits = self.splits()
+        if split in splits:
+            return self._open_whole(split)
+        parts: list[re.Match[str]] = []
+        for text in split.split("+"):
+            part = _SPLIT_PART.fullmatch(text.strip())
+            if part is None or part[1] not in splits:
+                name = split if part is None else part[1]
+                message = f"there is no split {name!r}; there are {', '.join(splits)}"
+                raise InputError(Problem(self._where("dataset_kwargs", "data_files"), message))
+            parts.append(part)
+        return spool_rows(self._rows_of_parts(parts), Path(f"{self.path}:{split}"), " document {}")
+
+    def _rows_of_parts(self, parts: list[re.Match[str]]) -> Iterator[dict[str, Any]]:
+        for part in parts:
+            documents = self._open_whole(part[1])
+            total = documents.scan().total
+            begin, end = _boundary(part[2], part[3], total), _boundary(part[4], part[5], total)
+            start, stop, _ = slice(begin, end).indices(total)
+            for document in documents.rows(stop):
+                if document.number >= start:
+                    yield documents.parse(document)
+
+    def _open_whole(self, split: str) -> Documents:
+        layout = self._layout
+        if layout is not None:
+            return Documents(layout.kind, layout.files[split], layout.options)
+        return spool_loaded_rows(self._load()[split], self.path, self.name, split)
+
+    def _load(self) -> Mapping[str, Any]:
+        if self._loaded is None:
+            self._loaded = load_with_datasets(self.path, self.name, self.options, self._where("dataset_path"))
+        return self._loaded
+
+    def _find_layout(self) -> DataLayout | None:
+        """Find the files. None for a data set by name, and for one that only `datasets` can read."""
+        if self.path in FORMATS:
+            return self._layout_of_format()
+        for base in (Path(), self._beside):
+            if (base / self.path).is_dir():
+                layout = folder_layout(base / self.path, self.name, self.options, self._where)
+                options = self._read_options(layout.kind)
+                if options is None:
+                    return None
+                return layout._replace(options=layout.options | options)
+        self._check_hub_name()
+        return None
+
+    def _check_hub_name(self) -> None:
+        """Refuse a name that cannot be one of the Hub: it is a file, or a folder that is not there."""
+        where = self._where("dataset_path")
+        for base in (Path(), self._beside):
+            if (base / self.path).is_file():
+                kind = _ENDINGS.get(Path(self.path).suffix[1:], ("json", {}))[0]
+                message = f"{self.path!r} is a file: write dataset_path: {kind} and name it in data_files"
+                raise InputError(Problem(where, message))
+        if self.path.startswith((".", "/", "~")) or self.path.count("/") > 1:
+            raise InputError(Problem(where, f"there is no folder {self.path!r}"))
+        if not datasets_installed():
+            formats = ", ".join(FORMATS)
+            what = f"{where}: {self.path!r} is no file format ({formats}) and no folder; a data set by name"
+            raise MissingExtra(what, "hf")
+
+    def _layout_of_format(self) -> DataLayout | None:
+        """The files of `dataset_path: json` and the like, which `dataset_kwargs` names."""
+        options = self._read_options(self.path)
+        if options is None:
+            return None
+        folder = self._data_dir()
+        data_files = self.options.get("data_files")
+        place = self._where("dataset_kwargs", "data_files")
+        if data_files is None:
+            if folder is None:
+                message = "expected data_files: a file, a list of files, or files by split"
+                raise InputError(Problem(place, message))
+            files = files_by_split(folder)
+            if not files:
+                where = self._where("dataset_kwargs", "data_dir")
+                raise InputError(Problem(where, f"there are no data files in {folder}"))
+            return DataLayout(self.path, options, files)
+        files = {}
+        for split, names in _patterns_by_split(data_files, place).items():
+            paths = names if folder is None else [str(folder.absolute() / name) for name in names]
+            files[split] = find_files(paths, self._beside)
+            if not files[split]:
+                shown = names[0] if len(names) == 1 else names
+                raise InputError(Problem(place, f"there is no data file {shown!r}"))
+        return DataLayout(self.path, options, files)
+
+    def _data_dir(self) -> Path | None:
+        name = self.options.get("data_dir")
+        if name is None:
+            return None
+        for base in (Path(), self._beside):
+            if (base / str(name)).is_dir():
+                return base / str(name)
+        raise InputError(Problem(self._where("dataset_kwargs", "data_dir"), f"there is no folder {name!r}"))
+
+    def _read_options(self, kind: str) -> dict[str, Any] | None:
+        """Return the options of reading. None if an option or a URL needs `datasets`."""
+        other = {*_DOWNLOAD_OPTIONS, "data_files", "data_dir"}
+        options = {
+            key: value for key, value in self.options.items() if key not in other and value is not None
+        }
+        foreign = [key for key in options if key not in FORMATS[kind].options]
+        if "://" in str(self.options.get("data_files")):
+            foreign.append("data_files")
+        if foreign:
+            if not datasets_installed():
+                what = f"{self._where('dataset_kwargs', foreign[0])}: reading {kind} with this {foreign[0]!r}"
+                raise MissingExtra(what, "hf")
+            return None
+        if kind == "csv":
+            try:
+                msgspec.convert(options, CsvOptions)
+            except msgspec.ValidationError as error:
+                raise InputError(Problem(self._where("dataset_kwargs"), str(error))) from None
+        by = options.get("sample_by", "line")
+        if by not in ("line", "paragraph", "document"):
+            where = self._where("dataset_kwargs", "sample_by")
+            raise InputError(Problem(where, f"expected line, paragraph or document, found {by!r}"))
+        return options
+
+
+def _boundary(number: str | None, percent: str | None, total: int) -> int | None:
+    """The row at which a part of a split begins or ends. Percentages are rounded to the nearest row."""
+    if number is None:
+        return None
+    return round(int(number) * total / 100) if percent else int(number)
+
+
+# Folders
+
+# Endings of data files. Of two that are equally frequent in a folder, the first is taken.
+_ENDINGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "parquet": ("parquet", {}),
+    "arrow": ("arrow", {}),
+    "jsonl": ("json", {}),
+    "json": ("json", {}),
+    "csv": ("csv", {}),
+    "ndjson": ("json", {}),
+    "tsv": ("csv", {"sep": "\t"}),
+    "txt": ("text", {}),
+}
+# Words in file and folder names that `datasets` takes for a split.
+_SPLIT_WORDS = {
+    "train": "train|training",
+    "validation": "validation|valid|dev|val",
+    "test": "test|testing|eval|evaluation",
+}
+_NO_DATA = {
+    "README.md",
+    "config.json",
+    "dataset_info.json",
+    "dataset_infos.json",
+    "dataset_dict.json",
+    "state.json",
+}
+_SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-\d{5}.*\..*")
+# Keys of a README's configuration that say nothing about reading.
+_CONFIG_KEYS = {"config_name", "data_files", "data_dir", "default", "description", "version", "drop_labels"}
+
+
+def folder_layout(
+    folder: Path, name: str | None, options: dict[str, Any], where: Callable[..., str]
+) -> DataLayout:
+    """Find the files of a folder: those that are named, those its README names, or those with telling names."""
+    if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
+        message = f"{folder} was written by save_to_disk; write it as Parquet or JSON (to_parquet, to_json)"
+        raise InputError(Problem(where("dataset_path"), message))
+    place = where("dataset_name" if name else "dataset_path")
+    chosen: dict[str, Any]
+    if options.get("data_files") is not None:
+        place = where("dataset_kwargs", "data_files")
+        chosen = {"data_files": options["data_files"], "data_dir": options.get("data_dir")}
+    elif options.get("data_dir"):
+        place = where("dataset_kwargs", "data_dir")
+        chosen = {"data_dir": options["data_dir"]}
+    else:
+        chosen = _readme_configuration(folder, name, place)
+
+    base = folder / str(chosen.get("data_dir") or "")
+    files: dict[str, list[Path]] = {}
+    if chosen.get("data_files") is None:
+        files = files_by_split(base)
+    else:
+        for split, patterns in _patterns_by_split(chosen["data_files"], place).items():
+            files[split] = [path for pattern in patterns for path in glob_files(base, pattern)]
+            if not files[split]:
+                raise InputError(Problem(place, f"there is no data file {patterns[0]!r} in {base}"))
+
+    # All splits are read as the most frequent kind; files of other kinds are left out.
+    endings = Counter(ending for paths in files.values() for path in paths for ending in _data_endings(path))
+    if not endings:
+        shown = ", ".join(f".{ending}" for ending in _ENDINGS)
+        raise InputError(Problem(place, f"there are no data files in {folder} ({shown})"))
+    order = list(_ENDINGS)
+    most_frequent = max(endings, key=lambda ending: (endings[ending], -order.index(ending)))
+    kind, read_options = _ENDINGS[most_frequent]
+    files_of_kind = {}
+    for split, paths in files.items():
+        same = [path for path in paths if any(_ENDINGS[ending][0] == kind for ending in _data_endings(path))]
+        if same:
+            files_of_kind[split] = same
+    own_options = {key: value for key, value in chosen.items() if key not in _CONFIG_KEYS}
+    return DataLayout(kind, read_options | own_options, files_of_kind)
+
+
+def files_by_split(folder: Path) -> dict[str, list[Path]]:
+    """Group files by split: by `data/test-00000-of-00001.parquet`, by folder, by file name; else all `train`."""
+    paths = []
+    for path in glob_files(folder, "**"):
+        parts = path.relative_to(folder).parts
+        is_hidden = any(part[0] == "." for part in parts) or any(part.startswith("__") for part in parts[:-1])
+        if not is_hidden and path.name not in _NO_DATA and _data_endings(path):
+            paths.append(path)
+    for rule in (_split_of_shard, _splits_of_folders, _splits_of_name):
+        files: dict[str, list[Path]] = {}
+        for path in paths:
+            for split in rule(path.relative_to(folder)):
+                files.setdefault(split, []).append(path)
+        if files:
+            order = [split for split in _SPLIT_WORDS if split in files]
+            return {split: files[split] for split in order + sorted(set(files) - set(order))}
+    return {"train": paths} if paths else {}
+
+
+def _data_endings(path: Path) -> list[str]:
+    """The endings of a name that mean data; `test.jsonl.gz` has one."""
+    return [ending for ending in path.name.lower().split(".")[1:] if ending in _ENDINGS]
+
+
+def _split_of_shard(path: Path) -> list[str]:
+    match = _SHARD.fullmatch(path.name) if path.parts[:-1] == ("data",) else None
+    return [match["split"]] if match else []
+
+
+def _splits_of_folders(path: Path) -> list[str]:
+    splits = []
+    for split, words in _SPLIT_WORDS.items():
+        pattern = rf"(.*[-._ 0-9])?({words})([-._ 0-9].*)?"
+        if any(re.fullmatch(pattern, part) for part in path.parts[:-1]):
+            splits.append(split)
+    return splits
+
+
+def _splits_of_name(path: Path) -> list[str]:
+    splits = []
+    for split, words in _SPLIT_WORDS.items():
+        if re.fullmatch(rf"(.*[-._ 0-9])?({words})[-._ 0-9].*", path.name):
+            splits.append(split)
+    return splits
+
+
+def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[str, Any]:
+    """Return the configuration of this name in README.md; {} if there is none and none was asked for."""
+    readme = folder / "README.md"
+    text = readme.read_text(encoding="utf-8-sig", errors="replace") if readme.is_file() else ""
+    listed: Any = None
+    if text.startswith("---"):
+        try:
+            head = yaml.safe_load(text.split("\n---", 1)[0].removeprefix("---"))
+        except yaml.YAMLError as error:
+            raise InputError(Problem(str(readme), f"not YAML between the lines ---: {error}")) from None
+        listed = head.get("configs") if isinstance(head, dict) else None
+    configs: dict[str, dict[str, Any]] = {}
+    for config in listed if isinstance(listed, list) else []:
+        if isinstance(config, dict):
+            configs[str(config.get("config_name", "default"))] = config
+
+    if name in configs:
+        return configs[name]
+    if name is not None and configs:
+        raise InputError(Problem(where, f"{folder} has no data set {name!r}; it has {', '.join(configs)}"))
+    if name is not None and name != "default":
+        if (folder / name).is_dir():
+            return {"data_dir": name}
+        raise InputError(Problem(where, f"{folder} has no data set {name!r}: there is no such folder in it"))
+    for config in configs.values():
+        if config.get("default") or len(configs) == 1:
+            return config
+    if configs:
+        raise InputError(Problem(where, f"set dataset_name to one of {', '.join(configs)}"))
+    return {}
+
+
+def _patterns_by_split(data_files: Any, where: str) -> dict[str, list[str]]:
+    """Return file names and patterns by split, whichever way they are written; without a split, `train`."""
+    if isinstance(data_files, list) and data_files and all(isinstance(item, dict) for item in data_files):
+        data_files = {item.get("split", "train"): item.get("path") for item in data_files}
+    if isinstance(data_files, (str, list)):
+        data_files = {"train": data_files}
+    if not isinstance(data_files, dict):
+        raise InputError(Problem(where, "expected data_files: a file, a list of files, or files by split"))
+    patterns: dict[str, list[str]] = {}
+    for split, value in data_files.items():
+        names = [value] if isinstance(value, str) else value
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise InputError(Problem(where, f"expected a file or a list of files, found {names!r}"))
+        patterns[str(split)] = names
+    return patterns
+
+
+# The Hugging Face Hub
+
+# No telemetry, and no progress bars over our own.
+_HF_ENVIRONMENT = {
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_UPDATE_DOWNLOAD_COUNTS": "0",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+}
+_OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
+
+
+def datasets_installed() -> bool:
+    """Whether the optional package `datasets` is there. It is not imported for this."""
+    return importlib.util.find_spec("datasets") is not None
+
+
+def load_with_datasets(path: str, name: str | None, options: dict[str, Any], where: str) -> Mapping[str, Any]:
+    """Load all splits with `datasets`, its cache and its offline switch."""
+    if not datasets_installed():
+        raise MissingExtra(f"{where}: the data set {path!r}", "hf")
+    for key, value in _HF_ENVIRONMENT.items():
+        os.environ.setdefault(key, value)
+    import datasets
+
+    # Version 4 dropped loading scripts and refuses their switch.
+    if int(datasets.__version__.split(".")[0]) >= 4:
+        options = {key: value for key, value in options.items() if key != "trust_remote_code"}
+    try:
+        loaded = datasets.load_dataset(path, name, **options)
+    except Exception as error:
+        raise InputError(Problem(where, _load_error(path, name, error))) from error
+    return loaded if isinstance(loaded, Mapping) else {str(loaded.split): loaded}
+
+
+def _load_error(path: str, name: str | None, error: Exception) -> str:
+    """The library's message, with the reason in our words if we know it."""
+    kind, message = type(error).__name__, str(error).strip().split("\n")[0]
+    title = f"{path!r}" if name is None else f"{path!r} ({name})"
+    offline = [
+        key for key in _OFFLINE_SWITCHES if os.environ.get(key, "").upper() in ("1", "ON", "YES", "TRUE")
+    ]
+    if offline and kind in ("ConnectionError", "OfflineModeIsEnabled", "DatasetNotFoundError", "ValueError"):
+        return (
+            f"the data set {title} is not in the cache, and {offline[0]} is set: "
+            f"unset it to download the data, or name local files ({message})"
+        )
+    if kind == "DatasetNotFoundError":
+        return f"there is no data set {title}, or it is not open to you ({message})"
+    if isinstance(error, (ConnectionError, TimeoutError)):
+        return f"the data set {title} is not in the cache and cannot be downloaded: {message}"
+    return f"the data set {title} cannot be loaded: {kind}: {message}"
+
+
+def spool_loaded_rows(rows: Iterable[Any], path: str, name: str | None, split: str) -> Documents:
+    """Make documents of a loaded split. Messages name them as `path:name:split document 7`."""
+    title = ":".join(part for part in (path, name, split) if part)
+    return spool_rows(rows, Path(title), " document {}")

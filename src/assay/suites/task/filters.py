@@ -1,0 +1,157 @@
+"""Filter chains: what a task makes of the replies to a request before they are scored."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from assay.core import registry
+from assay.core.errors import InputError, Problem, UsageError
+from assay.core.registry import unknown
+from assay.core.user_code import UserCodeError, call_here
+from assay.core.yamlfile import FunctionRef
+from assay.scoring.filters import takes_doc
+from assay.suites.task.config import TaskConfig, import_function
+
+# Answers that were not voted on are shown up to this number. Votes are all kept.
+_MAX_SHOWN = 20
+# Filters that choose among the replies instead of reading each.
+_CHOOSING = frozenset({"take_first", "take_first_k", "majority_vote"})
+FilterFunction = Callable[[Any, dict[str, Any]], Any]
+
+
+class FilterChain(NamedTuple):
+    """A named chain of filters. `ends_in_list` if it is known to leave several answers."""
+
+    name: str
+    steps: list[tuple[str, FilterFunction]]
+    ends_in_list: bool
+
+    def run(self, replies: list[Any], document: dict[str, Any]) -> FilterResult:
+        """Filter the replies to one request."""
+        value: Any = replies
+        votes = None
+        for name, step in self.steps:
+            # The votes are what stands before the first filter that chooses among several answers.
+            chooses = name in ("majority_vote", "take_first") and isinstance(value, list) and len(value) > 1
+            if votes is None and chooses:
+                shown = None if name == "majority_vote" else _MAX_SHOWN
+                votes = Counter(map(str, value)).most_common(shown)
+            value = step(value, document)
+        return FilterResult(value, votes)
+
+    def extract(self, replies: list[Any], document: dict[str, Any]) -> list[Any]:
+        """What the chain reads in every single reply, before it chooses among them."""
+        value: Any = replies
+        for name, step in self.steps:
+            if name not in _CHOOSING:
+                value = step(value, document)
+        return list(value)
+
+
+class FilterResult(Struct, frozen=True):
+    """What a chain made of the replies to one request."""
+
+    value: Any
+    votes: list[tuple[Any, int]] | None
+
+
+def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChain]:
+    """The task's filter chains; without any, the first reply as it is. Raises InputError with all problems."""
+    listed = config.values.get("filter_list")
+    if not listed:
+        return [FilterChain("none", [("take_first", _build_step("take_first", {}))], ends_in_list=False)]
+    problems: list[Problem] = []
+    chains: list[FilterChain] = []
+    for position, entry in enumerate(listed):
+        place = ("filter_list", position)
+        if not isinstance(entry, dict) or "name" not in entry or not isinstance(entry.get("filter"), list):
+            problems.append(Problem(config.where(*place), "expected `name` and a list `filter`"))
+            continue
+        name = str(entry["name"])
+        if name and any(chain.name == name for chain in chains):
+            problems.append(Problem(config.where(*place, "name"), f"two chains are named {name!r}"))
+        steps = []
+        for number, step in enumerate(entry["filter"]):
+            where = config.where(*place, "filter", number)
+            if not isinstance(step, dict) or "function" not in step:
+                problems.append(Problem(where, "expected a mapping with the key 'function'"))
+                continue
+            built = _read_step(step, where, problems, imports=imports)
+            if built is not None:
+                steps.append((str(step["function"]), built))
+        chains.append(FilterChain(name, steps, _ends_in_list(entry["filter"])))
+    if problems:
+        raise InputError(problems)
+    return chains
+
+
+def _ends_in_list(steps: list[Any]) -> bool:
+    """Only `take_first` takes an answer out of its list. The user's own filters may do anything."""
+    names = [step.get("function") for step in steps if isinstance(step, dict)]
+    for name in names:
+        if isinstance(name, FunctionRef) or name == "custom" or ".py:" in str(name):
+            return False
+    return "take_first" not in names
+
+
+def _read_step(
+    step: dict[str, Any], where: str, problems: list[Problem], *, imports: bool
+) -> FilterFunction | None:
+    name = step["function"]
+    options = {key: value for key, value in step.items() if key != "function"}
+    try:
+        if isinstance(name, FunctionRef):
+            return _build_own_filter(name, options, where) if imports else _not_imported
+        if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
+            registry.find("filter", name)
+            return _not_imported
+        imported = {key: import_function(value, where) for key, value in options.items()}
+        return _build_step(str(name), imported)
+    except InputError as error:
+        problems.extend(error.problems)
+    except (UsageError, ValueError, TypeError) as error:
+        problems.append(Problem(where, str(error)))
+    except Exception as error:  # noqa: BLE001 - re.error and whatever a plugin raises on wrong options
+        problems.append(Problem(where, f"filter {name!r}: {error}"))
+    return None
+
+
+def _not_imported(_replies: Any, _document: dict[str, Any]) -> Any:
+    raise UsageError("this filter was checked, not imported")
+
+
+def _build_step(name: str, options: dict[str, Any]) -> FilterFunction:
+    module = registry.find("filter", name)
+    built = build_with_options(module.build, options)
+    if takes_doc(module):
+        step: FilterFunction = built
+        return step
+    return lambda replies, _document: built(replies)
+
+
+def _build_own_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
+    """Build a filter class of the harness, whose `apply(resps, docs)` takes lists of documents."""
+    try:
+        instance = call_here(import_function(ref, where), (), options)
+    except UserCodeError as error:
+        raise UsageError(error.text) from error
+    if not callable(getattr(instance, "apply", None)):
+        raise UsageError(f"!function {ref.name}: a filter has a method apply(resps, docs)")
+    return lambda replies, document: next(iter(instance.apply([replies], [document])))
+
+
+def build_with_options(build: Callable[..., Any], options: dict[str, Any]) -> Any:
+    """Call `build(**options)`. Options it does not have or does not get are a UsageError."""
+    parameters = inspect.signature(build).parameters
+    for option in options:
+        if option not in parameters:
+            raise UsageError(unknown("option", str(option), sorted(parameters) or ["(none)"]))
+    for name, parameter in parameters.items():
+        if parameter.default is parameter.empty and name not in options:
+            raise UsageError(f"the option {name!r} is missing")
+    return build(**options)

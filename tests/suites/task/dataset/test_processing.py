@@ -1,0 +1,153 @@
+"""`process_docs` gets a data set and may return any kind of rows; what it returns are documents like any."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from assay.core.errors import InputError, MissingExtra
+from assay.core.hashing import row_key
+from assay.suites.task.dataset.documents import Documents, spool_rows
+from assay.suites.task.dataset.hf_dataset import Dataset
+from assay.suites.task.dataset.process_docs import datasets_stand_in, run_process_docs
+from assay.suites.task.dataset.source import datasets_installed
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Documents:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"q":"one","n":1}\n{"q":"two","n":2.5}\n{"q":"one","n":1}\n')
+    return Documents("json", [path])
+
+
+def run(docs: Documents, function: Any) -> Documents:
+    found = run_process_docs(docs, function, where="task.yaml:3")
+    found.scan()
+    return found
+
+
+WAYS = {
+    "a data set": lambda data: data.map(lambda row: {"m": row["n"]}),
+    "a list": lambda data: [{**row, "m": row["n"]} for row in data],
+    "a generator": lambda data: ({**row, "m": row["n"]} for row in data),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_kinds_of_rows_are_taken(way: str, docs: Documents) -> None:
+    """With the types of the file they come from, keys from the bytes, and twins."""
+    found = run(docs, WAYS[way])
+    assert [*found.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
+    assert (found.facts.total, found.facts.twins, found.facts.columns) == (3, 1, ["q", "n", "m"])
+    twins = found.twins()
+    keys = [twins.name(row_key(doc.raw)) for doc in found.rows()]
+    assert keys[2] == f"{keys[0]}~2"
+
+
+def test_documents_are_named_by_their_number(docs: Documents) -> None:
+    """And the file they were made from; skipped ones are not read."""
+    found = run(docs, lambda data: data.filter(lambda row: row["q"] == "one"))
+    (doc,) = found.rows(skip=lambda number: number == 0)
+    assert doc.where == f"{docs.files[0]} document 1 after process_docs"
+    assert (doc.number, found.files) == (1, docs.files)
+
+
+def test_returning_the_data_set_changes_nothing(docs: Documents) -> None:
+    """Values stay what they were, also after another look."""
+    assert [*run(docs, lambda data: data).values()] == [*docs.values()]
+
+
+def test_content_is_the_identity(docs: Documents) -> None:
+    """Equal rows are the same data however they were made; other rows are not."""
+    ways = [run(docs, WAYS[way]).identity() for way in WAYS]
+    assert ways[0] == ways[1] == ways[2]
+    assert run(docs, lambda data: data.select([0])).identity() != ways[0]
+    assert docs.identity() != ways[0]
+
+
+def test_random_orders_repeat(docs: Documents) -> None:
+    """Python's and numpy's random numbers begin anew for each call."""
+
+    def shuffled(data: Dataset) -> Any:
+        rows = [{"r": random.random(), "n": float(np.random.random()), **row} for row in data.shuffle()]  # noqa: NPY002
+        random.shuffle(rows)
+        return rows
+
+    first, second = (run(docs, shuffled).identity() for _ in range(2))
+    assert first == second
+
+
+WRONG: list[tuple[Any, str]] = [
+    (lambda _: 1 / 0, "task.yaml:3: <lambda>: ZeroDivisionError: division by zero"),
+    (lambda data: data.map(lambda row: {"m": row["x"]}), "task.yaml:3: <lambda>: KeyError: 'x'"),
+    (
+        lambda _: None,
+        "task.yaml:3: <lambda>: TypeError: expected a data set or a list of documents, found NoneType",
+    ),
+    (
+        lambda data: data[0],
+        "task.yaml:3: <lambda>: TypeError: expected a data set or a list of documents, found dict",
+    ),
+    (
+        lambda _: [{"a": 1}, 5],
+        "a.jsonl document 1 after process_docs: expected a document (a mapping), found int",
+    ),
+    (lambda _: [{1: 2}], "a.jsonl document 0 after process_docs: a key is 1, expected text"),
+    (
+        lambda _: [{"a": "\ud800"}],
+        "a.jsonl document 0 after process_docs: 'utf-8' codec can't encode character",
+    ),
+    (lambda data: data.to_csv("x"), "AttributeError: a data set has no 'to_csv' in assay"),
+]
+
+
+@pytest.mark.parametrize(("function", "said"), WRONG)
+def test_what_goes_wrong_in_it_is_said(function: Any, said: str, docs: Documents) -> None:
+    """The key's place, the function, and its exception; or the document that is none."""
+    with pytest.raises(InputError) as caught:
+        run_process_docs(docs, function, where="task.yaml:3")
+    assert said in str(caught.value)
+
+
+def test_many_rows_are_kept_in_a_file() -> None:
+    """Rows beyond the write buffer come back by number, in any order."""
+    docs = spool_rows(({"n": n, "text": "x" * 1000} for n in range(2000)), Path("made"), " row {}")
+    assert docs.scan().total == 2000
+    assert [docs.parse(docs.document(n))["n"] for n in (1999, 0, 1000)] == [1999, 0, 1000]
+    assert next(docs.rows(skip=lambda number: number < 1500)).number == 1500
+
+
+MODULE = """
+import datasets
+from datasets import Dataset, Features, Value, concatenate_datasets
+
+def process(data: datasets.Dataset) -> Dataset:
+    import datasets
+    extra = datasets.Dataset.from_list([{"q": "three", "n": 3.0}])
+    return concatenate_datasets([data.select([0]), extra])
+
+def load(data):
+    return datasets.load_dataset("json", data_files=FILE, split="train[1:2]")
+
+def other(data):
+    return datasets.get_dataset_config_names("x")
+"""
+
+
+@pytest.mark.skipif(datasets_installed(), reason="the extra hf is installed: the real package is imported")
+def test_task_code_may_import_datasets_without_it(docs: Documents) -> None:
+    """The common names are there while code is imported and runs; afterwards nothing is left behind."""
+    names: dict[str, Any] = {"FILE": str(docs.files[0])}
+    with datasets_stand_in():
+        exec(MODULE, names)
+    assert "datasets" not in sys.modules
+    assert [row["q"] for row in run(docs, names["process"]).values()] == ["one", "three"]
+    assert [row["q"] for row in run(docs, names["load"]).values()] == ["two"]
+    with pytest.raises(MissingExtra, match="'datasets.get_dataset_config_names', which a task's code uses"):
+        run_process_docs(docs, names["other"], where="task.yaml:3")
+    assert "datasets" not in sys.modules

@@ -1,0 +1,181 @@
+"""Files are read as Hugging Face `datasets` reads them, to the type; broken ones are refused with a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from assay.core.errors import InputError, MissingExtra
+from assay.suites.task.dataset.documents import Documents
+
+from support.data_cases import FILES
+
+GOLDEN = Path(__file__).parents[3] / "golden" / "datasets"
+STORED = json.loads((GOLDEN / "files.json").read_text())
+
+
+def look(kind: str, content: bytes, folder: Path, **options: Any) -> Documents:
+    path = folder / "file"
+    path.write_bytes(content)
+    docs = Documents(kind, [path], options)
+    docs.scan()
+    return docs
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_rows_are_those_of_datasets(name: str, tmp_path: Path) -> None:
+    """The same rows, with the same types and keys in the same order; and again after the facts are recalled."""
+    file = FILES[name]
+    docs = look(file.kind, file.content, tmp_path, **file.options)
+    assert json.dumps(list(docs.values())) == json.dumps(STORED[name])
+    again = Documents(file.kind, docs.files, file.options)
+    again.recall(docs.facts)
+    assert json.dumps(list(again.values())) == json.dumps(STORED[name])
+
+
+def test_plain_json_lines_are_jumped_to_and_not_changed(tmp_path: Path) -> None:
+    """Where every line is a row of one type, nothing is done to values and rows are found by line."""
+    docs = look("json", b'{"a":1,"b":"x"}\n{"a":2,"b":"y"}\n', tmp_path)
+    assert (docs.facts.changes, docs.facts.lines) == ({}, [2])
+    assert [doc.where for doc in docs.rows(skip=lambda number: number == 0)] == [f"{tmp_path}/file:2"]
+
+
+def test_compressed_lines_are_jumped_to(tmp_path: Path) -> None:
+    """A compressed file of lines is one of lines."""
+    docs = look("json", gzip.compress(b'{"a":1}\n{"a":2}\n'), tmp_path)
+    assert docs.facts.lines == [2]
+    assert [docs.parse(doc) for doc in docs.rows(skip=lambda number: number == 0)] == [{"a": 2}]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "places"),
+    [
+        (b'[{"a":1},{"a":2}]', {}, [" $[0]", " $[1]"]),
+        (b'{\n"a":1}\n\n{\n"a":2}', {}, [":1", ":4"]),
+        (b'{"d":[{"a":1}]}', {"field": "d"}, [" $.d[0]"]),
+    ],
+)
+def test_places_are_named(content: bytes, options: dict[str, Any], places: list[str], tmp_path: Path) -> None:
+    """Lines where there are lines, else items."""
+    docs = look("json", content, tmp_path, **options)
+    assert [doc.where.removeprefix(f"{tmp_path}/file") for doc in docs.rows()] == places
+
+
+def test_the_rows_of_several_files_are_one_split(tmp_path: Path) -> None:
+    """Numbers go on from file to file, and a float in one makes floats of all."""
+    paths = [tmp_path / name for name in ("a.jsonl", "b.jsonl")]
+    paths[0].write_text('{"a":1}\n')
+    paths[1].write_text('{"b":2}\n{"a":0.5}\n')
+    docs = Documents("json", paths)
+    assert docs.scan().lines == [1, 2]
+    assert [doc.number for doc in docs.rows()] == [0, 1, 2]
+    assert [docs.parse(doc) for doc in docs.rows()] == [
+        {"a": 1.0, "b": None},
+        {"a": None, "b": 2},
+        {"a": 0.5, "b": None},
+    ]
+
+
+def test_equal_rows_are_found_in_every_kind(tmp_path: Path) -> None:
+    """Twins are counted from the rows' bytes."""
+    assert look("csv", b"a\n1\n1\n2\n", tmp_path).facts.twins == 1
+
+
+def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
+    """Points in time are shown as Python shows them; a folder's name is no pattern and no column."""
+    folder = tmp_path / "k=1[x]"
+    folder.mkdir()
+    path = folder / "f.parquet"
+    query = (
+        "select 1::int a, 2.5 b, [1, 2] c, {'x': 'y'} d, null e, timestamp '2020-01-01 02:03:04' t, "
+        "date '2020-01-01' u, true v, 9223372036854775808::ubigint w"
+    )
+    duckdb.execute(f"copy ({query}) to '{path}' (format parquet)")
+    docs = Documents("parquet", [path])
+    docs.scan()
+    (row,) = docs.values()
+    assert row == {
+        "a": 1,
+        "b": "2.5",
+        "c": [1, 2],
+        "d": {"x": "y"},
+        "e": None,
+        "t": str(datetime(2020, 1, 1, 2, 3, 4)),  # noqa: DTZ001 - Parquet's has no zone
+        "u": str(date(2020, 1, 1)),
+        "v": True,
+        "w": 2**63,
+    }
+
+
+def test_arrow_streams_and_files_are_read(tmp_path: Path) -> None:
+    """Both kinds of Arrow file give the same rows."""
+    pa = pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
+    table = pa.table({"a": [1, None], "s": [{"x": "y"}, None], "l": [["p"], []]})
+    found = []
+    for writer in (pa.ipc.new_stream, pa.ipc.new_file):
+        path = tmp_path / "f.arrow"
+        with writer(str(path), table.schema) as file:
+            file.write_table(table, max_chunksize=1)
+        docs = Documents("arrow", [path])
+        docs.scan()
+        found.append(list(docs.values()))
+    assert found == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
+
+
+BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
+    ("json", b'{"a":1}\n{"a":\n', {}, ":2: not JSON: Input data was truncated"),
+    ("json", b'{"a":1}\n[1]\n', {}, ":2: expected an object, found a list"),
+    ("json", b"1\n2\n", {}, ":1: expected an object, found a number"),
+    ("json", b'[{"a":1},2]', {}, " $[1]: expected an object, found a number"),
+    ("json", b'[{"a":1}', {}, ": not JSON: Input data was truncated"),
+    ("json", b'{"a":\n1', {}, ":2: not JSON: Expecting ',' delimiter"),
+    ("json", b'{\n"a": "\xff"\n}', {}, ": not UTF-8: 'utf-8' codec can't decode byte 0xff"),
+    ("json", b'{"a":1}', {"field": "d"}, ": there is no field 'd'; there are 'a'"),
+    ("json", b'{"d":5}', {"field": "d"}, " $.d: expected a list of rows or lists of one length under 'd'"),
+    ("json", b'{"d":{"a":[1],"b":[]}}', {"field": "d"}, " $.d: expected a list of rows or lists"),
+    ("json", gzip.compress(b'{"a":1}\n' * 99, mtime=0)[:-9], {}, ": cannot be read: Compressed file ended"),
+    ("csv", b"a,b\n1,2,3\n", {}, ":2: expected 2 columns, found 3"),
+    ("csv", b'a,b\n1,2\n"x,1\n2,3\n', {}, ":3: a quote is opened here and never closed"),
+    ("csv", b"a\n\xff\n", {}, ": not CSV in UTF-8: 'utf-8' codec can't decode byte 0xff"),
+    ("text", b"a\n\xff\n", {}, ": not text in UTF-8: 'utf-8' codec can't decode byte 0xff"),
+    ("parquet", b"nonsense", {}, ": cannot be read as Parquet:"),
+]
+
+
+@pytest.mark.parametrize(("kind", "content", "options", "said"), BROKEN)
+def test_broken_files_are_refused(
+    kind: str, content: bytes, options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """What is wrong, and where in the file."""
+    with pytest.raises(InputError) as caught:
+        look(kind, content, tmp_path, **options)
+    assert str(caught.value).startswith(f"{tmp_path}/file{said}")
+
+
+def test_arrow_files_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where pyarrow cannot be imported, the message names the file and the command."""
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"file: reading Arrow files needs .* pip install 'assay\[hf\]'"):
+        look("arrow", b"ARROW1", tmp_path)
+
+
+def test_broken_arrow_files_are_refused(tmp_path: Path) -> None:
+    """The same where pyarrow is there."""
+    pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
+    with pytest.raises(InputError, match="cannot be read as Arrow"):
+        look("arrow", b"nonsense", tmp_path)
+
+
+def test_rows_of_a_thousand_kinds_are_read(tmp_path: Path) -> None:
+    """Keys may differ from row to row; every row has every column then."""
+    content = b"".join(b'{"k%d":%d}\n' % (n, n) for n in range(1000))
+    docs = look("json", content, tmp_path)
+    assert len(docs.facts.columns) == 1000
+    assert next(docs.values(1))["k999"] is None
