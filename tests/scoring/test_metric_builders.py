@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from assay.scoring.clustered import Values
+from assay.scoring.metric_builders import ClusteredValues, proportion_metric, ratio_metric
 
 
 def summed(*values: tuple[float, int]) -> dict[str, Any]:
     """The summary of some values."""
-    found = Values()
+    found = ClusteredValues()
     for value, cluster in values:
         found.add(value, cluster)
     return found.summary()
@@ -62,3 +62,27 @@ def test_shares_that_agree_are_no_certainty() -> None:
 def test_one_value_has_no_interval() -> None:
     """It is one cluster."""
     assert summed((1.0, 0))["interval"] is None
+
+
+def test_a_proportion_has_wilsons_interval() -> None:
+    metric = proportion_metric("passed", 7, 10, unit="test")
+    assert (metric.value, metric.numerator, metric.denominator, metric.unit) == (0.7, 7, 10, "test")
+    assert metric.interval == pytest.approx((0.3968, 0.8922), abs=1e-4)
+    assert metric.interval_method == "wilson"
+
+
+def test_a_proportion_of_nothing_was_not_measured() -> None:
+    metric = proportion_metric("passed", 0, 0)
+    assert (metric.value, metric.interval, metric.denominator) == (None, None, 0)
+    assert ratio_metric("pooled", 0, 0).value is None
+
+
+def test_a_mean_says_how_its_interval_was_made_and_what_was_left_out() -> None:
+    values = ClusteredValues()
+    for value, cluster in ((0.2, 0), (0.4, 0), (0.5, 1), (0.8, 2)):
+        values.add(value, cluster)
+    values.add("invalid", 2)
+    metric = values.metric("recall", higher_is_better=True)
+    assert (metric.denominator, metric.clusters, metric.interval_method) == (4, 3, "clustered t")
+    assert metric.numerator == pytest.approx(1.9)
+    assert metric.left_out == {"invalid": 1}

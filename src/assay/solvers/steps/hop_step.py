@@ -1,4 +1,4 @@
-"""A step that calls a function of the user's with a session, as a batch test of LLM functions does."""
+"""A step that calls a function of the user with a session, as `assay hop` does for every row of a file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from assay.core.types import Call, Request, Response
 from assay.core.user_code import UserCodeError
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.solver import call_form, call_function
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.running import Meter, Runner, StepContext
+from assay.solvers.steps.runner import Meter, StepContext, StepFailed, StepRunner
 
 DEFAULT_TIMEOUT = 300.0
 _THREADS = 256
 
 
 class HopStep(Struct, frozen=True, kw_only=True):
-    """The step's model runs and verifies. `inputs` are those of the function's contract, if it has one."""
+    """One model runs and verifies. `inputs` are those of the function's contract, if it has one."""
 
     function: Callable[..., Any]
     role: str
@@ -34,16 +33,19 @@ class HopStep(Struct, frozen=True, kw_only=True):
     pool: DaemonPool
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
-        """What it returned. No result, or a status other than OK, fails the step; a dead endpoint passes."""
+        """Return the function's result. A status other than OK fails the step.
+
+        An endpoint's failure passes through, even if the function caught it and returned FAIL.
+        """
         side = ModelSide(self.role)
         session = Session(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
         fields = self._fields(values)
         try:
             done = await call_function(self.function, session, fields, self.pool, self.timeout)
-        except UserCodeError as failed:
+        except UserCodeError as error:
             if session.failure is not None:
                 raise ModelError(session.failure) from None
-            raise StepFailed(str(failed), failed.kind) from None
+            raise StepFailed(str(error), error.kind) from None
         except ModelError as error:
             if error.failure.status == "subject_error":
                 raise StepFailed(error.failure.message, error.failure.kind) from None
@@ -51,22 +53,30 @@ class HopStep(Struct, frozen=True, kw_only=True):
         return _output(done, session)
 
     def _fields(self, values: dict[str, Any]) -> dict[str, Any]:
-        """What the contract lists; else all, or those the function has parameters for if it wants names."""
+        """Return the values that the contract lists; else all, or those the function has parameters for."""
         if self.inputs:
             return {name: value for name, value in values.items() if name in self.inputs}
-        is_pair = call_form(self.function, tuple(values)).is_pair
-        named = None if is_pair else _parameters(self.function)
-        return values if named is None else {name: values[name] for name in named if name in values}
+        names = None
+        if not call_form(self.function, tuple(values)).is_pair:
+            names = _parameters(self.function)
+        if names is None:
+            return values
+        return {name: values[name] for name in names if name in values}
 
-    def adapted(self, told: dict[str, Any]) -> Runner:
-        """What a test gives a function are values for it."""
+    @property
+    def limits_itself(self) -> bool:
+        """A function that blocks keeps its thread, so the call itself gives up waiting for it."""
+        return True
+
+    def adapted(self, settings: dict[str, Any]) -> StepRunner:
+        """Return itself: what a test gives a function are values for it."""
         return self
 
 
 def hop_step(
     function: Callable[..., Any], role: str, inputs: frozenset[str], timeout: float | None
 ) -> HopStep:
-    """A step with threads of its own, which are started when a function that is not async needs them."""
+    """Build a step with threads of its own. They start when a function that is not async needs them."""
     pool = DaemonPool(_THREADS, "assay-hop-step", replaces=True)
     return HopStep(function=function, role=role, inputs=inputs, timeout=timeout or DEFAULT_TIMEOUT, pool=pool)
 
@@ -80,12 +90,14 @@ def _output(done: HopResult, session: Session) -> Any:
 
 
 def _parameters(function: Callable[..., Any]) -> list[str] | None:
-    """The names it takes; none at all if it takes any."""
+    """Return the names the function takes; None if it takes any name."""
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    return None if any(each.kind is each.VAR_KEYWORD for each in found) else [each.name for each in found]
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    return [parameter.name for parameter in parameters]
 
 
 class _MeteredAsker(NamedTuple):

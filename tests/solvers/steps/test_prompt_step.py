@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.parsing import parse_json, parser
+from assay.solvers.steps.prompt_step import parser
+from assay.solvers.steps.runner import StepFailed
 
 FENCE = "```"
+parse_json = parser("json")
 
 
 @pytest.mark.parametrize(
