@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core import prompts
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.parsing import parse_json
+from assay.solvers.json_reply import NoJsonError, find_json
 
 VERSION = "v1"
 _FOLDER = Path(__file__).with_name("prompts")
@@ -123,8 +122,8 @@ def _unused_mark(texts: list[str]) -> str:
 def read_object(text: str) -> dict[str, Any]:
     """The one JSON object of a reply, perhaps in a code fence or with words around it."""
     try:
-        value = parse_json(text)
-    except StepFailed:
+        value = find_json(text)
+    except NoJsonError:
         if text.lstrip().startswith("{"):
             raise UnreadableReply("the JSON object had no end; keep it short") from None
         raise UnreadableReply("the answer was not one JSON object") from None
