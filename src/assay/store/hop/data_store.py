@@ -141,9 +141,10 @@ class BaseDataStore:
         """Each profile in alphabetical order, with its results and last meta line; None is no profile."""
         tables = self._current()
         counts = dict(tables.query("select profile, count(*) from results group by profile"))
-        profiles: list[dict[str, Any]] = []
-        for name in sorted({*counts, *tables.metas} - {None}):
-            profiles.append({"profile": name, "total": counts.get(name, 0), "meta": tables.metas.get(name)})
+        profiles: list[dict[str, Any]] = [
+            {"profile": name, "total": counts.get(name, 0), "meta": tables.metas.get(name)}
+            for name in sorted({*counts, *tables.metas} - {None})
+        ]
         if None in counts:
             profiles.append({"profile": None, "total": counts[None], "meta": None})
         return profiles
