@@ -27,6 +27,14 @@ class RunState(NamedTuple):
     @property
     def headline(self) -> str:
         """The first number of each set, such as `gsm8k exact_match 0.61`."""
+        if self.summary is not None and self.summary.report is not None:
+            parts = []
+            for entry in self.summary.report.entries:
+                metric = entry.metrics[0] if entry.metrics else None
+                if metric is not None and metric.value is not None:
+                    name = ",".join(filter(None, (metric.name, metric.filter)))
+                    parts.append(f"{entry.name} {name} {metric.value:.4f}")
+            return "; ".join(parts)
         if self.summary is None or not self.summary.results:
             return ""
         parts = []
