@@ -38,10 +38,10 @@ from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
+from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
-from assay.journal.reuse import ReusableCalls
 from assay.legacy import LegacySuite, suite_for
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, connect
@@ -227,6 +227,8 @@ class Runner:
         if folders.written_over(path, summary, self.spec.suite):
             return None
         folders.show_newest(path, summary)
+        if summary.report is not None:
+            self._notice(self.suite.shown(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 
     # One start.
@@ -339,8 +341,7 @@ class Runner:
                 asks=self._asks,
             )
         )
-        for notice in suite.notices:
-            self._notify(Noted(notice))
+        self._notice(suite.notices)
         with StopOnSignal(loop), sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
                 await loop.run()
@@ -360,9 +361,13 @@ class Runner:
         if role is None or not self._asks:
             return None
         await gateway.start()
-        asker = callers[role].bind_shared(journal.common())
+        asker = callers[role].bind_shared(journal.shared_replies())
         endpoint = gateway.open_shared_endpoint(role, asker)
         return SharedEndpoint(role, asker, endpoint, only_open_case)
+
+    def _notice(self, sentences: Sequence[str]) -> None:
+        for sentence in sentences:
+            self._notify(Noted(sentence))
 
     def _notify(self, event: Event) -> None:
         for observer in self._observers:
@@ -391,8 +396,7 @@ class Runner:
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         if outcome is not None:
-            for notice in outcome.report.notices:
-                self._notify(Noted(notice))
+            self._notice([*outcome.report.notices, *self.suite.shown(outcome.report)])
         summary = self._summary(journal, cases, seconds, stopped, outcome, results)
         try:
             folders.write_json(folder.path / "summary.json", summary)

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, UsageError
-from assay.core.types import ASK
 from assay.journal.folder import HOME, RunInfo, Summary, read_info, read_summary
-from assay.journal.scan import Index
+from assay.journal.index import Index
 
 _DEPTH = 4
 
@@ -28,6 +27,14 @@ class RunState(NamedTuple):
     @property
     def headline(self) -> str:
         """The first number of each set, such as `gsm8k exact_match 0.61`."""
+        if self.summary is not None and self.summary.report is not None:
+            parts = []
+            for entry in self.summary.report.entries:
+                metric = entry.metrics[0] if entry.metrics else None
+                if metric is not None and metric.value is not None:
+                    name = ",".join(filter(None, (metric.name, metric.filter)))
+                    parts.append(f"{entry.name} {name} {metric.value:.4f}")
+            return "; ".join(parts)
         if self.summary is None or not self.summary.results:
             return ""
         parts = []
@@ -97,7 +104,7 @@ def state_of(folder: Path) -> RunState:
 
 
 def _done(folder: Path) -> int:
-    index = Index([ASK])
+    index = Index([])
     index.scan(folder / "records.jsonl")
     codes = index.ask.codes
     return len(codes) - codes.count(0)
