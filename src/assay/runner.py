@@ -25,7 +25,7 @@ from msgspec.structs import replace
 import assay
 from assay.core import registry
 from assay.core.connect import Role, role_of
-from assay.core.differing import differences
+from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
