@@ -12,7 +12,6 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.calibration_report import report_calibration, show_answer
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
@@ -27,7 +26,7 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("task", "pipeline", "hop", "memory-test", "memory-eval", "calibration")
+OLD_SUITES = ("task", "pipeline", "hop", "memory-test", "memory-eval")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
@@ -35,9 +34,8 @@ _REPORTS = {
     "hop": report_hop,
     "memory-test": report_memory_test,
     "memory-eval": report_memory_eval,
-    "calibration": report_calibration,
 }
-_RECORDS = {"hop": show_row, "calibration": show_answer}
+_RECORDS = {"hop": show_row}
 _WHOLE = {"memory-test": show_tests, "memory-eval": show_sample}
 """What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")

@@ -26,15 +26,18 @@ class RunState(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """The first number of each entry, such as `gsm8k exact_match 0.61`."""
-        if self.summary is None:
+        """The first number of each set, such as `gsm8k exact_match 0.61`."""
+        if self.summary is not None and self.summary.report is not None:
+            parts = []
+            for entry in self.summary.report.entries:
+                metric = entry.metrics[0] if entry.metrics else None
+                if metric is not None and metric.value is not None:
+                    name = ",".join(filter(None, (metric.name, metric.filter)))
+                    parts.append(f"{entry.name} {name} {metric.value:.4f}")
+            return "; ".join(parts)
+        if self.summary is None or not self.summary.results:
             return ""
         parts = []
-        for entry in self.summary.report.entries if self.summary.report else ():
-            if entry.metrics and entry.metrics[0].value is not None:
-                first = entry.metrics[0]
-                named = ",".join(filter(None, (first.name, first.filter)))
-                parts.append(f"{entry.name} {named} {first.value:.4f}")
         for name, found in self.summary.results.items():
             best = found["metrics"][0] if found.get("metrics") else None
             if best and best["value"] is not None:

@@ -40,8 +40,15 @@ class BuiltIn(NamedTuple):
     suite: str
 
 
-BUILT_IN: dict[str, BuiltIn] = {}
-"""By name. `BuiltIn("memory test", "…", "assay.suites.memory_test.options:MemoryTestOptions", "…")` is a line."""
+BUILT_IN: dict[str, BuiltIn] = {
+    "calibration": BuiltIn(
+        command="judge calibrate",
+        summary="Measure how well a judge agrees with labelled answers.",
+        options="assay.suites.calibration.options:CalibrationOptions",
+        suite="assay.suites.calibration.suite:CalibrationSuite",
+    ),
+}
+"""Every suite of this package by name."""
 
 COMMAND_GROUPS: Mapping[str, str] = {
     "memory": "Test memories of conversations: what they find, and what is answered from it.",
