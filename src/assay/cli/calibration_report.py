@@ -12,7 +12,6 @@ from assay.cli.screen import block, counted, heading, table
 from assay.core.judges import Agreement, Calibration
 from assay.core.types import Record
 from assay.store.calibrations import shown
-from assay.store.judges import judges_in
 
 _MOST_CHARACTERS = 4000
 _HEADER = [
@@ -22,8 +21,8 @@ _HEADER = [
 
 
 def calibration_in(run: Run) -> Calibration | None:
-    """What a run of calibrations found; none where it has not come to its end."""
-    return next((judge.calibration for judge in judges_in(run.results)), None)
+    """The calibration that a run made; None where it has not come to its end."""
+    return run.report.entries[0].judges[0].calibration if run.report else None
 
 
 def report_calibration(run: Run) -> None:

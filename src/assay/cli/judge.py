@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
 
 from assay import api
-from assay.cli.calibration_report import calibration_in, report_calibration
+from assay.cli.calibration_report import report_calibration
 from assay.cli.options import SETTINGS, file_values, run_options, spec_from_flags
 from assay.cli.progress import observers
 from assay.cli.screen import tell
-from assay.core.errors import UsageError
-from assay.core.judges import Calibration
-from assay.store import calibrations
-from assay.store.judges import too_weak
 
 _OPTIONS = api.options_of("calibration")
 _EXAMPLES = """\b
@@ -32,11 +27,8 @@ def command() -> None:
 
 
 @command.command("calibrate", epilog=_EXAMPLES, context_settings=SETTINGS)
-@click.option(
-    "--save", type=click.Path(path_type=Path, dir_okay=False), help="Write the result there too, to share it."
-)
 @run_options(_OPTIONS)
-def calibrate(save: Path | None, **flags: Any) -> int:
+def calibrate(**flags: Any) -> int:
     """Let a judge look at answers that people have labelled, and say how well both agree.
 
     The result is remembered, and shown wherever this judge's scores are shown. It is of the judge's model,
@@ -50,22 +42,4 @@ def calibrate(save: Path | None, **flags: Any) -> int:
         report_calibration(run)
     elif run.reason:
         tell(run.reason)
-    found = calibration_in(run)
-    if found is not None:
-        _keep(found, save, before=not run.asked)
-        floor = getattr(spec.options, "min_kappa", None)
-        if floor is not None and (why := too_weak(found.judge, found, floor)):
-            tell(why)
     return run.exit_code
-
-
-def _keep(found: Calibration, save: Path | None, *, before: bool) -> None:
-    """The newest word on a judge counts, also that of a run that was finished before."""
-    if before and (why := calibrations.remember(found)):
-        tell(why)
-    if save is None:
-        return
-    try:
-        calibrations.write(save, found)
-    except OSError as error:
-        raise UsageError(f"{save} cannot be written: {error.strerror}") from None
