@@ -20,7 +20,6 @@ from assay.cli.printer import print_run, print_sections
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
-from assay.core.suite import CaseView as SuiteCaseView
 from assay.core.suite import Suite, record_sections, score_sections
 from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
@@ -172,7 +171,7 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     rule()
     if is_subclass(suite):
         found = loadable_suite(suite)
-        case = SuiteCaseView(end, view.records, view.scores, calls)
+        case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
         return
     if suite in _WHOLE:
