@@ -14,10 +14,8 @@ from assay.core.events import Notify
 from assay.core.spec import Options, RunSpec, build
 from assay.core.types import Case
 from assay.journal.folder import Summary
-from assay.models.calling.connect import ReplayOnlyModel
-from assay.rejudge import starting
 from assay.rescore import Rescore
-from assay.start import Run, Start
+from assay.runner import Run, open_run
 from assay.store.comparison import Compared
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
@@ -58,11 +56,11 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
     """Start or continue the run that this spec means. Raises on bad input, before anything is written."""
-    start = starting(spec, observers)
+    runner = open_run(spec, observers)
     try:
-        return start.shown() or await start.run()
+        return runner.finished() or await runner.run()
     finally:
-        await start.close()
+        await runner.close()
 
 
 def rescore(
@@ -80,14 +78,14 @@ def rescore(
 
 def first_cases(spec: RunSpec) -> list[Case]:
     """The first case of every task, as it would be asked; nothing is asked."""
-    plan = cast("Any", Start(spec, (), unasked=ReplayOnlyModel(spec.base_url or "")).plan)
+    plan = cast("Any", open_run(spec, asks=False).suite).plan
     plan.prepare(None)
     return cast("list[Case]", plan.firsts())
 
 
 def planned(spec: RunSpec) -> dict[str, Any]:
     """What a run would do, in its suite's words; nothing is asked or written."""
-    plan = cast("Any", Start(spec, (), unasked=ReplayOnlyModel(spec.base_url or "")).plan)
+    plan = cast("Any", open_run(spec, asks=False).suite).plan
     return cast("dict[str, Any]", plan.overview())
 
 
@@ -123,7 +121,6 @@ def load(name: str | Path) -> Run:
         spent={},
         this_start={},
         files=[],
-        results={},
     )
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.core import registry
 from assay.core.differing import differences
 from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
+from assay.legacy import suite_for
 from assay.models.calling.connect import ReplayOnlyModel
-from assay.start import Run, Start
+from assay.runner import Run, Runner
 from assay.store.runs import find_run
 
 _MOST_NAMED = 5
@@ -29,14 +29,15 @@ class Rescore:
         if summary is None or summary.state == "stopped":
             raise UsageError(f"{self.folder} is not finished; the same command as before continues it")
         self._before = summary
-        spec, suite = self._spec(), registry.find("suite", self.info.suite)
-        if hasattr(suite, "replaced"):
-            spec = suite.replaced(spec, list(files), list(self.info.facts))
-        # The endpoint as the run knew it: options may write it otherwise.
-        others = {role: told[1] for role, told in self.info.parts["ask"].get("models", {}).items()}
-        self._start = Start(
-            spec, observers, unasked=ReplayOnlyModel(self.info.spec["base_url"] or "", others)
-        )
+        suite_class = suite_for(self.info.suite)
+        spec = suite_class.replace_files(self._spec(), list(files), self.info.facts)
+        spec = suite_class.resolve(spec)
+        # The endpoints as the run knew them: options may spell them otherwise.
+        endpoints = {role: asked[1] for role, asked in self.info.parts["ask"]["models"].items()}
+        known = self.info.spec["base_url"] or ""
+        suite = suite_class(msgspec.structs.replace(spec, base_url=known or None))
+        models = {role: ReplayOnlyModel(endpoints.get(role, known)) for role in suite.roles}
+        self._start = Runner(suite, models, observers, asks=False)
         self._refuse_another_question()
 
     def _spec(self) -> RunSpec:
@@ -45,13 +46,16 @@ class Rescore:
         values = {key: value for key, value in told.items() if key not in ("suite", "options")}
         values |= {**told["options"], "output_dir": str(self.folder.parent.parent), "fresh": False}
         values |= {"reuse": None, "retry_failed": False}
-        return build(self.info.suite, registry.find("suite", self.info.suite).Options, values)
+        return build(self.info.suite, suite_for(self.info.suite).Options, values)
 
     def _refuse_another_question(self) -> None:
         if self._start.ask == self.info.ask:
             return
-        now = msgspec.to_builtins(self._start.parts["ask"], str_keys=True)
-        places = [place.removeprefix("plan.") for place in differences(self.info.parts["ask"], now)]
+        now = msgspec.to_builtins(self._start.ask_parts, str_keys=True)
+        places = [
+            place.removeprefix("plan.").removeprefix("data.")
+            for place in differences(self.info.parts["ask"], now)
+        ]
         named = ", ".join(places[:_MOST_NAMED]) or "the order of tasks"
         raise UsageError(
             f"this changes what is asked, not only how it is scored: {named}; "
@@ -68,10 +72,10 @@ class Rescore:
         if self._start.score == before.score:
             lines.append("regraded: nothing, the scores are those of these filters and metrics")
         else:
-            scorers = ", ".join(scorer.id for scorer in self._start.plan.scorers)
+            scorers = ", ".join(scorer.id for scorer in self._start.suite.scorers)
             lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
         return "\n".join(lines)
 
     async def run(self) -> Run:
         """Score what has no score under these settings, and write the files again."""
-        return self._start.shown() or await self._start.run()
+        return self._start.finished() or await self._start.run()

@@ -90,19 +90,24 @@ def test_a_run_without_foreign_code_loads_no_server() -> None:
 
 SUITE = """
 import asyncio, json, urllib.request
-from assay.core.protocols import Outcome
-from assay.core.spec import Options as Base
-from assay.core.types import Case
+from assay.core.protocols import Solver
+from assay.core.report import Report
+from assay.core.spec import SuiteOptions
+from assay.core.suite import CaseContent, ListedRows, Outcome, Suite
 
-class Options(Base): ...
+class Knock(Suite):
+    name, Options = "knock", SuiteOptions
+    def __init__(self, spec):
+        super().__init__(spec)
+        self.solver = KnockSolver()
+    def ask_identity(self): return {}
+    def rows(self, facts=None): return ListedRows([0, 1], key=str, set="s")
+    def case(self, row, subject): return CaseContent(row.data)
+    def finish(self, results, run):
+        said = [result.records[0].data for result in results]
+        return Outcome(Report(notices=[json.dumps(said)]))
 
-class Plan:
-    ask = score = None
-    scorers, needs, notices, total = [], frozenset(), (), 2
-    def __init__(self, spec): self.solver, self.roles = self, {"main": spec.model}
-    def prepare(self, facts): return {}
-    def load(self, skip): return (Case(n, f"k{n}", "s", "me", "", n) for n in range(2) if not skip(n))
-    def finish(self, reader, facts): return Outcome({"said": [reader.records(n)[0].data for n in range(2)]}, [])
+class KnockSolver(Solver):
     async def solve(self, inputs, ctx):
         ctx.emit("answer", await asyncio.to_thread(ask, await ctx.base_url(), inputs))
 
@@ -111,8 +116,6 @@ def ask(url, inputs):
     request = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode())
     with urllib.request.urlopen(request) as reply:
         return json.load(reply)["choices"][0]["message"]["content"]
-
-def plan(spec): return Plan(spec)
 """
 
 
@@ -121,12 +124,15 @@ def test_a_run_hands_its_gateway_to_solvers(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "knock_suite.py").write_text(SUITE)
     (tmp_path / "model.py").write_text("def answer(prompt, params): return prompt[0]['content'] * 2")
     (tmp_path / "knock-1.dist-info").mkdir()
-    (tmp_path / "knock-1.dist-info" / "entry_points.txt").write_text("[assay.suites]\nknock = knock_suite\n")
+    (tmp_path / "knock-1.dist-info" / "entry_points.txt").write_text(
+        "[assay.suites]\nknock = knock_suite:Knock\n"
+    )
     monkeypatch.syspath_prepend(tmp_path)
     values = {"model": f"python/{tmp_path}/model.py:answer", "output_dir": str(tmp_path / "out")}
     run = api.run(build("knock", find("suite", "knock").Options, values))
     assert run.exit_code == 0
-    assert run.results == {"said": ["00", "11"]}
+    assert run.report is not None
+    assert json.loads(run.report.notices[0]) == ["00", "11"]
     assert run.summary.spent["calls"] == 2
 
 

@@ -11,7 +11,7 @@ import aiohttp
 
 from assay.core.connect import Connection
 from assay.core.errors import AssayError
-from assay.core.protocols import Context, Model, Scorer, Upstream
+from assay.core.protocols import Context, Model, Upstream
 from assay.core.registry import find
 from assay.core.types import Case, End
 from assay.engine.loop import Loop, Setup
@@ -53,12 +53,9 @@ async def send(method: str, url: str, body: bytes = b"", headers: dict[str, str]
 class Plan:
     """As many equal cases as asked, each run by one function."""
 
-    scorers: tuple[Scorer, ...] = ()
-
     def __init__(self, solve: Solve, total: int) -> None:
-        self.solver = self
         self.solve = solve
-        self.total = total
+        self.total = self.slots = total
 
     def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
         return (Case(at, f"k{at}", "s", "me", "", at) for at in range(self.total) if not skip(at))
@@ -85,7 +82,9 @@ class Lab:
         caller = Caller(Upstream(self.name, model), permits, ledger, seed=SEED, max_retries=self.max_retries)
         plan: Any = Plan(solve, total)
         setup = Setup(
-            plan=plan,
+            cases=plan,
+            solver=plan,
+            scorers=[],
             journal=journal,
             models={"main": caller, "judge": caller},
             gate=permits,

@@ -19,12 +19,14 @@ import aiohttp
 
 import assay
 from assay.core.events import Ended, Event, Finished
-from assay.core.protocols import Context, Outcome, Reader, RunFacts, View
-from assay.core.spec import Options, RunSpec, ask, how
-from assay.core.types import ASK, Case, Request, Score
+from assay.core.protocols import Context, Scorer, Solver, View
+from assay.core.report import Entry, Metric, Report
+from assay.core.spec import RunSpec, SuiteOptions, ask, how
+from assay.core.suite import CaseContent, Outcome, Results, Row, Rows, RunFacts, Suite
+from assay.core.types import ASK, Request, Score
 
 
-class ChainOptions(Options, frozen=True, kw_only=True):
+class ChainOptions(SuiteOptions, frozen=True, kw_only=True):
     """How many cases, where to crash, and how badly the solver behaves."""
 
     cases: Annotated[int, ask("How many cases.")] = 40
@@ -39,7 +41,7 @@ def crash_if(wanted: str, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-class ChainSolver:
+class ChainSolver(Solver):
     """Five calls a case."""
 
     def __init__(self, spec: RunSpec, options: ChainOptions) -> None:
@@ -76,7 +78,7 @@ class ChainSolver:
             return str((await answer.json())["choices"][0]["message"]["content"])
 
 
-class ChainScorer:
+class ChainScorer(Scorer):
     """1 where the last answer names the number of the first."""
 
     id = "chain@1"
@@ -88,56 +90,63 @@ class ChainScorer:
         return [Score(case.index, case.key, case.set, case.subject, self.id, "agree", value=value)]
 
 
-class ChainPlan:
+class Numbers:
+    """Rows that are their own numbers."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self.count = count
+        self.facts: dict[str, Any] = {}
+        self._name = name
+
+    def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[int]]:
+        """The numbers in order."""
+        for number in range(self.count):
+            if skip is None or not skip(number):
+                yield Row(number, f"key{number}", self._name, number)
+
+
+class ChainSuite(Suite[ChainOptions, int]):
     """The cases are numbers."""
 
-    score = None
-    needs: frozenset[str] = frozenset()
-    notices: tuple[str, ...] = ()
+    name = "chain"
+    Options = ChainOptions
 
     def __init__(self, spec: RunSpec) -> None:
-        assert isinstance(spec.options, ChainOptions)
-        self._spec = spec
-        self._options = spec.options
-        self.ask = None
-        self.roles = {"main": spec.model}
-        self.solver = ChainSolver(spec, spec.options)
+        super().__init__(spec)
+        self.solver = ChainSolver(spec, self.options)
         self.scorers = [ChainScorer()]
-        self.total = spec.options.cases
 
-    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
-        """There is nothing to look at."""
+    def ask_identity(self) -> dict[str, Any]:
+        """The file's content says it all."""
         return {}
 
-    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
-        """The numbers in order."""
-        for number in range(self.total):
-            if not skip(number):
-                yield Case(number, f"key{number}", "chain", self._spec.model, str(number), number)
+    def rows(self, facts: dict[str, Any] | None = None) -> Rows[int]:
+        """The numbers."""
+        return Numbers(self.options.cases, "chain")
 
-    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+    def case(self, row: Row[int], subject: str) -> CaseContent:
+        """A number is asked as it is."""
+        return CaseContent(row.data, label=str(row.data))
+
+    def finish(self, results: Results[int], run: RunFacts) -> Outcome:
         """How many agree, of how many; all records, one case a line."""
-        crash_if(self._options.crash, "finish")
-        scores = [score for number in range(self.total) for score in reader.scores(number, "chain@1")]
-        agree = sum(score.value or 0.0 for score in scores)
-        results: dict[str, Any] = {"chain": {"agree": agree, "of": len(scores), "metrics": []}}
-        path = Path(self._spec.output_dir) / "samples_chain.jsonl"
+        crash_if(self.options.crash, "finish")
+        path = Path(self.spec.output_dir) / "samples_chain.jsonl"
         temporary = path.with_suffix(".tmp")
+        agree, count = 0.0, 0
         with temporary.open("w") as file:
-            for number in range(self.total):
-                records = [[record.part, record.data] for record in reader.records(number)]
-                file.write(json.dumps([number, records]) + "\n")
-        crash_if(self._options.crash, "unnamed")
+            for result in results:
+                for score in result.scores:
+                    agree += score.value or 0.0
+                    count += 1
+                records = [[record.part, record.data] for record in result.records]
+                file.write(json.dumps([result.row.number, records]) + "\n")
+        crash_if(self.options.crash, "unnamed")
         temporary.replace(path)
-        crash_if(self._options.crash, "written")
-        return Outcome(results, [path])
-
-
-class suite:  # noqa: N801 - a suite is a module, or an object that stands for one
-    """What the registry finds."""
-
-    Options = ChainOptions
-    plan = ChainPlan
+        crash_if(self.options.crash, "written")
+        value = agree / count if count else None
+        metric = Metric(name="agree", value=value, numerator=agree, denominator=count)
+        return Outcome(Report(entries=[Entry(name="chain", metrics=[metric])]), [path])
 
 
 def observer(crash: str) -> Callable[[Event], None]:
@@ -158,8 +167,8 @@ def observer(crash: str) -> Callable[[Event], None]:
 def main() -> int:
     """Run with options as `name=value`; say what a user should know, as the command line does."""
     values = dict(argument.split("=", 1) for argument in sys.argv[1:])
-    spec = assay.spec(f"{__file__}:suite", model="openai/fake", concurrency=8, **values)
-    assert isinstance(spec.options, Options)
+    spec = assay.spec(f"{__file__}:ChainSuite", model="openai/fake", concurrency=8, **values)
+    assert isinstance(spec.options, SuiteOptions)
     run = assay.run(spec, [observer(values.get("crash", ""))])
     print(run.summary.this_start, run.reason)  # noqa: T201
     return run.exit_code

@@ -12,19 +12,27 @@ import os
 import signal
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import aiohttp
 
 import assay
 from assay.core.connect import Role
-from assay.core.protocols import Context, Outcome, Reader, RunFacts, Scorer
-from assay.core.spec import Options, RunSpec, ask, how
-from assay.core.types import Case, Request
+from assay.core.protocols import Context, Solver
+from assay.core.report import Report
+from assay.core.spec import RunSpec, SuiteOptions, ask, how
+from assay.core.suite import CaseContent, Outcome, Results, Row, Rows, RunFacts, Suite
+from assay.core.types import Request
+
+sys.path.insert(
+    0, str(Path(__file__).parents[1])
+)  # run as a script, it still shares rows with the chain suite
+
+from suites.chain import Numbers
 
 
-class SharedOptions(Options, frozen=True, kw_only=True):
+class SharedOptions(SuiteOptions, frozen=True, kw_only=True):
     """How many rows, how many at once, and what the rows do."""
 
     cases: Annotated[int, ask("How many rows.")] = 12
@@ -62,7 +70,7 @@ async def ask_in_loop(prompt: str) -> str:
         return text_of(await answer.read())
 
 
-class SharedSolver:
+class SharedSolver(Solver):
     """One row."""
 
     def __init__(self, spec: RunSpec, options: SharedOptions) -> None:
@@ -90,51 +98,49 @@ class SharedSolver:
         return (await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, prompt=prompt))).text
 
 
-class SharedPlan:
-    """The rows are numbers."""
+class SharedSuite(Suite[SharedOptions, int]):
+    """The rows are numbers; all answers stand in answers.json."""
 
-    ask = score = None
-    needs: frozenset[str] = frozenset()
-    notices: tuple[str, ...] = ()
-    common_role = "main"
+    name = "shared"
+    Options = SharedOptions
 
     def __init__(self, spec: RunSpec) -> None:
-        assert isinstance(spec.options, SharedOptions)
-        options = spec.options
-        self.roles: dict[str, str | Role] = {"main": spec.model}
+        super().__init__(spec)
+        options = self.options
         if options.second:
-            self.roles["main"] = Role(spec.model, key="FIRST_LOGIN")
-            self.roles["other"] = Role("openai/fake", options.second, options.key)
-        self.common = not options.second
+            other = Role("openai/fake", options.second, options.key)
+            self.roles = {"main": Role(spec.model, key="FIRST_LOGIN"), "other": other}
+        self.shared_endpoint = None if options.second else "main"
         self.open_cases = options.workers
         self.solver = SharedSolver(spec, options)
-        self.scorers: list[Scorer] = []
-        self.total = options.cases
 
-    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
-        """There is nothing to look at."""
+    def ask_identity(self) -> dict[str, Any]:
+        """The file's content says it all."""
         return {}
 
-    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
-        """The numbers in order."""
-        return (Case(at, f"key{at}", "shared", "me", str(at), at) for at in range(self.total) if not skip(at))
+    def rows(self, facts: dict[str, Any] | None = None) -> Rows[int]:
+        """The numbers."""
+        return Numbers(self.options.cases, "shared")
 
-    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
+    def subjects(self) -> list[str]:
+        """One."""
+        return ["me"]
+
+    def case(self, row: Row[int], subject: str) -> CaseContent:
+        """A number is asked as it is."""
+        return CaseContent(row.data, label=str(row.data))
+
+    def finish(self, results: Results[int], run: RunFacts) -> Outcome:
         """All answers in order of the rows."""
-        answers = [record.data for at in range(self.total) for record in reader.records(at)]
-        return Outcome({"shared": {"answers": answers, "metrics": []}}, [])
-
-
-class suite:  # noqa: N801 - a suite is a module, or an object that stands for one
-    """What the registry finds."""
-
-    Options = SharedOptions
-    plan = SharedPlan
+        answers = [record.data for result in results for record in result.records]
+        path = Path(self.spec.output_dir) / "answers.json"
+        path.write_text(json.dumps(answers))
+        return Outcome(Report(), [path])
 
 
 def spec(**values: Any) -> RunSpec:
     """A run of this suite."""
-    return assay.spec(f"{__file__}:suite", **{"model": "openai/fake", "concurrency": 8, **values})
+    return assay.spec(f"{__file__}:SharedSuite", **{"model": "openai/fake", "concurrency": 8, **values})
 
 
 if __name__ == "__main__":

@@ -86,7 +86,9 @@ class HopLab:
         gateway = Gateway(named)
         plan: Any = Plan(solve, 1)
         setup = Setup(
-            plan=plan,
+            cases=plan,
+            solver=plan,
+            scorers=[],
             journal=journal,
             models=callers,
             gate=permits,

@@ -81,8 +81,8 @@ class SharedEndpoint(Struct, frozen=True):
     only_open_case: bool
 
 
-Verdict = Callable[[Case, list[Record], str], bool]
-"""Whether the records of a case meet what its gold says of a part, as far as no judge is needed."""
+Verdict = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
+"""Whether the records of a case meet the expectations of a part, as far as no judge is needed: `Suite.passed`."""
 
 
 class RecordLog(Protocol):
@@ -188,7 +188,7 @@ class TryContext:
         """Whether what this try emitted under a part meets its expectations."""
         if self._run.verdict is None:
             raise UsageError("this suite has no verdict before its scorers speak")
-        return self._run.verdict(self.case, self.records, part)
+        return await self._run.verdict(self.case, self.records, part)
 
     def rng(self, name: str) -> random.Random:
         """A stream that depends on the case, the name and the run's seed only."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun, UsageError
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
-from assay.core.protocols import Plan, Scorer, View, check_same
+from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext
+from assay.engine.cases import CaseSource, check_key
+from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
 
 _MOST_NAMED = 10
@@ -41,7 +42,9 @@ class Gate(Protocol):
 class Setup(Struct, frozen=True):
     """What the loop is given."""
 
-    plan: Plan
+    cases: CaseSource
+    solver: Solver
+    scorers: Sequence[Scorer]
     journal: Journal
     models: Mapping[str, Binder]
     gate: Gate
@@ -51,6 +54,8 @@ class Setup(Struct, frozen=True):
     retry_failed: bool
     seed: int
     started: float
+    verdict: Verdict | None = None
+    """The suite's `passed`."""
     gateway: SdkGateway | None = None
     shared_endpoint: SharedEndpoint | None = None
     asks: bool = True
@@ -63,7 +68,7 @@ class Loop:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._journal = setup.journal
-        self._scorers = setup.plan.scorers
+        self._scorers = setup.scorers
         self._new = setup.journal.empty  # then no case has a history to look up
         self._run = RunContext(
             setup.models,
@@ -72,7 +77,7 @@ class Loop:
             seed=setup.seed,
             started=setup.started,
             gateway=setup.gateway,
-            verdict=getattr(setup.plan, "passed", None),
+            verdict=setup.verdict,
             shared_endpoint=setup.shared_endpoint,
         )
         self._cases: Iterator[Case] = iter(())
@@ -85,10 +90,10 @@ class Loop:
     async def run(self) -> None:
         """Until nothing is left, or until it is stopped. Raises what stopped it."""
         setup = self._setup
-        done = self._journal.done_map(setup.plan.total, retry_failed=setup.retry_failed)
-        setup.notify(Started(setup.plan.total, done.count(1)))
+        done = self._journal.done_map(setup.cases.slots, retry_failed=setup.retry_failed)
+        setup.notify(Started(setup.cases.total, done.count(1)))
         self._name_damage()
-        self._cases = setup.plan.load(cast("Callable[[int], bool]", done.__getitem__))
+        self._cases = setup.cases.load(done.__getitem__)
         try:
             for _ in range(setup.open_cases):
                 self._workers.append(asyncio.create_task(self._worker()))
@@ -162,7 +167,7 @@ class Loop:
         reader = self._journal.reader
         end = reader.end(case.index)
         assert end is not None
-        check_same(case, end)
+        check_key(case.key, end)
         return View(case, end, reader.records(case.index))
 
     async def _ask(self, case: Case) -> View:
@@ -179,7 +184,7 @@ class Loop:
         """Solve; an exception becomes a Failure named after the boundary it crossed."""
         try:
             ctx.lend_shared_endpoint()
-            await self._setup.plan.solver.solve(case.inputs, ctx)
+            await self._setup.solver.solve(case.inputs, ctx)
         except (ModelError, CaseFailed) as error:
             return error.failure
         except (StopRun, ModelRefused, UsageError):

@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from assay.core import files
 from assay.core.errors import InputError, Problem, RunBusy, UsageError, cannot_write
 from assay.core.registry import short
+from assay.core.report import Report
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 HOME = "assay"
@@ -34,6 +35,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     spec: dict[str, Any]
     parts: dict[str, Any]
     facts: dict[str, Any]
+    score_parts: Literal["none", "filters", "rows"] = "none"
+    """What `Score.part` is in this suite; see `Suite.parts`."""
 
 
 class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -51,7 +54,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     spent: dict[str, int]
     this_start: dict[str, int]
     files: list[str]
-    results: dict[str, Any]
+    report: Report | None = None
+    results: dict[str, Any] = {}
     failures: dict[str, int] = {}
     newest: str = ""
     unscored: int = 0

@@ -59,6 +59,10 @@ class RunReader:
             return last
         return _end_of(last, ASK, last.end)
 
+    def ended(self, index: int) -> tuple[End, list[Record]] | None:
+        """How the case ended, with the records of that try; None while it has not."""
+        return self._found(self._records, _records, ASK, index)
+
     def records(self, index: int) -> list[Record]:
         """The records of the try that ended."""
         found = self._found(self._records, _records, ASK, index)

@@ -6,8 +6,6 @@ model = ReplayOnlyModel(endpoint="http://…/v1")  # scores logged replies, rais
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from assay.core import registry
 from assay.core.connect import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection, Role, role_of
 from assay.core.errors import StopRun, UsageError
@@ -31,7 +29,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
         timeout=spec.timeout,
         concurrency=spec.concurrency,
         seed=spec.seed,
-        args=getattr(spec.options, "model_args", {}),
+        args=role.args,
         key=role.key,
         env_file=role.env_file,
     )
@@ -43,26 +41,12 @@ class ReplayOnlyModel:
     """Takes the place of a run's models when its logged replies are scored or judged again.
 
     It has the endpoint that the run knew, because the endpoint is part of every request's hash.
-    `other_endpoints` are those of further roles. `live_roles` are connected and asked as usual.
     """
 
     can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
 
-    def __init__(
-        self,
-        endpoint: str,
-        other_endpoints: Mapping[str, str] | None = None,
-        live_roles: frozenset[str] = frozenset(),
-    ) -> None:
+    def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
-        self._other_endpoints = other_endpoints or {}
-        self._live_roles = live_roles
-
-    def for_role(self, role: str) -> ReplayOnlyModel | None:
-        """Return the stand-in for the model of this role, or None if that model is asked."""
-        if role in self._live_roles:
-            return None
-        return ReplayOnlyModel(self._other_endpoints.get(role, self.endpoint))
 
     async def send(self, request: Request, seed: int) -> Response:
         """Raise StopRun: only requests whose reply is missing in the log get here."""

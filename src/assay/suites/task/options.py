@@ -82,6 +82,10 @@ class TaskOptions(Options, frozen=True, kw_only=True):
         """Whether few-shot examples are turns of their own; they are unless it was refused."""
         return self.fewshot_as_multiturn is not False
 
+    def model_arguments(self) -> dict[str, Any]:
+        """What --model-args gives the provider."""
+        return self.model_args
+
 
 class Seeds(msgspec.Struct, frozen=True):
     """Where a task's random numbers come from. The harness seeds `random` with 0 and the others with 1234."""

@@ -1,0 +1,487 @@
+"""One start of a run: the one place that puts suite, engine, journal and models together.
+
+    runner = open_run(spec, observers)          # which run this is; nothing is written yet
+    run = runner.finished() or await runner.run()
+    await runner.close()
+
+`open_run` resolves the spec, connects the models and builds the suite. A Runner is made for a suite object, so that
+code can run a suite that has no name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import chdir, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+import assay
+from assay.core import registry
+from assay.core.connect import Role, role_of
+from assay.core.differing import differences
+from assay.core.envfile import keys_in
+from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
+from assay.core.events import Event, Noted, Notify
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Model, Upstream
+from assay.core.report import Report
+from assay.core.spec import RunSpec, fields, marked
+from assay.core.suite import MAIN, Outcome, RunFacts, Suite
+from assay.engine.cases import Cases
+from assay.engine.context import SharedEndpoint
+from assay.engine.loop import Loop, Setup
+from assay.journal import folder as folders
+from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.journal import Journal
+from assay.journal.redact import Redactor, secrets_from_environment
+from assay.journal.reuse import ReusableCalls
+from assay.legacy import LegacySuite, suite_for
+from assay.models.calling.caller import Caller, CallLedger
+from assay.models.calling.connect import ReplayOnlyModel, connect
+from assay.models.calling.gateway import Gateway, sdk_environment
+from assay.models.calling.permits import Permits
+from assay.store.runs import find_run
+
+# Ctrl-C lets running calls finish for this long, because they are paid.
+GRACE_SECONDS = 10.0
+
+
+class Run(NamedTuple):
+    """A run after a start: where it is, what came of it, and how the process should exit."""
+
+    folder: Path
+    info: RunInfo
+    summary: Summary
+    exit_code: int
+    reason: str = ""
+    """Why the run stopped before its end."""
+    asked: bool = True
+    """False where the run was finished before and nothing was asked."""
+
+    @property
+    def report(self) -> Report | None:
+        """The suite's numbers; None while the run has not come to its end."""
+        return self.summary.report
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The numbers of a suite that does not return a Report yet."""
+        return self.summary.results
+
+    @property
+    def files(self) -> list[Path]:
+        """The format's own files."""
+        return [Path(name) for name in self.summary.files]
+
+
+def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = True) -> Runner:
+    """The start of the run that a spec means. Raises on bad options, before anything is written.
+
+    With `asks=False` no model is connected: the suite is built to be looked at.
+    """
+    suite_class = suite_for(spec.suite)
+    spec = suite_class.resolve(spec)
+    adopted = suite_class.adopt(spec)
+    if adopted is not None:
+        return _open_adopted(spec, adopted, observers)
+    models: dict[str, Model] = {}
+    if not asks:
+        models[MAIN] = ReplayOnlyModel(spec.base_url or "")
+    elif spec.model:
+        models[MAIN] = connect(spec, Role(spec.model, args=spec.options.model_arguments()))
+    # Requests name the endpoint that was found, so the suite must know it before it is built.
+    found_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
+    suite = suite_class(found_spec)
+    for name, role in suite.roles.items():
+        # A role that names an endpoint or a key of its own is another connection, even if it is called main.
+        if name not in models or role.base_url or role.key:
+            models[name] = connect(spec, role_of(role)) if asks else ReplayOnlyModel(spec.base_url or "")
+    return Runner(suite, models, observers, asks=asks)
+
+
+def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
+    """The start that only scores a run again: what was asked stays as the run has it, its models are not asked."""
+    info = folders.read_info(folder)
+    endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
+    spec = _as_asked(spec, info)
+    suite = suite_for(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
+    models: dict[str, Model] = {}
+    for name, role in suite.roles.items():
+        if role.mark == "ask":
+            models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
+        else:
+            models[name] = connect(spec, role_of(role))
+    return Runner(suite, models, observers, asks=False, ask_parts=info.parts["ask"])
+
+
+def _as_asked(spec: RunSpec, info: RunInfo) -> RunSpec:
+    """The spec with every `ask` option as the run has it; `score` and `how` options stay as they are now."""
+    common = {field.name for field in fields(RunSpec) if field.mark == "ask"} - {"suite", "options"}
+    own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
+    before = info.spec["options"]
+    options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
+    values = {name: info.spec[name] for name in common}
+    # A script or embedded weights have no address; then a judge without its own endpoint has none either.
+    address = info.spec["base_url"]
+    values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
+    return replace(spec, **values, options=msgspec.convert(options, type(spec.options)))
+
+
+class Runner:
+    """One start of one run: find or make its folder, run what is left, write the results."""
+
+    def __init__(
+        self,
+        suite: Suite[Any, Any],
+        models: Mapping[str, Model],
+        observers: Sequence[Notify] = (),
+        *,
+        asks: bool = True,
+        ask_parts: dict[str, Any] | None = None,
+    ) -> None:
+        """`ask_parts` are those of a run that is only scored again: it stays the run that it is."""
+        self.suite = suite
+        self.spec = suite.spec
+        self.models = models
+        self._asks = asks
+        self._observers = list(observers)
+        self._refuse_unable_models()
+        self._secrets = self._known_secrets()
+        self._refuse_secrets()
+        self.ask_parts = ask_parts or self._ask_parts()
+        self.ask = fingerprint(self.ask_parts)
+        self.score = fingerprint(self._score_parts())
+        self.home = Path(self.spec.output_dir) / HOME
+        self._reused = find_run(self.spec.reuse, other_than=f"-{self.ask}") if self.spec.reuse else None
+        self._spent_now: dict[str, int] = {}
+        self._unscored = 0
+
+    # Which run this is.
+
+    def _ask_parts(self) -> dict[str, Any]:
+        """Everything that changes replies. A difference in it makes another run."""
+        asked = {
+            name: [role.model, self.models[name].endpoint]
+            for name, role in self.suite.roles.items()
+            if role.mark == "ask"
+        }
+        return marked(self.spec, "ask") | {
+            "suite": registry.identity(self.spec.suite),
+            "models": asked,
+            "plan": self.suite.ask_identity(),
+            "data": self.suite.data_identity(),
+        }
+
+    def _score_parts(self) -> dict[str, Any]:
+        """Everything that changes scores. A difference in it grades the same replies again."""
+        judges = {
+            name: [role.model, self.models[name].endpoint if role.base_url else ""]
+            for name, role in self.suite.roles.items()
+            if role.mark == "score"
+        }
+        return marked(self.spec, "score") | {"models": judges, "plan": self.suite.score_identity()}
+
+    def _refuse_unable_models(self) -> None:
+        shared = self.suite.shared_endpoint
+        if shared is not None and shared not in self.suite.roles:
+            raise UsageError(f"this run has no model for the role {shared!r}, which its code may ask")
+        for name, role in self.suite.roles.items():
+            if missing := role.needs - self.models[name].can:
+                raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
+
+    def _known_secrets(self) -> list[str]:
+        """Values that are never written: secrets of the environment, and all keys of the files that roles name."""
+        roles = self.suite.roles.values()
+        secrets = secrets_from_environment({role.key for role in roles if role.key})
+        for file in {role.env_file for role in roles if role.env_file}:
+            secrets += keys_in(file).values()
+        return secrets
+
+    def _refuse_secrets(self) -> None:
+        options = msgspec.json.encode(self.spec)
+        if Redactor(self._secrets)(options) != options:
+            raise UsageError(
+                "an option holds a secret of the environment; options are written down, keys are not"
+            )
+
+    def _find_folder(self) -> Path | None:
+        return None if self.spec.fresh else folders.find(self.home, self.spec.suite, self.ask)
+
+    def finished(self) -> Run | None:
+        """The run as it is, if nothing is left to ask, score or write."""
+        path = self._find_folder()
+        summary = folders.read_summary(path) if path else None
+        if path is None or summary is None or summary.state != "finished" or summary.score != self.score:
+            return None
+        if self.spec.retry_failed and summary.subject_error:
+            return None
+        if not all(Path(file).is_file() for file in summary.files):
+            return None
+        if folders.written_over(path, summary, self.spec.suite):
+            return None
+        folders.show_newest(path, summary)
+        return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
+
+    # One start.
+
+    async def run(self) -> Run:
+        """Ask, score and write what is left."""
+        folder, info, cases = self._open()
+        try:
+            return await self._run_in(folder, info, cases)
+        except ModelRefused:
+            if folder.created:
+                folder.discard()
+            raise
+        finally:
+            folder.close()
+
+    async def close(self) -> None:
+        """Let go of every model, and of what the suite started."""
+        for model in self.models.values():
+            await model.close()
+        await self.suite.close()
+
+    def _open(self) -> tuple[RunFolder, RunInfo, Cases]:
+        """The run's folder, locked, and its cases. Bad data is refused before a new folder is made."""
+        path = self._find_folder()
+        facts = folders.read_info(path).facts if path else None
+        cases, facts = _cases_of(self.suite, facts)
+        with folders.choosing(self.home):
+            path = path or self._find_folder()
+            if path is not None:
+                folder = RunFolder(path, created=False)
+                return folder, folder.info(), cases
+            self._refuse_shared_output()
+            info = RunInfo(
+                suite=self.spec.suite,
+                ask=self.ask,
+                started=time.time(),
+                version=assay.__version__,
+                total=cases.total,
+                command=sys.argv,
+                spec=msgspec.to_builtins(self.spec),
+                parts=msgspec.to_builtins({"ask": self.ask_parts}, str_keys=True),
+                facts=facts,
+                score_parts=self.suite.parts,
+            )
+            return folders.create(self.home, info), info, cases
+
+    def _refuse_shared_output(self) -> None:
+        """Files of fixed names are paid work: another run in the same folder does not write over them."""
+        if self.spec.fresh or not self.suite.exclusive_output:
+            return
+        for other in folders.of_suite(self.home, self.spec.suite):
+            now = msgspec.to_builtins(self.ask_parts, str_keys=True)
+            places = list(differences(folders.read_info(other).parts["ask"], now))
+            options = [place for place in places if not place.startswith(("plan", "data", "models"))]
+            changed = ", ".join(options) or "data, prompts or code"
+            raise UsageError(
+                f"{self.spec.output_dir} holds a run with other settings ({changed}): {other}\n"
+                "Repeat its command to continue it, name another --output-dir, or start anew with --fresh"
+            )
+
+    async def _run_in(self, folder: RunFolder, info: RunInfo, cases: Cases) -> Run:
+        started = time.perf_counter()
+        folders.reopen(folder.path)
+        journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets)
+        try:
+            with chdir("."):  # user code may change to another folder
+                stopped = await self._loop(journal, info, cases)
+            if isinstance(stopped, ModelRefused) and not journal.empty:
+                folder.created = False
+            if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
+                raise stopped
+            seconds = time.perf_counter() - started
+            return self._finish(journal, folder, info, cases, seconds, stopped)
+        finally:
+            journal.close()
+
+    async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
+        """Run every case that is left; returns what stopped it, if anything did."""
+        spec, suite = self.spec, self.suite
+        reuse = ReusableCalls(self._reused).find if self._reused else None
+        ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
+        upstreams = {name: Upstream(role.model, self.models[name]) for name, role in suite.roles.items()}
+        permits = {up.model.endpoint: Permits(spec.concurrency) for up in upstreams.values()}
+        gateway = Gateway(upstreams)
+        callers = {
+            name: Caller(up, permits[up.model.endpoint], ledger, seed=spec.seed, max_retries=spec.max_retries)
+            for name, up in upstreams.items()
+        }
+        # As many cases as calls may be in flight, unless the suite says otherwise.
+        open_cases = min(suite.open_cases or spec.concurrency, max(1, cases.total))
+        shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
+        loop = Loop(
+            Setup(
+                cases=cases,
+                solver=suite.solver,
+                scorers=suite.scorers,
+                verdict=suite.passed,
+                journal=journal,
+                models=callers,
+                gate=next(iter(permits.values()), Permits(spec.concurrency)),
+                halt=ledger.halt,
+                notify=self._notify,
+                open_cases=open_cases,
+                retry_failed=spec.retry_failed,
+                seed=spec.seed,
+                started=info.started,
+                gateway=gateway,
+                shared_endpoint=shared,
+                asks=self._asks,
+            )
+        )
+        for notice in suite.notices:
+            self._notify(Noted(notice))
+        with StopOnSignal(loop), sdk_environment(shared.endpoint.url) if shared else nullcontext():
+            try:
+                await loop.run()
+            except (AssayError, KeyboardInterrupt) as error:
+                return error
+            finally:
+                await gateway.close()
+                self._spent_now = ledger.counts()
+                self._unscored = loop.unscored
+        return None
+
+    async def _open_shared_endpoint(
+        self, gateway: Gateway, callers: Mapping[str, Caller], journal: Journal, *, only_open_case: bool
+    ) -> SharedEndpoint | None:
+        """The address for code that knows nothing of cases, where the suite wants one."""
+        role = self.suite.shared_endpoint
+        if role is None or not self._asks:
+            return None
+        await gateway.start()
+        asker = callers[role].bind_shared(journal.common())
+        endpoint = gateway.open_shared_endpoint(role, asker)
+        return SharedEndpoint(role, asker, endpoint, only_open_case)
+
+    def _notify(self, event: Event) -> None:
+        for observer in self._observers:
+            observer(event)
+
+    def _finish(
+        self,
+        journal: Journal,
+        folder: RunFolder,
+        info: RunInfo,
+        cases: Cases,
+        seconds: float,
+        stopped: BaseException | None,
+    ) -> Run:
+        """Let the suite write its files, then write the summary: its presence makes the run finished."""
+        outcome: Outcome | None = None
+        results: dict[str, Any] = {}
+        if not stopped:
+            facts = RunFacts(info.started, seconds, folder.path)
+            try:
+                if isinstance(self.suite, LegacySuite):
+                    outcome, results = self.suite.finish_plan(journal.reader, facts)
+                else:
+                    scorers = [scorer.id for scorer in self.suite.scorers]
+                    outcome = self.suite.finish(cases.results(journal.reader, scorers), facts)
+            except OSError as error:
+                stopped = cannot_write(error.filename or self.spec.output_dir, error)
+        if outcome is not None:
+            for notice in outcome.report.notices:
+                self._notify(Noted(notice))
+        summary = self._summary(journal, cases, seconds, stopped, outcome, results)
+        try:
+            folders.write_json(folder.path / "summary.json", summary)
+            folders.show_newest(folder.path, summary)
+        except StopRun:
+            if not stopped:
+                raise
+        return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
+
+    def _summary(
+        self,
+        journal: Journal,
+        cases: Cases,
+        seconds: float,
+        stopped: BaseException | None,
+        outcome: Outcome | None,
+        results: dict[str, Any],
+    ) -> Summary:
+        counts = journal.counts(cases.slots)
+        unanswered = counts["infra_error"] + self._unscored
+        if stopped:
+            state = "stopped"
+        else:
+            state = "incomplete" if unanswered else "finished"
+        return Summary(
+            state=state,
+            score=self.score,
+            scorers=[scorer.id for scorer in self.suite.scorers],
+            total=cases.total,
+            ok=counts["ok"],
+            subject_error=counts["subject_error"],
+            infra_error=counts["infra_error"],
+            exit_code=_exit_code(stopped, outcome, unanswered),
+            seconds=seconds,
+            spent=journal.spent(),
+            this_start=self._spent_now,
+            files=[str(path) for path in outcome.files] if outcome else [],
+            report=outcome.report if outcome and not results else None,
+            results=results,
+            failures=journal.failures(),
+            newest=str(outcome.newest or "") if outcome else "",
+            unscored=self._unscored,
+        )
+
+
+def _cases_of(suite: Suite[Any, Any], facts: dict[str, Any] | None) -> tuple[Cases, dict[str, Any]]:
+    if isinstance(suite, LegacySuite):
+        return suite.plan_cases(facts)
+    rows = suite.rows(facts)
+    return Cases(suite, rows), rows.facts
+
+
+def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswered: int) -> int:
+    """The exit code of a run. A failed check comes before cases without an answer."""
+    if stopped:
+        return 130 if isinstance(stopped, KeyboardInterrupt) else 3
+    passed = outcome.report.passed if outcome else True
+    if passed is False:
+        return 1
+    if unanswered:
+        return 3
+    return 4 if passed is None else 0
+
+
+class StopOnSignal:
+    """Within this, Ctrl-C or SIGTERM lets running calls finish and stops; a second one stops at once."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._count = 0
+
+    # add_signal_handler raises these outside the main thread and on platforms without signals. We then run
+    # without signal handling.
+    _UNAVAILABLE = (NotImplementedError, RuntimeError, ValueError)
+
+    def __enter__(self) -> None:
+        with suppress(*self._UNAVAILABLE):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(*self._UNAVAILABLE):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _interrupt(self) -> None:
+        self._count += 1
+        if self._count == 1:
+            self._loop.stop(KeyboardInterrupt("interrupted"))
+            asyncio.get_running_loop().call_later(GRACE_SECONDS, self._loop.cancel)
+        else:
+            self._loop.cancel()
