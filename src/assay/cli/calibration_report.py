@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from assay.api import Run
-from assay.cli.report import closing
+from assay.cli.footer import print_footer as closing
 from assay.cli.screen import block, counted, heading, table
 from assay.core.judges import Agreement, Calibration
 from assay.core.types import Record

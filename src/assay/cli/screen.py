@@ -16,8 +16,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) 
     On a terminal that is too narrow it comes in parts one below the other, each with the first columns,
     which name the rows.
     """
-    rows = [[safe(cell) for cell in row] for row in rows]
-    columns = list(zip(header, *rows, strict=True))
+    lines = [[safe(cell) for cell in row] for row in (header, *rows)]
+    columns = list(zip(*lines, strict=True))
     widths = [max(map(columns_of, column)) for column in columns]
     for part in parts(widths, names, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
         _print([columns[at] for at in part], [widths[at] for at in part])

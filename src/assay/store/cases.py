@@ -104,6 +104,7 @@ class RunCases:
             for view in self
             if any(name in (score.part, f"{score.set}/{score.part}") for score in view.scores)
             or name in (str(view.id), f"{view.end.set}/{view.id}")
+            or (view.end.label and name in (view.end.label, f"{view.end.set}/{view.end.label}"))
         ]
 
     def calls(self, index: int) -> list[Call]:

@@ -27,10 +27,15 @@ class RunState(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """The first number of each set, such as `gsm8k exact_match 0.61`."""
-        if self.summary is None or not self.summary.results:
+        """The first number of each entry, such as `gsm8k exact_match 0.61`."""
+        if self.summary is None:
             return ""
         parts = []
+        for entry in self.summary.report.entries if self.summary.report else ():
+            if entry.metrics and entry.metrics[0].value is not None:
+                first = entry.metrics[0]
+                named = ",".join(filter(None, (first.name, first.filter)))
+                parts.append(f"{entry.name} {named} {first.value:.4f}")
         for name, found in self.summary.results.items():
             best = found["metrics"][0] if found.get("metrics") else None
             if best and best["value"] is not None:
