@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from assay.core.errors import UsageError
-from assay.models.weights.pull import pull
+from assay.models.llama.weights import pull_weights
 
 # A slow minute of the machine is no failure: speed is measured in benchmarks.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -65,7 +65,7 @@ def data_folder(
 def weights() -> Path:
     """SmolLM2, fetched once into the user's own cache."""
     try:
-        return pull("smollm2", lambda _: None)
+        return pull_weights("smollm2", lambda _: None)
     except UsageError as error:
         if os.environ.get("CI"):
             raise

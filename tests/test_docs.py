@@ -17,13 +17,14 @@ import pytest
 from assay.cli.main import COMMANDS, cli
 from assay.core import registry
 from assay.core.errors import Problem
+from assay.core.hop_result import STATUSES
 from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
-from assay.core.status import STATUSES
 from assay.scoring.expectations import prefixes, rule_problems
 from assay.solvers.code import worker
-from assay.solvers.hop import session
-from assay.solvers.steps import aggregating, parsing, strategies
+from assay.solvers.hop.session import TOOL_VERIFIERS, Session
+from assay.solvers.hop.verifiers import VERIFIERS
+from assay.solvers.steps import aggregate_step, prompt_step
 from assay.suites.hop import contract, row, settings
 from assay.suites.pipeline import scorer, tally
 from assay.suites.pipeline.file import building, reading
@@ -121,9 +122,9 @@ def in_code(text: str) -> set[str]:
             "changes of a variant": reading.OVERRIDES,
             "types of steps": reading.TYPES,
             "keys of a step": building.STEP_KEYS,
-            "settings of aggregates": aggregating.TOLD,
-            "strategies": (*strategies.NAMES, *strategies.SUMMARY_FIELDS),
-            "parsers": parsing.NAMES,
+            "settings of aggregates": aggregate_step.SETTINGS,
+            "strategies": (*aggregate_step.STRATEGIES, *aggregate_step.SUMMARY_FIELDS),
+            "parsers": prompt_step.PARSERS,
             "entries of code": worker.ENTRIES,
             "fields of a test": (*validation.FIELDS, *validation.BESIDE),
             "verdicts": (*scorer.VERDICTS, tally.NO_ANSWER),
@@ -149,8 +150,8 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
             "keys of a profile": settings.Profile.__struct_fields__[1:],
             "difficulties": row.DIFFICULTIES,
             "statuses": STATUSES,
-            "operators": [name for name in vars(session.Session) if name.startswith("hop_")],
-            "verifiers": (*vars(session)["_NAMED"], *vars(session)["_TOOL_NAMES"]),
+            "operators": [name for name in vars(Session) if name.startswith("hop_")],
+            "verifiers": (*VERIFIERS, *TOOL_VERIFIERS),
         }.items()
     ],
 )

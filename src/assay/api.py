@@ -156,9 +156,9 @@ def compare(names: Sequence[str | Path], flips: int = 10) -> Compared:
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:
     """Fetch an embedded model's weights, unless they are here."""
-    from assay.models.weights import pull
+    from assay.models.llama.weights import pull_weights
 
-    return pull.pull(name, say)
+    return pull_weights(name, say)
 
 
 def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Problem]:

@@ -38,10 +38,10 @@ from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
 from assay.engine.loop import Loop, Setup
 from assay.journal import folder as folders
+from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
-from assay.journal.reuse import ReusableCalls
 from assay.legacy import LegacySuite, suite_for
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, connect
@@ -360,7 +360,7 @@ class Runner:
         if role is None or not self._asks:
             return None
         await gateway.start()
-        asker = callers[role].bind_shared(journal.common())
+        asker = callers[role].bind_shared(journal.shared_replies())
         endpoint = gateway.open_shared_endpoint(role, asker)
         return SharedEndpoint(role, asker, endpoint, only_open_case)
 

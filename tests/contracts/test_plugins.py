@@ -85,7 +85,7 @@ def test_a_judge_never_guesses(name: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_matter_has_a_judge(kind: str) -> None:
-    """It is known by its prompt and its parameters; tests/scoring/judging shows that it never guesses."""
+    """It is known by its prompt and its parameters; tests/scoring shows that it never guesses."""
     judge = registry.find("judge", kind).build()
     assert judge.fingerprint.startswith(f"{kind}.v")
     assert judge.params["temperature"] == 0

@@ -1,4 +1,4 @@
-"""A run whose journal was torn or damaged goes on, names the damage, and asks for nothing it has."""
+"""A run whose journal was torn goes on. One whose journal was changed stops, names the place, and can be cut."""
 
 from __future__ import annotations
 
@@ -89,23 +89,58 @@ def damage(path: Path, mark: bytes) -> int:
 
 
 @pytest.mark.parametrize(
-    ("name", "mark"), [("records", b": the answer is"), ("records", b'"end"'), ("scores", b'"metric"')]
+    ("name", "mark"),
+    [
+        ("records", b": the answer is"),
+        ("records", b'"end"'),
+        ("scores", b'"metric"'),
+        ("calls", b": the answer is"),
+    ],
 )
-def test_damaged_line_costs_no_call(half: Half, tmp_path: Path, name: str, mark: bytes) -> None:
-    """A damaged record, end or score is named; its case runs again from its logged calls."""
+def test_a_changed_line_stops_the_run_until_it_is_cut_off(
+    half: Half, tmp_path: Path, name: str, mark: bytes
+) -> None:
+    """Nothing is asked, and the message has file, line and byte. After the cut only lost calls are made."""
     job = copy_of(half, tmp_path / "out")
-    offset = damage(journal(job, name), mark)
-    finished = continued(half, job, DOCS - STOP)
-    assert f"{name}.jsonl: the line at byte {offset}" in finished.err
-    assert job.summary()["this_start"]["replayed"] == (name == "records")
+    path = journal(job, name)
+    offset = damage(path, mark)
+    number = path.read_bytes().count(b"\n", 0, offset) + 1
+    half.server.reset()
+    stopped = job.run()
+    assert stopped.code == 2
+    assert f"{name}.jsonl:{number}: the line at byte {offset} was changed" in stopped.err
+    assert f"truncate -s {offset} {path}" in stopped.err
+    assert not half.server.stats().requests
+    path.write_bytes(path.read_bytes()[:offset])
+    continued(half, job, DOCS - STOP)
+    lost_ends = STOP if name == "records" else 0
+    assert job.summary()["this_start"]["replayed"] == lost_ends
 
 
-def test_damaged_call_of_an_ended_case_is_not_missed(half: Half, tmp_path: Path) -> None:
-    """A damaged call is named, and asked again only if its case needs it."""
+@pytest.mark.parametrize("command", ["show", "compare"])
+def test_a_changed_line_is_not_shown(half: Half, tmp_path: Path, command: str) -> None:
+    """Readers refuse it with the same words."""
+    shutil.copytree(half.whole.out, tmp_path / "out")
+    job = task_job(half.task, half.server, tmp_path / "out")
+    offset = damage(journal(job, "scores"), b'"metric"')
+    words = {
+        "show": ["show", str(job.folder), "0"],
+        "compare": ["compare", str(half.whole.folder), str(job.folder)],
+    }
+    shown = Job(["-m", "assay", *words[command]], job.out).run()
+    assert shown.code == 2
+    assert f"scores.jsonl:2: the line at byte {offset} was changed" in shown.err
+
+
+def test_a_run_of_another_format_is_refused(half: Half, tmp_path: Path) -> None:
+    """The sentence names both formats; `--fresh` starts another run beside it."""
     job = copy_of(half, tmp_path / "out")
-    offset = damage(journal(job, "calls"), b": the answer is")
-    finished = continued(half, job, DOCS - STOP)
-    assert f"calls.jsonl: the line at byte {offset}" in finished.err
+    info = job.folder / "run.json"
+    info.write_text(info.read_text().replace('"schema": 2', '"schema": 1'))
+    refused = job.run()
+    assert refused.code == 2
+    assert "was written in format 1; this version of assay reads and writes format 2" in refused.err
+    assert job.run("--fresh").code == 0
 
 
 def test_run_with_an_empty_journal_is_listed_and_continues(half: Half, tmp_path: Path) -> None:

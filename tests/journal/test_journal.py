@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from assay.core.errors import InputError, RunBusy, StopRun
-from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Record, Request, Response, Score
-from assay.journal.files import SYNC_SECONDS, AppendFile, Syncer
-from assay.journal.folder import lock_folder
+from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
+from assay.journal.folder import lock_folder, read_info
 from assay.journal.journal import Journal
+from assay.journal.lines import SYNC_SECONDS, JournalFile, SyncThread
 
 SCORER = "s@1"
 
@@ -36,7 +38,7 @@ def test_reading_is_in_data_order_whatever_the_order_of_writing(tmp_path: Path) 
     """The journal grows in order of completion; cases are read by their place in the data."""
     journal = open_journal(tmp_path)
     for index in (2, 0, 1):
-        journal.end(end(index), [record(index, f"answer {index}")])
+        journal.end_case(end(index), [record(index, f"answer {index}")])
     journal.close()
     again = open_journal(tmp_path)
     assert [again.reader.records(index)[0].data for index in range(3)] == ["answer 0", "answer 1", "answer 2"]
@@ -47,11 +49,11 @@ def test_reading_is_in_data_order_whatever_the_order_of_writing(tmp_path: Path) 
 def test_records_of_a_try_that_did_not_end_do_not_count(tmp_path: Path) -> None:
     """Only an end commits; its lines are those of its own try."""
     journal = open_journal(tmp_path)
-    journal.written([record(0, "lost")])
+    journal.write_records([record(0, "lost")])
     kept = end(0, try_=1)
-    kept.lines.extend(journal.written([record(0, "first"), record(0, "sécond")]))
-    kept.lines.extend(journal.written([record(0, "third")]))
-    journal.end(kept, [record(0, "fourth"), record(0, "last")])
+    kept.lines.extend(journal.write_records([record(0, "first"), record(0, "sécond")]))
+    kept.lines.extend(journal.write_records([record(0, "third")]))
+    journal.end_case(kept, [record(0, "fourth"), record(0, "last")])
     told = [line.data for line in journal.reader.records(0)]
     assert told == ["first", "sécond", "third", "fourth", "last"]
     journal.close()
@@ -60,10 +62,10 @@ def test_records_of_a_try_that_did_not_end_do_not_count(tmp_path: Path) -> None:
 def test_a_score_counts_for_the_try_it_judged(tmp_path: Path) -> None:
     """A case that is asked again loses the score of its earlier try, also after a restart."""
     journal = open_journal(tmp_path)
-    journal.end(end(0, status="subject_error"), [])
-    journal.scored(end(0, SCORER), [Score(0, "k0", "set", "m", SCORER, "em", value=0.0)])
+    journal.end_case(end(0, status="subject_error"), [])
+    journal.end_scoring(end(0, SCORER), [Score(0, "k0", "set", "m", SCORER, "em", value=0.0)])
     assert journal.done_map(1, retry_failed=False) == b"\1"
-    journal.end(end(0, try_=2), [record(0, try_=2)])
+    journal.end_case(end(0, try_=2), [record(0, try_=2)])
     assert journal.done_map(1, retry_failed=False) == b"\0"
     journal.close()
     again = open_journal(tmp_path)
@@ -73,8 +75,6 @@ def test_a_score_counts_for_the_try_it_judged(tmp_path: Path) -> None:
 
 def test_replies_of_an_open_try_are_history_and_failures_of_ended_ones_are_not(tmp_path: Path) -> None:
     """An unfinished try is told everything again; a case asked anew only what was good."""
-    from assay.core.types import Failure
-
     failed = Call(0, "k0", "set", "m", ASK, 1, "h", 1, None, None, Failure("timeout", "slow"))
     journal = open_journal(tmp_path)
     journal.call(call(0))
@@ -82,7 +82,7 @@ def test_replies_of_an_open_try_are_history_and_failures_of_ended_ones_are_not(t
     journal.close()
     unfinished = open_journal(tmp_path)
     assert set(unfinished.replies(0, ASK, 0)) == {(ASK, "h", 0), (ASK, "h", 1)}
-    unfinished.end(end(0, status="infra_error"), [])
+    unfinished.end_case(end(0, status="infra_error"), [])
     unfinished.close()
     ended = open_journal(tmp_path)
     assert set(ended.replies(0, ASK, ended.last_try(0))) == {(ASK, "h", 0)}
@@ -94,7 +94,7 @@ def test_secrets_are_replaced_wherever_they_stand(tmp_path: Path) -> None:
     secret, odd = "sk-1234567890", 'p"ss\\wörd-long'
     journal = open_journal(tmp_path, [secret, odd, "short"])
     journal.call(call(0, text=f"my key is {secret}, short, {odd}"))
-    journal.end(end(0), [record(0, f"{secret}{odd}"), record(0, "after")])
+    journal.end_case(end(0), [record(0, f"{secret}{odd}"), record(0, "after")])
     assert journal.reader.records(0)[1].data == "after"
     journal.close()
     for path in tmp_path.glob("*.jsonl"):
@@ -105,6 +105,81 @@ def test_secrets_are_replaced_wherever_they_stand(tmp_path: Path) -> None:
     assert "[redacted], short, [redacted]" in (tmp_path / "calls.jsonl").read_text()
 
 
+@pytest.mark.parametrize("value", ["response", "subject_error", "12345678", "call"])
+def test_a_secret_that_is_a_word_of_the_journal_leaves_its_lines_readable(tmp_path: Path, value: str) -> None:
+    """Texts are redacted; names of fields, numbers, and the words by which lines are found are not."""
+    secret = value.ljust(8, "s")
+    journal = open_journal(tmp_path, [secret, value * 2])
+    failure = Failure("user_code", f"{secret} fails", http=12345678)
+    journal.call(Call(0, secret, "set", "m", ASK, 1, secret, 12345678, None, Response(f"my {secret}")))
+    ended = End(0, "k0", "set", "m", ASK, 1, "subject_error", [], failure, calls=12345678)
+    journal.end_case(ended, [Record(0, "k0", "set", "m", 1, "answer", data={secret: [secret, 12345678]})])
+    journal.close()
+    again = open_journal(tmp_path)
+    (call,) = again.replies(0, ASK, 0).values()
+    assert (call.case, call.hash, call.n, call.response) == (
+        secret,
+        secret,
+        12345678,
+        Response("my [redacted]"),
+    )
+    assert again.reader.records(0)[0].data == {"[redacted]": ["[redacted]", 12345678]}
+    end_ = again.reader.end(0)
+    assert end_ is not None
+    assert end_.failure == Failure("user_code", "[redacted] fails", http=12345678)
+    again.close()
+
+
+def test_label_and_tags_stand_on_the_end_of_asking(tmp_path: Path) -> None:
+    """They are read back with the end, whether or not it has a line of its own."""
+    journal = open_journal(tmp_path)
+    for index, records in enumerate([[record(0)], []]):
+        named = End(
+            index, f"k{index}", "set", "m", ASK, 1, "ok", [], label=f"row {index}", tags=("easy", "de")
+        )
+        journal.end_case(named, records)
+    for index in range(2):
+        ended = journal.reader.end(index)
+        assert ended is not None
+        assert (ended.label, ended.tags) == (f"row {index}", ("easy", "de"))
+    journal.close()
+
+
+def test_a_record_that_cannot_be_written_leaves_no_trace(tmp_path: Path) -> None:
+    """The lines of its group go with it; the next line has the next number, and the journal opens."""
+    journal = open_journal(tmp_path)
+    journal.end_case(end(0), [record(0)])
+    with pytest.raises(TypeError):
+        journal.write_records([record(1), Record(1, "k1", "set", "m", 1, "answer", data=object())])
+    journal.end_case(end(1), [record(1)])
+    journal.close()
+    again = open_journal(tmp_path)
+    assert [line["line"] for line in lines_of(tmp_path / "records.jsonl")] == [1, 2, 3]
+    assert again.counts(2)["ok"] == 2
+    again.close()
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_line_is_one_json_object_with_number_and_checksum(tmp_path: Path) -> None:
+    """The checksum is that of the file up to the key `crc`, so that any program can verify it."""
+    journal = open_journal(tmp_path)
+    journal.call(call(0, text="é"))
+    journal.end_case(end(0), [record(0, "first"), record(0, "sécond")])
+    journal.end_scoring(end(0, SCORER), [Score(0, "k0", "set", "m", SCORER, "em", value=1.0)])
+    journal.close()
+    for path, count in zip(sorted(tmp_path.glob("*.jsonl")), (2, 3, 2), strict=True):
+        content = path.read_bytes()
+        lines = lines_of(path)
+        assert [line["line"] for line in lines] == list(range(1, count + 1))
+        position = 0
+        for line in lines:
+            position = content.index(b',"crc":', position + 1)
+            assert line["crc"] == zlib.crc32(content[:position])
+
+
 def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
     """The second who wants to write is told so."""
     lock_folder(tmp_path)
@@ -113,46 +188,54 @@ def test_a_run_folder_has_one_writer(tmp_path: Path) -> None:
 
 
 def test_a_journal_of_another_version_is_not_touched(tmp_path: Path) -> None:
-    """The first line says which schema the file has."""
-    (tmp_path / "calls.jsonl").write_text('{"type":"assay","file":"calls","schema":99}\n')
-    with pytest.raises(InputError, match="schema 99"):
+    """The first line says which format the file has; the message names both."""
+    path = tmp_path / "calls.jsonl"
+    path.write_text('{"type":"assay","file":"calls","schema":1}\n')
+    with pytest.raises(InputError, match=f"{path}:1: .* format 1; .* reads and writes format 2.*--fresh"):
         open_journal(tmp_path)
+    assert path.read_text() == '{"type":"assay","file":"calls","schema":1}\n'
+
+
+def test_a_run_folder_of_another_version_is_refused(tmp_path: Path) -> None:
+    """`run.json` names its format too, so that a finished run is refused without opening its journal."""
+    (tmp_path / "run.json").write_text('{"schema": 1, "suite": "task", "anything": "else"}')
+    with pytest.raises(InputError, match="run.json: .* format 1; .* format 2"):
+        read_info(tmp_path)
 
 
 def test_a_disk_that_does_not_keep_what_is_written_stops_the_run(tmp_path: Path) -> None:
     """Where syncing fails, the next line is refused: a run does not go on as if all were well."""
     (tmp_path / "calls.jsonl").symlink_to("/dev/null")  # takes every write, and cannot be synced
-    file = AppendFile(tmp_path / "calls.jsonl")
-    syncer = Syncer([file])
+    file = JournalFile(tmp_path / "calls.jsonl")
+    syncer = SyncThread([file])
     time.sleep(5 * SYNC_SECONDS)
+    file.add(call(0))
     with pytest.raises(StopRun, match="cannot write .*calls.jsonl"):
-        file.append([b"{}"])
+        file.write()
     syncer.close()
     file.close()
 
 
 def test_calls_of_no_case_are_found_by_request_and_count(tmp_path: Path) -> None:
     """They are no case's history; only good replies count, and a failure does not hide the reply after it."""
-    from assay.core.types import Failure
-
     failed = Call(NO_CASE, "", "", "", COMMON, 1, "h", 1, None, None, Failure("timeout", "slow"))
     journal = open_journal(tmp_path)
-    assert not journal.common(), "a new run was told nothing"
+    assert not journal.shared_replies(), "a new run was told nothing"
     for text, n in (("first", 0), ("third", 2)):
         journal.call(Call(NO_CASE, "", "", "", COMMON, 1, "h", n, None, Response(text)))
     journal.call(failed)
     journal.call(call(0, text="of a case"))
     journal.close()
     again = open_journal(tmp_path)
-    assert (again.empty, again.problems) == (False, [])
-    common, case = again.common(), again.replies(0, ASK, 0)
+    assert not again.empty
+    common, case = again.shared_replies(), again.replies(0, ASK, 0)
     told = [common.get((COMMON, "h", n)) for n in range(3)]
     assert [one and one.response and one.response.text for one in told] == ["first", None, "third"]
     assert [one.response and one.response.text for one in case.values()] == ["of a case"]
     assert again.spent()["calls"] == 4
-    again.end(end(0), [record(0)])
+    again.end_case(end(0), [record(0)])
     again.close()
-    assert open_journal(tmp_path).problems == []
+    open_journal(tmp_path).close()
 
 
 def test_a_journal_without_such_calls_has_none(tmp_path: Path) -> None:
@@ -161,6 +244,6 @@ def test_a_journal_without_such_calls_has_none(tmp_path: Path) -> None:
     journal.call(call(0))
     journal.close()
     again = open_journal(tmp_path)
-    assert again.common().get((COMMON, "h", 0)) is None
+    assert again.shared_replies().get((COMMON, "h", 0)) is None
     assert list(again.replies(0, ASK, 0)) == [(ASK, "h", 0)]
     again.close()

@@ -13,6 +13,7 @@ import pytest
 
 import assay
 from assay.core.connect import Connection
+from assay.core.errors import InputError
 from assay.core.protocols import Upstream
 from assay.core.types import Request, Response
 from assay.models.calling.gateway import Gateway
@@ -180,20 +181,22 @@ def test_another_run_can_reuse_the_replies(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_damaged_call_costs_itself_only(tmp_path: Path) -> None:
-    """A damaged line among them is named and asked again; the others are replayed."""
+def test_a_damaged_call_is_named_and_costs_what_stands_after_it(tmp_path: Path) -> None:
+    """The run stops until the damaged line is cut off; the calls before it are replayed."""
 
     async def main() -> None:
         async with Endpoint() as endpoint:
             stopped = await started(tmp_path, endpoint, cases=2, workers=2, max_calls=2)
             path = stopped.folder / "calls.jsonl"
-            header, first, *rest = path.read_bytes().split(b"\n")
-            path.write_bytes(b"\n".join([header, first[:-9], *rest]))
-            told: list[str] = []
+            header, first, second, *rest = path.read_bytes().split(b"\n")
+            path.write_bytes(b"\n".join([header, first, second[:-9], *rest]))
             values = {"base_url": endpoint.url, "output_dir": str(tmp_path), "cases": 2, "workers": 2}
-            run = await assay.arun(shared.spec(**values), [lambda event: told.append(str(event))])
+            with pytest.raises(InputError, match="calls.jsonl:3: the line at byte"):
+                await assay.arun(shared.spec(**values))
+            assert len(endpoint.asked) == 2
+            path.write_bytes(b"\n".join([header, first, b""]))
+            run = await assay.arun(shared.spec(**values))
             assert run.exit_code == 0
-            assert any("is damaged; it counts as never asked" in event for event in told)
             assert len(endpoint.asked) == 5
 
     asyncio.run(main())

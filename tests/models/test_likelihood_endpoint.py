@@ -128,7 +128,7 @@ def test_long_prompts_are_cut_from_the_left() -> None:
     (cut,) = ask(server, pair("0123456789", "abc"), max_length=8)
     assert server.bodies("/v1/completions")[0]["prompt"] == [list(b"6789abc")]
     ids = list(b"6789abc")
-    assert cut.data["logprob"] == spans.in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in (4, 5, 6))
+    assert cut.data["logprob"] == spans.sum_in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in (4, 5, 6))
 
 
 def test_a_continuation_longer_than_the_context_is_an_overflow() -> None:
@@ -155,10 +155,10 @@ def test_a_long_text_rolls_through_windows() -> None:
     parts = [[257, *b"01234"], list(b"456789"), list(b"789ABC")]
     starts = (1, 1, 3)
     expected = [
-        spans.in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in range(start, len(ids)))
+        spans.sum_in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in range(start, len(ids)))
         for ids, start in zip(parts, starts, strict=True)
     ]
-    assert response.data == {"logprob": spans.in_order(expected), "greedy": False}
+    assert response.data == {"logprob": spans.sum_in_order(expected), "greedy": False}
 
 
 def test_nobody_asks_whether_a_whole_text_is_greedy() -> None:
@@ -224,7 +224,7 @@ def test_a_token_over_the_boundary() -> None:
         EchoServer("/tokenize", "/tokenizer_info", pieces=word_pieces), pair("It is a foot", "ball game")
     )
     ids = [piece.id for piece in word_pieces("It is a football game")]
-    value = spans.in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in (3, 4))
+    value = spans.sum_in_order(round(logprob(ids[:i], ids[i])[0], 6) for i in (3, 4))
     assert by_text.data["logprob"] == value
     (by_ids,) = ask(EchoServer(pieces=word_pieces), pair("It is a foot", "ball"))
     assert by_ids.failure.kind == "rejected"

@@ -18,10 +18,9 @@ from assay.core.connect import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Request, Usage
 from assay.models import local, openai_completions
-from assay.models.likelihood.spans import Ids, Span, in_order
-from assay.models.llama import tokens
-from assay.models.llama.engine import Halt
-from assay.models.llama.forced import Forced
+from assay.models.likelihood.spans import Ids, TokenSpan, sum_in_order
+from assay.models.llama.likelihood import LlamaLikelihood, SpanTokens, tokenize
+from assay.models.llama.server import StopFlag
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 FRANCE = "The capital of France is"
@@ -38,7 +37,7 @@ class Asker:
     def __init__(self, **args: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self.model = local.connect(Connection(name="smollm2", timeout=120.0, args=args))
-        self._loop.run_until_complete(self.model._load())
+        self._loop.run_until_complete(self.model.load())
 
     def __call__(self, prompt: str | None, continuation: str) -> Any:
         request = Request(model="local/smollm2", prompt=prompt, continuation=continuation)
@@ -57,13 +56,13 @@ def ask(weights: Path) -> Iterator[Asker]:
 
 
 def ids(ask: Asker, text: str) -> Ids:
-    return [token.id for token in tokens._tokens(ask.model._engine, text)]
+    return [token.id for token in tokenize(ask.model._server, text)]
 
 
 def looked_up(ask: Asker, prompt: Ids, scored: Ids) -> list[float]:
     """Each token's log-probability out of the list of all of them, computed from scratch."""
-    forced = Forced(ask.model._engine, Halt(), reuse=False)
-    return [said.logprob for said in forced._looked_up(prompt, scored)]
+    forced = LlamaLikelihood(ask.model._server, StopFlag(), reuse_prompt=False)
+    return [said.logprob for said in forced.look_up(prompt, scored)]
 
 
 @pytest.mark.parametrize(
@@ -86,14 +85,16 @@ def test_it_is_the_sum_over_the_vocabulary(ask: Asker, prompt: str, continuation
     scored = ids(ask, prompt + continuation)[len(context) :]
     expected = looked_up(ask, context, scored)
     found = ask(prompt, continuation)
-    assert found.data["logprob"] == pytest.approx(in_order(expected), abs=2e-5 * len(scored))
+    assert found.data["logprob"] == pytest.approx(sum_in_order(expected), abs=2e-5 * len(scored))
     assert found.usage == Usage(len(context), len(scored))
 
 
 def test_the_vocabulary_adds_up_to_one(ask: Asker) -> None:
     """What is looked up are log-probabilities of the whole vocabulary, before the grammar took any away."""
-    forced = Forced(ask.model._engine, Halt(), reuse=False)
-    (told,) = forced._ask(ids(ask, FRANCE), {"grammar": 'root ::= "a"', "max_tokens": 1, "logprobs": 10**7})
+    forced = LlamaLikelihood(ask.model._server, StopFlag(), reuse_prompt=False)
+    (told,) = forced.generate(
+        ids(ask, FRANCE), {"grammar": 'root ::= "a"', "max_tokens": 1, "logprobs": 10**7}
+    )
     every = [one["logprob"] for one in told["top_logprobs"]]
     assert len(every) == 49152
     assert math.fsum(map(math.exp, every)) == pytest.approx(1.0, abs=1e-3)
@@ -107,16 +108,16 @@ def test_a_text_is_worth_its_parts(ask: Asker) -> None:
     each = [
         ask_ids(ask, context, ids(ask, middle + end), place) for place in range(len(ids(ask, middle + end)))
     ]
-    assert whole.data["logprob"] == in_order(each)
-    assert first.data["logprob"] == in_order(each[: len(ids(ask, middle))])
-    assert second.data["logprob"] == in_order(each[len(ids(ask, middle)) :])
+    assert whole.data["logprob"] == sum_in_order(each)
+    assert first.data["logprob"] == sum_in_order(each[: len(ids(ask, middle))])
+    assert second.data["logprob"] == sum_in_order(each[len(ids(ask, middle)) :])
 
 
 def ask_ids(ask: Asker, context: Ids, scored: Ids, place: int) -> float:
     """One token after all before it, from scratch."""
-    span = Span(context + scored[:place], scored[place : place + 1])
-    forced = Forced(ask.model._engine, Halt(), reuse=False)
-    return forced.measure(tokens.Asked(span, frozenset()))[0].logprob
+    span = TokenSpan(context + scored[:place], scored[place : place + 1])
+    forced = LlamaLikelihood(ask.model._server, StopFlag(), reuse_prompt=False)
+    return forced.measure(SpanTokens(span, frozenset())).likelihood.logprob
 
 
 def test_what_was_asked_before_changes_nothing(ask: Asker) -> None:
@@ -166,17 +167,17 @@ def test_a_long_text_rolls_and_a_long_prompt_is_cut(weights: Path) -> None:
         rolled = small(None, text)
         (start,) = ids(small, "<|im_start|>")
         parts = [
-            Span([start], every[:255]),
+            TokenSpan([start], every[:255]),
             *(
-                Span(every[end - 256 : at], every[at:end])
+                TokenSpan(every[end - 256 : at], every[at:end])
                 for at, end in zip(
                     range(255, len(every), 255), [*range(510, len(every), 255), len(every)], strict=True
                 )
             ),
         ]
-        forced = Forced(small.model._engine, Halt(), reuse=False)
-        sums = [forced.measure(tokens.Asked(part, frozenset()))[0].logprob for part in parts]
-        assert rolled.data["logprob"] == in_order(sums)
+        forced = LlamaLikelihood(small.model._server, StopFlag(), reuse_prompt=False)
+        sums = [forced.measure(SpanTokens(part, frozenset())).likelihood.logprob for part in parts]
+        assert rolled.data["logprob"] == sum_in_order(sums)
         assert rolled.usage.output == len(every)
         cut = small(text, " Really?")
         assert cut.usage.input + cut.usage.output == 256
@@ -215,9 +216,9 @@ def test_the_process_ends_in_the_middle_of_a_measurement(weights: Path) -> None:
 
 def test_the_server_of_llama_cpp_cannot_do_it_over_http(ask: Asker, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ignores `echo`: as an endpoint it is refused in words, though its weights can be measured here."""
-    engine = ask.model._engine
-    monkeypatch.setenv("OPENAI_API_KEY", engine.key)
-    base_url = f"{engine.server.listening_address}/v1"
+    server = ask.model._server
+    monkeypatch.setenv("OPENAI_API_KEY", server.key)
+    base_url = f"{server.native.listening_address}/v1"
 
     async def send() -> None:
         model = openai_completions.connect(Connection(name="m", base_url=base_url, timeout=60.0))

@@ -185,7 +185,7 @@ def test_nobody_else_can_use_the_server(weights: Path) -> None:
     model = local.connect(Connection(name="smollm2"))
     asyncio.run(model.send(text(FRANCE, max_tokens=1), 1))
     with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(f"{model._engine.server.listening_address}/v1/models", timeout=10)
+        urllib.request.urlopen(f"{model._server.native.listening_address}/v1/models", timeout=10)
     with caught.value as error:
         assert error.code == 401
 
@@ -242,6 +242,6 @@ def test_a_missing_extra_is_named(tmp_path: Path) -> None:
 
 
 def test_the_provider_is_found_and_the_weights_are_none() -> None:
-    """The file name makes the provider; the folder of weights is not taken for one."""
+    """The file name makes the provider; folders beside it are not taken for one."""
     assert "local" in registry.names("model")
-    assert "weights" not in registry.names("model")
+    assert not {"llama", "likelihood", "calling"} & set(registry.names("model"))

@@ -14,8 +14,8 @@ from assay.scoring.agreement import (
     CLUSTERED,
     SINGLE,
     WILSON,
-    Judged,
-    Table,
+    Confusion,
+    JudgedRow,
     agreement,
     among_votes,
     auc,
@@ -25,11 +25,11 @@ from assay.scoring.agreement import (
 from assay.scoring.paired import t_quantile
 
 
-def rows(table: Sequence[int], category: str = "", cluster: str | None = None) -> list[Judged]:
+def rows(table: Sequence[int], category: str = "", cluster: str | None = None) -> list[JudgedRow]:
     """Rows of a table: right accepted, right rejected, wrong accepted, wrong rejected."""
     cells = [(True, True), (True, False), (False, True), (False, False)]
     return [
-        Judged(label, said, None, category, cluster)
+        JudgedRow(label, said, None, category, cluster)
         for (label, said), n in zip(cells, table, strict=True)
         for _ in range(n)
     ]
@@ -66,7 +66,9 @@ def test_numbers_that_rows_cannot_give_are_none(table: tuple[int, ...]) -> None:
 def test_invalid_verdicts_are_in_no_other_number() -> None:
     """They are counted; the rest is as without them."""
     table = rows((20, 5, 10, 15))
-    found = agreement([*table, Judged(label=True, said=None), Judged(label=False, said=None, sure=0.9)])
+    found = agreement(
+        [*table, JudgedRow(label=True, accepted=None), JudgedRow(label=False, accepted=None, sure=0.9)]
+    )
     assert found.invalid == 2
     assert found == _with(agreement(table), invalid=2)
 
@@ -79,8 +81,8 @@ def _with(found: Agreement, **changes: int) -> Agreement:
 
 def test_auc_counts_ties_half() -> None:
     """Three right, two wrong: of six pairs four are won and two are even."""
-    right = [Judged(label=True, said=True, sure=sure) for sure in (0.9, 0.5, 0.5)]
-    wrong = [Judged(label=False, said=False, sure=sure) for sure in (0.5, 0.1)]
+    right = [JudgedRow(label=True, accepted=True, sure=sure) for sure in (0.9, 0.5, 0.5)]
+    wrong = [JudgedRow(label=False, accepted=False, sure=sure) for sure in (0.5, 0.1)]
     assert auc([*wrong, *right]) == pytest.approx((2 + 1.5 + 1.5) / 6)
 
 
@@ -91,37 +93,37 @@ def test_auc_without_a_measure_is_that_of_the_verdicts() -> None:
 
 
 judged = st.builds(
-    Judged,
+    JudgedRow,
     label=st.booleans(),
-    said=st.booleans(),
+    accepted=st.booleans(),
     sure=st.sampled_from([None, 0.0, 0.25, 0.5, 1.0]),
     cluster=st.sampled_from([None, "a", "b", "c", "d"]),
 )
 
 
 @given(st.lists(judged, max_size=30))
-def test_auc_is_the_share_of_pairs(found: list[Judged]) -> None:
+def test_auc_is_the_share_of_pairs(found: list[JudgedRow]) -> None:
     """Every right row against every wrong one, one pair at a time."""
-    sure = [(row.label, float(bool(row.said)) if row.sure is None else row.sure) for row in found]
+    sure = [(row.label, float(bool(row.accepted)) if row.sure is None else row.sure) for row in found]
     pairs = [(one, other) for right, one in sure if right for wrong, other in sure if not wrong]
     expected = sum(1.0 if a > b else 0.5 if a == b else 0.0 for a, b in pairs) / len(pairs) if pairs else None
     assert auc(found) == (None if expected is None else pytest.approx(expected))
 
 
-def naive(found: list[Judged]) -> float | None:
+def naive(found: list[JudgedRow]) -> float | None:
     """Cohen's kappa by its definition."""
     count = len(found)
     right = sum(row.label for row in found)
-    accepted = sum(bool(row.said) for row in found)
+    accepted = sum(bool(row.accepted) for row in found)
     if not count or right == accepted == count or right == accepted == 0:
         return None
-    agreed = sum(row.label == row.said for row in found) / count
+    agreed = sum(row.label == row.accepted for row in found) / count
     chance = (right * accepted + (count - right) * (count - accepted)) / count**2
     return (agreed - chance) / (1 - chance)
 
 
 @given(st.lists(judged, max_size=30))
-def test_the_interval_is_the_jackknife_over_clusters(found: list[Judged]) -> None:
+def test_the_interval_is_the_jackknife_over_clusters(found: list[JudgedRow]) -> None:
     """Leave one cluster out, one after another; rows without a cluster are one each."""
     names = [row.cluster or str(at) for at, row in enumerate(found)]
     parts = list(dict.fromkeys(names))
@@ -197,4 +199,4 @@ def test_votes_agree_among_themselves() -> None:
 
 def test_a_table_without_some_rows() -> None:
     """Counts are taken away cell by cell."""
-    assert Table(4, 3, 2, 1).without(Table(1, 1, 1, 1)) == Table(3, 2, 1, 0)
+    assert Confusion(4, 3, 2, 1).without(Confusion(1, 1, 1, 1)) == Confusion(3, 2, 1, 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.scoring.filters import majority_vote, take_first_k
-from assay.scoring.repeats import first_votes, pass_at_k
+from assay.scoring.statistics import first_votes, pass_at_k
 
 answer_lists = st.lists(st.sampled_from("abcd"), min_size=1, max_size=20)
 

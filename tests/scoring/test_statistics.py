@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.scoring import bootstrap, statistics
-from assay.scoring.bootstrap import drawn
+from assay.scoring import statistics
+from assay.scoring.statistics import bootstrap_positions
 
 floats = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40)
 
@@ -38,14 +38,16 @@ def test_the_bootstrap_draws_what_the_harness_draws() -> None:
     for seed in range(3):
         stream = random.Random(seed)
         expected += [stream.choices(range(23), k=23) for _ in range(1000)]
-    assert np.concatenate(list(drawn(23, 3999))).tolist() == expected
+    assert np.concatenate(list(bootstrap_positions(23, 3999))).tolist() == expected
 
 
 def test_fewer_draws_than_a_chunk_are_one_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     """However the draws are cut into blocks, the stream is one."""
-    monkeypatch.setattr(bootstrap, "_MOST_CELLS", 40)
+    monkeypatch.setattr(statistics, "_MOST_CELLS", 40)
     stream = random.Random(0)
-    assert np.concatenate(list(drawn(7, 100))).tolist() == [stream.choices(range(7), k=7) for _ in range(100)]
+    assert np.concatenate(list(bootstrap_positions(7, 100))).tolist() == [
+        stream.choices(range(7), k=7) for _ in range(100)
+    ]
 
 
 def test_one_value_has_no_standard_error() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration
-from assay.scoring.agreement import Judged, agreement
+from assay.scoring.agreement import JudgedRow, agreement
 from assay.scoring.panel import Panel
 from assay.store import calibrations
 from assay.store.calibrations import known, remember, shown, write
@@ -19,8 +19,10 @@ from assay.store.judges import about, about_judge, calibration_of, judges_in, re
 
 def calibration(right: int = 9, differing: int = 1, **changes: Any) -> Calibration:
     """A judge that accepts so many of ten right answers, and rejects all of ten wrong ones."""
-    rows = [Judged(label=True, said=True)] * right + [Judged(label=True, said=False)] * differing
-    rows += [Judged(label=False, said=False)] * 10
+    rows = [JudgedRow(label=True, accepted=True)] * right + [
+        JudgedRow(label=True, accepted=False)
+    ] * differing
+    rows += [JudgedRow(label=False, accepted=False)] * 10
     values: dict[str, Any] = {
         "judge": "openai/m",
         "kind": "answer",
@@ -147,8 +149,8 @@ def test_one_line_for_people() -> None:
     assert line.startswith("calibrated: kappa 0.90 (0.")
     assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
     assert shown(None) == "not calibrated"
-    assert "no kappa" in shown(calibration(overall=agreement([Judged(label=True, said=True)])))
-    nothing = agreement([Judged(label=True, said=None)] * 3)
+    assert "no kappa" in shown(calibration(overall=agreement([JudgedRow(label=True, accepted=True)])))
+    nothing = agreement([JudgedRow(label=True, accepted=None)] * 3)
     assert "no kappa (not one verdict can be read) on 0 labels" in shown(calibration(overall=nothing))
     assert shown(calibration(overall=nothing)).endswith(", 3 without a verdict")
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from assay.core.connect import CHAT
 from assay.core.errors import AssayError, ModelError
+from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model, Upstream
-from assay.core.returned import Returned
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
 from assay.engine.loop import Loop, Setup
@@ -19,16 +19,15 @@ from assay.journal.journal import Journal
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.gateway import Gateway
 from assay.models.calling.permits import Permits
-from assay.solvers.hop.blocking import Sessions, open_sessions
-from assay.solvers.hop.calling import call_function
-from assay.solvers.hop.session import Session, Side
+from assay.solvers.hop.session import ModelSide, Session
+from assay.solvers.hop.solver import call_function
 
 from servers.gateway_lab import Plan
 
 T = TypeVar("T")
 Answer = str | Failure
 AGREES = '{"verdict": "OK", "reason": "it holds"}'
-RUN, VERIFY = Side("run", {"temperature": 0.1}), Side("verify", {"temperature": 0})
+RUN, VERIFY = ModelSide("run", {"temperature": 0.1}), ModelSide("verify", {"temperature": 0})
 
 
 class Telling:
@@ -120,17 +119,17 @@ class HopLab:
         """What `work` makes of an async session."""
 
         async def solve(ctx: Context) -> T:
-            return await work(open_sessions(ctx, RUN, VERIFY, hop_retry).asynchronous)
+            return await work(Session(ctx, RUN, VERIFY, hop_retry))
 
         return asyncio.run(self.start(solve))
 
     def call(
         self, function: Callable[..., Any], fields: dict[str, Any] | None = None, timeout: float | None = 20
-    ) -> tuple[Returned, Sessions]:
+    ) -> tuple[HopResult, Session]:
         """What a function under test returns, and the sessions it was given."""
 
-        async def solve(ctx: Context) -> tuple[Returned, Sessions]:
-            sessions = open_sessions(ctx, RUN, VERIFY)
+        async def solve(ctx: Context) -> tuple[HopResult, Session]:
+            sessions = Session(ctx, RUN, VERIFY)
             pool = DaemonPool(4, "test", replaces=True)
             return await call_function(function, sessions, fields or {}, pool, timeout), sessions
 

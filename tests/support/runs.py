@@ -49,10 +49,10 @@ class Made:
         self._counts[status] += 1
         failure = Failure("timeout", "slow") if status != "ok" else None
         record = Record(index, key, within, subject, 1, "answer", data=f"text of {key}")
-        self._journal.end(End(index, key, within, subject, ASK, 1, status, [], failure, **end), [record])
+        self._journal.end_case(End(index, key, within, subject, ASK, 1, status, [], failure, **end), [record])
         if scores:
             told = [Score(index, key, within, subject, self.scorer, **score) for score in scores]
-            self._journal.scored(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
+            self._journal.end_scoring(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
 
     def finish(self, state: str = "finished", results: dict[str, Any] | None = None) -> Path:
         """Write what stands beside the journal; returns the run's folder."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.wrappers import view_record
+from assay.core.hop_records import view_record
 from assay.store.hop import BaseDataStore
 from assay.view.hop import BaseService
 

@@ -88,8 +88,8 @@ Verdict = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
 class RecordLog(Protocol):
     """Where records go."""
 
-    def written(self, records: Sequence[Record]) -> list[int]:
-        """Write records; returns their places."""
+    def write_records(self, records: Sequence[Record]) -> list[int]:
+        """Write records; returns their offsets, which the end will name."""
         ...
 
 
@@ -168,7 +168,7 @@ class TryContext:
         """Write one record."""
         record = Record(*self.case.head, self.try_, kind, part, data=data)
         if len(self.pending) >= _GROUP:
-            self.written += self._run.log.written(self.pending)
+            self.written += self._run.log.write_records(self.pending)
             self.pending = []
         self.pending.append(record)
         self.records.append(record)

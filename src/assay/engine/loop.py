@@ -92,7 +92,6 @@ class Loop:
         setup = self._setup
         done = self._journal.done_map(setup.cases.slots, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.cases.total, done.count(1)))
-        self._name_damage()
         self._cases = setup.cases.load(done.__getitem__)
         try:
             for _ in range(setup.open_cases):
@@ -105,13 +104,6 @@ class Loop:
         setup.notify(Finished())
         if self.stopped is not None:
             raise self.stopped
-
-    def _name_damage(self) -> None:
-        problems = self._journal.problems
-        for problem in problems[:_MOST_NAMED]:
-            self._setup.notify(Noted(str(problem)))
-        if more := len(problems[_MOST_NAMED:]):
-            self._setup.notify(Noted(f"{more:,} more lines of the journal are damaged"))
 
     def stop(self, reason: BaseException) -> None:
         """Take no further case, make no further call; running ones finish, since they are paid."""
@@ -176,7 +168,7 @@ class Loop:
         started = time.perf_counter()
         failure = case.failure or await self._attempt(case, ctx)
         end = _end(ctx, failure, time.perf_counter() - started, case.label, case.tags)
-        self._journal.end(end, ctx.pending)
+        self._journal.end_case(end, ctx.pending)
         self._setup.notify(Ended(case, end))
         return View(case, end, ctx.records)
 
@@ -208,7 +200,7 @@ class Loop:
         finally:
             ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
-        self._journal.scored(replace(end, stage=scorer.id), scores)
+        self._journal.end_scoring(replace(end, stage=scorer.id), scores)
 
     def _not_scored(self, case: Case, error: ModelError) -> None:
         self.unscored += 1

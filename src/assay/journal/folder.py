@@ -1,4 +1,4 @@
-"""Run folders: `<output>/assay/<time>-<suite>-<ask>/`. Finds them, makes them, locks them."""
+"""Run folders, `<output>/assay/<time>-<suite>-<ask>/`: finds, creates and locks them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from assay.core import files
 from assay.core.errors import InputError, Problem, RunBusy, UsageError, cannot_write
 from assay.core.registry import short
 from assay.core.report import Report
+from assay.journal.lines import FORMAT, other_format
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 HOME = "assay"
@@ -25,7 +26,7 @@ HOME = "assay"
 class RunInfo(msgspec.Struct, kw_only=True):
     """`run.json`: what the run was told and what its data looked like. Written once, at the start."""
 
-    schema: int = 1
+    schema: int = FORMAT
     suite: str
     ask: str
     started: float
@@ -37,6 +38,12 @@ class RunInfo(msgspec.Struct, kw_only=True):
     facts: dict[str, Any]
     score_parts: Literal["none", "filters", "rows"] = "none"
     """What `Score.part` is in this suite; see `Suite.parts`."""
+
+
+class _Format(msgspec.Struct):
+    """As much of `run.json` as every format has."""
+
+    schema: int = 1
 
 
 class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -88,7 +95,11 @@ def read_info(folder: Path) -> RunInfo:
     """The run's `run.json`."""
     path = folder / "run.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=RunInfo)
+        content = path.read_bytes()
+        written = msgspec.json.decode(content, type=_Format).schema
+        if written != FORMAT:
+            raise other_format(str(path), written)
+        return msgspec.json.decode(content, type=RunInfo)
     except FileNotFoundError:
         raise UsageError(f"{folder} is no run folder: it has no run.json") from None
     except msgspec.DecodeError as error:

@@ -41,7 +41,7 @@ class CompletionsModel:
         if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
-            return await self._likelihood.answer(request, seed)
+            return await self._likelihood.measure(request, seed)
         # A seed among the parameters wins over the run's.
         body = {"model": self._name, "prompt": request.prompt, "seed": seed, **request_params(request.params)}
         reply = await self._http.post("/completions", _encode(body))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from assay.scoring.bootstrap import OfRows
+    from assay.scoring.classification import RowStatistic
 
 NAMES = ("bleu", "chrf", "chrf++", "ter")
 
@@ -28,7 +28,7 @@ def corpus_score(name: str) -> Callable[[Sequence[Any]], float]:
     return partial(_score, name)
 
 
-def resampled(name: str) -> Callable[[Sequence[Any]], tuple[NDArray[np.int64], OfRows]]:
+def resampled(name: str) -> Callable[[Sequence[Any]], tuple[NDArray[np.int64], RowStatistic]]:
     """For the bootstrap: positions as data, and the score of rows of positions."""
     return partial(_resampled, name)
 
@@ -43,7 +43,7 @@ def _score(name: str, pairs: Sequence[Any]) -> float:
     return _Counted(name, pairs).score(range(len(pairs)))
 
 
-def _resampled(name: str, pairs: Sequence[Any]) -> tuple[NDArray[np.int64], OfRows]:
+def _resampled(name: str, pairs: Sequence[Any]) -> tuple[NDArray[np.int64], RowStatistic]:
     import numpy as np
 
     counted = _Counted(name, pairs)

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import UsageError
-from assay.core.types import ASK, JUDGE, Call, End, Record, Score
+from assay.core.types import JUDGE, Call, End, Record, Score
+from assay.journal.calls import calls_of_case
 from assay.journal.folder import read_summary
-from assay.journal.reader import CallReader, RunReader
-from assay.journal.scan import CallLine, Index, decoded
+from assay.journal.index import Index
+from assay.journal.reader import RunReader
 
 _TAIL = 1 << 20
 """Bytes of scores that are looked at for the newest scorers: a judge may say much of one case."""
@@ -53,11 +54,8 @@ class RunCases:
         self.folder = folder
         summary = read_summary(folder)
         self._scorers = summary.scorers if summary and summary.scorers else _latest_scorers(folder)
-        index = Index([ASK, *self._scorers])
-        index.scan(folder / "records.jsonl")
-        index.scan(folder / "scores.jsonl")
-        self._index = index
-        self._reader = RunReader(folder, index)
+        self._index = Index.of_run(folder, self._scorers)
+        self._reader = RunReader(folder, self._index)
 
     def __iter__(self) -> Iterator[CaseView]:
         for index in range(len(self._index.ask.codes)):
@@ -109,14 +107,7 @@ class RunCases:
 
     def calls(self, index: int) -> list[Call]:
         """Everything that was asked for a case: each question with its replies, the first repeat first."""
-        reader = CallReader(self.folder)
-        path = self.folder / "calls.jsonl"
-        found = (
-            reader.call(offset)
-            for offset, line in decoded(path, set())
-            if type(line) is CallLine and line.index == index
-        )
-        calls = [call for call in found if call is not None]
+        calls = list(calls_of_case(self.folder, index))
         places = {key: place for place, key in enumerate(dict.fromkeys((c.stage, c.hash) for c in calls))}
         return sorted(calls, key=lambda call: (places[call.stage, call.hash], call.n))
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, UsageError
-from assay.core.types import ASK
 from assay.journal.folder import HOME, RunInfo, Summary, read_info, read_summary
-from assay.journal.scan import Index
+from assay.journal.index import Index
 
 _DEPTH = 4
 
@@ -102,7 +101,7 @@ def state_of(folder: Path) -> RunState:
 
 
 def _done(folder: Path) -> int:
-    index = Index([ASK])
+    index = Index([])
     index.scan(folder / "records.jsonl")
     codes = index.ask.codes
     return len(codes) - codes.count(0)

@@ -40,7 +40,14 @@ class BuiltIn(NamedTuple):
     suite: str
 
 
-BUILT_IN: dict[str, BuiltIn] = {}
+BUILT_IN: dict[str, BuiltIn] = {
+    "task": BuiltIn(
+        "task",
+        "Run model tasks in the format of lm-evaluation-harness.",
+        "assay.suites.task.options:TaskOptions",
+        "assay.suites.task.suite:TaskSuite",
+    ),
+}
 """By name. `BuiltIn("memory test", "…", "assay.suites.memory_test.options:MemoryTestOptions", "…")` is a line."""
 
 COMMAND_GROUPS: Mapping[str, str] = {

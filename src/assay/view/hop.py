@@ -10,17 +10,17 @@ from threading import Lock
 from typing import Any, TypedDict
 
 from assay.core.errors import UsageError
-from assay.core.returned import BadResult, normalised
-from assay.core.wrappers import (
+from assay.core.hop_records import (
     function_fields,
     is_meta,
-    is_observed,
+    is_observer_line,
     is_pair,
     normalize_input,
-    unwrapped,
+    unwrap,
     view_record,
     without_results,
 )
+from assay.core.hop_result import BadResult, read_result
 
 
 class BatchState(TypedDict):
@@ -85,10 +85,10 @@ class BaseService:
     ) -> dict[str, Any]:
         kept = record
         try:
-            kept = without_results(unwrapped(record, inputs, self._normalize_input), inputs)
+            kept = without_results(unwrap(record, inputs, self._normalize_input), inputs)
             given = function(deepcopy(function_fields(kept, inputs)))  # what it changes is not written
             found = runner.run(_awaited(given)) if inspect.isawaitable(given) else given
-            done = view_record(kept, result=normalised(found).written)
+            done = view_record(kept, result=read_result(found).file_text)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad row must not stop a batch
             self.state["errors"] += 1
             said = str(error) if isinstance(error, BadResult) else f"[{type(error).__name__}] {error}"
@@ -105,10 +105,10 @@ def _is_input(record: dict[str, Any]) -> bool:
     if is_pair(record):
         return False
     try:
-        inner = unwrapped(record)
+        inner = unwrap(record)
     except ValueError:
         return True
-    return not (is_meta(inner) or is_observed(inner))
+    return not (is_meta(inner) or is_observer_line(inner))
 
 
 async def _awaited(given: Any) -> Any:

@@ -86,7 +86,7 @@ def test_a_point_is_found_in_a_very_long_text() -> None:
     assert kept(point, (whole,)).labels == (COVERED,)
     assert kept(point, (apart,)).sure < kept(point, (whole,)).sure
     assert len(pieces_of(whole)) > 50
-    assert "".join(piece.said for piece in pieces_of(whole)) == whole
+    assert "".join(piece.text for piece in pieces_of(whole)) == whole
 
 
 def test_more_texts_find_more_by_chance() -> None:

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.scoring.offline.agreement import agree, nearness, vaguer
-from assay.scoring.offline.dates import dates_in, month_of
+from assay.scoring.offline.dates import Span, agree, dates_in, is_vaguer, month_of, nearness
 from assay.scoring.offline.numbers import in_digits
-from assay.scoring.offline.spans import Span
 
 
 def told(text: str) -> list[str]:
@@ -165,7 +163,7 @@ def test_what_is_near_is_told_from_what_is_far() -> None:
     reckoned = span("the Friday before 15 July 2023")
     assert nearness(span("16 July 2023"), reckoned) > nearness(span("20 July 2023"), reckoned) > 0
     assert nearness(span("20 July 2024"), reckoned) == 0
-    assert vaguer(span("July 2023"), reckoned)
+    assert is_vaguer(span("July 2023"), reckoned)
 
 
 @given(st.dates(date(1600, 1, 1), date(2150, 12, 31)))

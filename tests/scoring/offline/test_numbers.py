@@ -59,4 +59,4 @@ def test_endless_numbers_do_no_harm(text: str) -> None:
 def test_lengths_of_time_are_compared_by_length(one: str, two: str, same: bool) -> None:
     """In one unit exactly, between units nearly."""
     (first,) = durations_in(in_digits(one))
-    assert any(first.same(other) for other in durations_in(in_digits(two))) is same
+    assert any(first.equals(other) for other in durations_in(in_digits(two))) is same

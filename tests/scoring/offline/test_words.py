@@ -6,14 +6,14 @@ from collections import Counter
 
 import pytest
 
-from assay.scoring.offline import families
+from assay.scoring.offline import words as word_lists
 from assay.scoring.offline.numbers import in_digits
-from assay.scoring.offline.words import alike, folded, little, words_of
+from assay.scoring.offline.words import are_similar, fold, function_words, words_of
 from assay.scoring.text_overlap import tokens
 
 
 def words(text: str) -> tuple[str, ...]:
-    return words_of(in_digits(folded(text)))
+    return words_of(in_digits(fold(text)))
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,14 @@ def test_two_ways_to_write_the_same(one: str, two: str) -> None:
 
 def test_chinese_is_read_by_character() -> None:
     assert words("我有三只猫。") == ("我", "有", "3", "只", "猫")
-    assert "的" in little()
+    assert "的" in function_words()
 
 
 def test_no_word_is_in_two_families() -> None:
     """Else it would be the same as two words that are not the same."""
     each = [
-        {stem for word in family.split() for stem in tokens(word)} for family in families._FAMILIES.split(",")
+        {stem for word in family.split() for stem in tokens(word)}
+        for family in word_lists._FAMILIES.split(",")
     ]
     assert all(len(family) > 1 for family in each)
     assert max(Counter(stem for family in each for stem in family).values()) == 1
@@ -60,5 +61,5 @@ def test_no_word_is_in_two_families() -> None:
         ("12345", "123456", False),
     ],
 )
-def test_words_with_the_same_beginning_are_alike(one: str, two: str, same: bool) -> None:
-    assert alike(one, two) is same
+def test_words_with_the_same_beginning_are_are_similar(one: str, two: str, same: bool) -> None:
+    assert are_similar(one, two) is same

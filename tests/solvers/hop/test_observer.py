@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from assay.solvers.hop.observer import HopletObserver
-from assay.solvers.hop.tracing import Step
+from assay.solvers.hop.trace import HopletObserver, TraceStep
 
 from support.hop_batch import Batch, numbered, results_of
 
-STEP = Step(1, "hop_get", "extract", "UNCERTAIN", 0.25, 1.0, 2, {"a": "é"})
+STEP = TraceStep(1, "hop_get", "extract", "UNCERTAIN", 0.25, 1.0, 2, {"a": "é"})
 
 
 def records(path: Path) -> list[dict[str, Any]]:

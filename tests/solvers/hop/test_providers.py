@@ -11,13 +11,14 @@ import pytest
 
 from assay.core.connect import Connection
 from assay.core.errors import StopRun
+from assay.core.hop_result import HopResult
 from assay.core.protocols import Context, Model
 from assay.core.registry import find
-from assay.core.returned import Returned
 from assay.core.threads import DaemonPool
-from assay.solvers.hop import wording
-from assay.solvers.hop.blocking import SyncSession, open_sessions
-from assay.solvers.hop.calling import call_function
+from assay.solvers.hop import messages
+from assay.solvers.hop.session import Session
+from assay.solvers.hop.solver import call_function
+from assay.solvers.hop.sync_session import SyncSession
 
 from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
 
@@ -46,9 +47,9 @@ def capital(session: SyncSession, row: dict[str, Any]) -> dict[str, Any]:
 def test_a_python_model_runs_and_a_recorded_one_verifies(tmp_path: Path) -> None:
     """The recorded verdicts are told apart by the result they are about."""
     (tmp_path / "model.py").write_text(MODEL)
-    what, lines = wording.asked("The capital of France\nThe result is one word.", ""), []
+    what, lines = messages.task_text("The capital of France\nThe result is one word.", ""), []
     for found, verdict in (("Lyon", "FAIL"), ("Paris", "OK")):
-        said = wording.messages("reverse", what, {"result": found}, [])
+        said = messages.build_messages("reverse", what, {"result": found}, [])
         lines.append(
             json.dumps({"messages": said, "text": json.dumps({"verdict": verdict, "reason": "known"})})
         )
@@ -67,9 +68,9 @@ def test_a_row_that_was_stopped_asks_only_for_the_rest(tmp_path: Path, most: int
     def function(session: SyncSession, row: Any) -> list[Any]:
         return [session.hop_get("a", verifier="cross"), session.hop_judge("b"), session.model.chat("c")]
 
-    async def solve(ctx: Context) -> Returned:
+    async def solve(ctx: Context) -> HopResult:
         pool = DaemonPool(1, "t", replaces=True)
-        return await call_function(function, open_sessions(ctx, RUN, VERIFY), {}, pool, 20)
+        return await call_function(function, Session(ctx, RUN, VERIFY), {}, pool, 20)
 
     run, verify = Telling(result("True")), Telling('{"agrees": true, "verdict": "OK"}')
     lab = HopLab(tmp_path, run, verify)
@@ -84,5 +85,5 @@ def test_a_row_that_was_stopped_asks_only_for_the_rest(tmp_path: Path, most: int
 
 def test_the_fingerprint_is_that_of_all_prompts() -> None:
     """Another wording may get another reply: it belongs to what is asked."""
-    version, _, digest = wording.fingerprint().partition("@")
+    version, _, digest = messages.fingerprint().partition("@")
     assert (version, len(digest)) == ("v1", 64)

@@ -13,10 +13,9 @@ import pytest
 from assay.core.connect import CHAT, SCHEMA, Connection
 from assay.core.protocols import Context
 from assay.core.registry import find
-from assay.solvers.hop import schemas
-from assay.solvers.hop.blocking import open_sessions
-from assay.solvers.hop.session import Session, Side
-from assay.solvers.hop.tools import offered
+from assay.solvers.hop import formats
+from assay.solvers.hop.formats import named_tools
+from assay.solvers.hop.session import ModelSide, Session
 
 from support.hop_lab import VERIFY, HopLab, Telling, result
 
@@ -62,8 +61,8 @@ def test_every_operator_and_verifier_sends_the_schema_of_its_reply(tmp_path: Pat
         await session.model.chat("c")
 
     HopLab(tmp_path / "both", run, verify).session(work)
-    assert schemas_of(run) == [schemas.got(Literal["True"]), schemas.judged(), None]
-    assert schemas_of(verify) == [schemas.VERDICT, *[schemas.vote("True")] * 3]
+    assert schemas_of(run) == [formats.result_schema(Literal["True"]), formats.judgement_schema(), None]
+    assert schemas_of(verify) == [formats.VERDICT_SCHEMA, *[formats.vote_schema("True")] * 3]
     run, plain = Held(result("True")), Telling('{"verdict": "OK", "agrees": true}')
     HopLab(tmp_path / "one", run, plain).session(work)
     assert schemas_of(plain) == [None] * 4
@@ -75,9 +74,7 @@ def test_what_the_settings_say_of_an_endpoint_wins(tmp_path: Path, schema: bool)
     run = (Telling if schema else Held)(result("x"))
 
     async def solve(ctx: Context) -> Any:
-        return await open_sessions(ctx, Side("run", {}, schema), VERIFY).asynchronous.hop_get(
-            "x", verifier=None
-        )
+        return await Session(ctx, ModelSide("run", {}, schema), VERIFY).hop_get("x", verifier=None)
 
     asyncio.run(HopLab(tmp_path, run).start(solve))
     assert [bool(each) for each in schemas_of(run)] == [schema]
@@ -93,22 +90,22 @@ def test_a_form_of_the_users_own_wins(tmp_path: Path, own: dict[str, Any]) -> No
 
 def test_a_result_or_what_is_missing() -> None:
     """Types, fields and lists as they were asked for; references stand where they are looked up."""
-    kept, missing = schemas.got({"year": int, "names": [str]})["anyOf"]
+    kept, missing = formats.result_schema({"year": int, "names": [str]})["anyOf"]
     assert kept["properties"]["result"]["properties"] == {
         "year": {"type": "integer"},
         "names": {"type": "array", "items": {"type": "string"}},
     }
     assert kept["properties"]["result"]["required"] == ["year", "names"]
     assert list(missing["properties"]) == ["missing_info"]
-    named = schemas.got(Person)
+    named = formats.result_schema(Person)
     assert named["anyOf"][0]["properties"]["result"] == {"$ref": "#/$defs/Person"}
     assert "Person" in named["$defs"]
-    assert "object" in schemas.got("in words")["anyOf"][0]["properties"]["result"]["type"]
+    assert "object" in formats.result_schema("in words")["anyOf"][0]["properties"]["result"]["type"]
 
 
 def test_a_choice_has_one_of_the_tools_and_its_arguments() -> None:
     """One without default is required; a tool that takes any name takes any object."""
-    one, other, _ = schemas.chosen(offered([price, anything]))["anyOf"]
+    one, other, _ = formats.choice_schema(named_tools([price, anything]))["anyOf"]
     choice = one["properties"]["result"]["properties"]
     assert choice["tool"] == {"const": "price"}
     assert choice["arguments"]["properties"] == {"item": {"type": "string"}, "pieces": {"type": "integer"}}

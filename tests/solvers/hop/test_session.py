@@ -10,13 +10,12 @@ from typing import Any, Literal
 import pytest
 
 from assay.core.errors import ModelError, StopRun
+from assay.core.hop_result import HopStatus
 from assay.core.protocols import Context
-from assay.core.status import HopStatus
 from assay.core.types import Failure
-from assay.solvers.hop import wording
-from assay.solvers.hop.blocking import open_sessions
+from assay.solvers.hop import messages
+from assay.solvers.hop.messages import TaskText
 from assay.solvers.hop.session import Session
-from assay.solvers.hop.wording import Asked
 
 from support.hop_lab import AGREES, RUN, VERIFY, HopLab, Telling, result
 
@@ -216,7 +215,7 @@ def test_what_stops_the_run_passes_through_an_operator(tmp_path: Path) -> None:
     """No status is made of it."""
 
     async def solve(ctx: Context) -> Any:
-        return await open_sessions(ctx, RUN, VERIFY).asynchronous.hop_get("x")
+        return await Session(ctx, RUN, VERIFY).hop_get("x")
 
     lab = HopLab(tmp_path, Telling(result("x")))
     with pytest.raises(StopRun, match="--max-calls"):
@@ -296,9 +295,11 @@ def test_data_cannot_close_its_own_fence(tmp_path: Path) -> None:
 
 def test_a_marker_is_short_and_in_none_of_the_texts() -> None:
     """Every digit costs a small model a token, so there are more of them only where they are needed."""
-    assert re.search(r"<context \w{4}>", wording.messages("get", Asked("T", "plain"), FREE, [])[1]["content"])
+    assert re.search(
+        r"<context \w{4}>", messages.build_messages("get", TaskText("T", "plain"), FREE, [])[1]["content"]
+    )
     every = " ".join(f"{number:04x}" for number in range(1 << 16))
-    said = wording.messages("get", Asked("T", every), FREE, [])[1]["content"]
+    said = messages.build_messages("get", TaskText("T", every), FREE, [])[1]["content"]
     mark = said.partition("<context ")[2].partition(">")[0]
     assert len(mark) > 4
     assert mark not in every

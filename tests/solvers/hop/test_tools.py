@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StopRun
-from assay.solvers.hop.blocking import SyncSession
+from assay.solvers.hop.formats import named_tools
 from assay.solvers.hop.session import Session
-from assay.solvers.hop.tools import offered
+from assay.solvers.hop.sync_session import SyncSession
 
 from support.hop_lab import HopLab, Telling, result
 
@@ -122,7 +122,7 @@ def test_a_tool_that_raises_is_fail(tmp_path: Path, tool: str, said: str, error:
     lab = HopLab(tmp_path, run, Telling(YES))
     if sync:
         returned, sessions = lab.call(lambda session, _: {"told": session.hop_tool_use("x", TOOLS)})
-        told, tracer = tuple(returned.value["told"]), sessions.blocking.tracer
+        told, tracer = tuple(returned.value["told"]), sessions.tracer
     else:
         told, session = used(lab)
         tracer = session.tracer
@@ -147,7 +147,7 @@ def test_tools_may_be_given_by_name(tmp_path: Path) -> None:
 def test_tools_need_names_of_their_own(tools: Any) -> None:
     """None at all is wrong use too."""
     with pytest.raises(ValueError, match="needs tools, each with a name of its own"):
-        offered(tools)
+        named_tools(tools)
 
 
 def test_a_sync_tool_runs_in_the_thread_of_a_sync_function(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from assay.core.types import Failure, Request, Response
 from assay.solvers.hop.session import Session
-from assay.solvers.hop.verifiers.cross import Vote, counted
-from assay.solvers.hop.verifiers.format import verify_format
+from assay.solvers.hop.verifiers import Vote, count_votes, verify_format
 
 from support.hop_lab import AGREES, Answer, HopLab, Telling, result
 
@@ -130,7 +129,7 @@ def test_cross_verification_counts_three_votes(tmp_path: Path, votes: str, statu
 def test_the_two_bounds_are_inclusive(agreeing: int, of: int, status: str) -> None:
     """From 70 % on it is OK, from 40 % on UNCERTAIN."""
     votes = [Vote(agrees=at < agreeing, reason="") for at in range(of)]
-    assert counted(votes).status == status
+    assert count_votes(votes).status == status
 
 
 class Together(Telling):

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assay.core.expressions import Expression
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.strategies import concat, group, keep, stats, summary
+from assay.solvers.steps.aggregate_step import concat, group, keep, stats, summary
+from assay.solvers.steps.runner import StepFailed
 
 
 def test_concat_takes_text_then_output_then_result_then_all() -> None:

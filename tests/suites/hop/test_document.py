@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.wrappers import view_record
+from assay.core.hop_records import view_record
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.rows import Rows
 

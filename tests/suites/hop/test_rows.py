@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError
-from assay.core.wrappers import view_record
+from assay.core.hop_records import view_record
 from assay.suites.hop.contract import Contract, OutputField
 from assay.suites.hop.row import HopRow
 from assay.suites.hop.rows import Rows

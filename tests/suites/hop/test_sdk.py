@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,8 @@ def test_a_foreign_client_is_metered_and_replayed(
     server.reset()
     batch = Batch(tmp_path, code, numbered(ROWS))
     options = {"model": "openai/fake", "base_url": server.url, "workers": workers}
+    if code is COMMON:
+        options["shared_endpoint"] = True
     stopped = batch.run(max_calls=3, **options)
     assert (stopped.exit_code, len(server.stats().requests)) == (3, 3)
     run = batch.run(**options)
@@ -86,13 +89,54 @@ hop = FUNCTION
 def test_a_client_that_is_made_on_import_finds_the_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
-    """Whatever kind of function the file has; without a model the variable is left as it is."""
+    """Whatever kind of function the file has, if the run is told so; without a model the variable stays."""
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere/v1")
     batch = Batch(tmp_path, EARLY.replace("FUNCTION", function), numbered(2))
-    assert "elsewhere" in results_of(batch.run())[0]["hop_result"]
+    assert "elsewhere" in results_of(batch.run(shared_endpoint=True))[0]["hop_result"]
     (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
-    run = batch.run(model=f"script/{tmp_path}/r.jsonl", output_dir=str(tmp_path / "two"))
+    options = {"model": f"script/{tmp_path}/r.jsonl", "shared_endpoint": True}
+    run = batch.run(output_dir=str(tmp_path / "two"), **options)
     assert ["//127.0.0.1:" in row["hop_result"] for row in results_of(run)] == [True, True]
+
+
+QUIET = """
+import os
+from pathlib import Path
+
+with open("PATH", "a") as log:
+    log.write("imported\\n")
+
+def hop(n):
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    listening = {f"socket:[{line[9]}]" for line in lines if line[3] == "0A"}
+    own = {os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists() or each.is_symlink()}
+    return {"url": os.environ.get("OPENAI_BASE_URL", ""), "listens": bool(own & listening)}
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/net/tcp").exists(), reason="needs /proc")
+def test_a_run_opens_no_port_changes_no_variable_and_imports_once(tmp_path: Path) -> None:
+    """Unless the settings ask for it, by `shared_endpoint: true`."""
+    log = tmp_path / "imports.txt"
+    batch = Batch(tmp_path, QUIET.replace("PATH", str(log)), numbered(2))
+    (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
+    settings = f"llms: {{a: {{model: 'script/{tmp_path}/r.jsonl'}}}}\nprofiles: {{p: {{run: a}}}}\n"
+    (tmp_path / "settings.yaml").write_text(settings)
+    assert batch.typed().code == 0
+    for row in _rows(batch.out):
+        assert json.loads(row["hop_result"]) == {"url": "", "listens": False}
+    assert log.read_text() == "imported\n"
+    (tmp_path / "settings.yaml").write_text(settings + "shared_endpoint: true\n")
+    assert batch.typed("--fresh", "--output-dir", str(tmp_path / "two")).code == 0
+    for row in _rows(tmp_path / "two"):
+        result = json.loads(row["hop_result"])
+        assert result["url"].startswith("http://127.0.0.1:")
+        assert result["listens"]
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    (path,) = folder.glob("rows_*.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
 
 
 def test_each_profile_has_its_own_model_behind_its_address(tmp_path: Path, server: FakeOpenAI) -> None:

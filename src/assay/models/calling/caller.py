@@ -1,4 +1,13 @@
-"""The one place where money is spent: log, replay, permits, retries and metering around any model."""
+"""Every call to a model goes through here: replay from the log, permits, retries, budget, logging.
+
+    ledger = CallLedger(journal, notify, max_calls=None, reuse=None)   # one a run
+    caller = Caller(upstream, permits, ledger, seed=1, max_retries=5)  # one a model
+    asker = caller.bind(case, stage, try_, replies)                    # one a try of a case
+    response = await asker.ask(request)
+
+The rule is never to pay twice. A call is logged before the case sees its reply, and a request that the log
+answers is not sent. After a kill, only the calls that were in flight are sent again.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +26,24 @@ from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.permits import Permits
 
+# Waits between attempts double from the first to the longest, if the endpoint sends no Retry-After.
+FIRST_WAIT_SECONDS = 0.5
+LONGEST_WAIT_SECONDS = 30.0
+
+# Finds the complete call of another run (--reuse) for (case, stage, request hash, n).
 Reuse = Callable[[Case, str, str, int], Call | None]
-"""The complete call of another run for (case, stage, hash, n)."""
-
-_FIRST_WAIT = 0.5
-_LONGEST_WAIT = 30.0
-_REFUSALS = frozenset({"auth", "not_found"})
-_NEVER = "unsupported"
-"""The kind of a failure that every call of its sort would meet, whatever was answered before."""
 
 
-class Replies(Protocol):
-    """What was told before; a plain dict will do."""
+class LoggedReplies(Protocol):
+    """The logged calls that a try may replay. A dict is one."""
 
     def get(self, key: tuple[str, str, int], /) -> Call | None:
-        """The call of (stage, hash, n)."""
+        """Return the call for (stage, request hash, n)."""
         ...
 
 
 class CallLog(Protocol):
-    """Where calls are written before anybody hears of them."""
+    """The journal, as far as calls need it."""
 
     def call(self, call: Call) -> None:
         """Append one call."""
@@ -44,26 +51,29 @@ class CallLog(Protocol):
 
 
 class CallLedger:
-    """What all callers of a run share: the log, the budget, and the word to stop."""
+    """What all callers of a run share: the log, the budget of --max-calls, the counts, and the stop signal.
+
+    `halted` is the reason why no further call may be made, once there is one.
+    """
 
     def __init__(self, log: CallLog, notify: Notify, max_calls: int | None, reuse: Reuse | None) -> None:
         self.log = log
         self.notify = notify
         self.reuse = reuse
         self.halted: AssayError | None = None
-        self._halting = asyncio.Event()
-        self._left = max_calls
-        self._most = max_calls
+        self._halt_event = asyncio.Event()
+        self._max_calls = max_calls
+        self._calls_left = max_calls
         self._counts = dict.fromkeys(
             ("paid", "replayed", "failed", "retries", "input_tokens", "output_tokens"), 0
         )
 
     def counts(self) -> dict[str, int]:
-        """What this start has paid for."""
+        """Return the calls and tokens since this start of the run."""
         return dict(self._counts)
 
-    def meter(self, call: Call, *, replayed: bool) -> None:
-        """Count one call that ended; replayed ones cost nothing."""
+    def count_call(self, call: Call, *, replayed: bool) -> None:
+        """Count a call that ended. Replayed calls cost no tokens."""
         usage = call.response.usage if call.response else None
         counts = self._counts
         counts["replayed" if replayed else "paid"] += 1
@@ -74,43 +84,46 @@ class CallLedger:
             counts["output_tokens"] += usage.output
         self.notify(Called(usage, call.response is None, replayed))
 
-    def retrying(self, failure: Failure, wait: float) -> None:
-        """Count an attempt that will be followed by another."""
+    def count_retry(self, failure: Failure, wait: float) -> None:
+        """Count an attempt that failed and will be repeated after a wait."""
         self._counts["retries"] += 1
         self.notify(Retrying(failure, wait))
 
+    def take_from_budget(self, attempt: int) -> None:
+        """Allow one attempt to be sent. Raises if the run is halted or --max-calls is used up.
+
+        Retries are free: a call is taken from the budget with its first attempt.
+        """
+        if self.halted:
+            raise self.halted
+        if self._calls_left is not None and attempt == 1:
+            if self._calls_left == 0:
+                raise self.halt(StopRun(f"stopped after {self._max_calls} calls, as --max-calls says"))
+            self._calls_left -= 1
+
     def halt(self, reason: AssayError) -> AssayError:
-        """No call may be made any more; the first reason stands."""
+        """Allow no further call. Return the reason that counts, which is the first one."""
         self.halted = self.halted or reason
-        self._halting.set()
+        self._halt_event.set()
         return self.halted
 
-    async def pause(self, seconds: float) -> None:
-        """Sleep; the word to stop ends it, and is raised."""
+    async def sleep(self, seconds: float) -> None:
+        """Sleep, or raise as soon as the run is halted."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._halting.wait(), seconds)
+            await asyncio.wait_for(self._halt_event.wait(), seconds)
         if self.halted:
             raise self.halted
 
     def write(self, call: Call) -> None:
-        """Log one call. What cannot be logged must not be paid: no further call is made."""
+        """Log one call. If that fails, halt: a call that cannot be logged would be paid again."""
         try:
             self.log.call(call)
         except AssayError as error:
             raise self.halt(error) from error
 
-    def admit(self, attempt: int) -> None:
-        """Let one attempt go out now. A call is taken from the budget with its first one."""
-        if self.halted:
-            raise self.halted
-        if self._left is not None and attempt == 1:
-            if self._left == 0:
-                raise self.halt(StopRun(f"stopped after {self._most} calls, as --max-calls says"))
-            self._left -= 1
-
 
 class Caller:
-    """All calls of a run to one model."""
+    """Sends all calls of a run to one model: waits for a permit, retries, and judges what a failure means."""
 
     def __init__(
         self, upstream: Upstream, permits: Permits, ledger: CallLedger, *, seed: int, max_retries: int
@@ -120,20 +133,30 @@ class Caller:
         self.ledger = ledger
         self._seed = seed
         self._max_retries = max_retries
-        self._answered = 0
+        self._reply_count = 0
 
-    def bind(self, case: Case, stage: str, try_: int, replies: Replies) -> CaseAsker:
-        """The model as one try of one case sees it."""
+    def bind(self, case: Case, stage: str, try_: int, replies: LoggedReplies) -> CaseAsker:
+        """Return the model as one try of one case uses it."""
         return CaseAsker(self, case, stage, try_, replies)
 
-    def bind_shared(self, replies: Replies) -> CaseAsker:
-        """The model as all cases see it at their common address: equal requests count over the whole run."""
+    def bind_shared(self, replies: LoggedReplies) -> CaseAsker:
+        """Return the model as all cases use it at the shared endpoint.
+
+        Equal requests are numbered over the whole run, because the case of a request is unknown there.
+        """
         return CaseAsker(self, Case(NO_CASE, "", "", "", "", None), COMMON, 1, replies)
 
-    async def pay(self, request: Request, n: int, order: int) -> tuple[Response, int, float]:
-        """Ask the endpoint; the reply, the number of attempts and the seconds of the last one."""
-        self._refuse_what_it_cannot(request)
-        answered_before = self._answered
+    async def send(self, request: Request, n: int, order: int) -> tuple[Response, int, float]:
+        """Send a request until it is answered or has failed for good.
+
+        Return the reply, the number of attempts and the seconds of the last one. Raises ModelError, or the
+        reason to stop the run. `n` counts equal requests of a case and selects the seed; permits go to the
+        lowest `order` first.
+        """
+        # The runner checks what a suite needs before the first request. User code may ask for more.
+        if request.continuation is not None and LIKELIHOOD not in self.model.can:
+            raise ModelError(Failure("rejected", f"{request.model} cannot do {LIKELIHOOD}"))
+        replies_before = self._reply_count
         attempt = 0
         while True:
             attempt += 1
@@ -144,20 +167,16 @@ class Caller:
                 return response, attempt, time.perf_counter() - started
             except ModelError as error:
                 if not error.retry or attempt > self._max_retries:
-                    error.attempts, error.seconds = attempt, time.perf_counter() - started
-                    self._look_beyond(error.failure, answered_before)
+                    error.attempts = attempt
+                    error.seconds = time.perf_counter() - started
+                    self._halt_if_hopeless(error.failure, replies_before)
                     raise
-                await self._wait(error, attempt)
-
-    def _refuse_what_it_cannot(self, request: Request) -> None:
-        """Runs are refused before their first request; code that asks on its own is told here."""
-        if request.continuation is not None and LIKELIHOOD not in self.model.can:
-            raise ModelError(Failure("rejected", f"{request.model} cannot do {LIKELIHOOD}"))
+                await self._wait_before_retry(error, attempt)
 
     async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
-        """With a permit, which is given back."""
+        """Send once. The caller holds a permit, which is released here."""
         try:
-            self.ledger.admit(attempt)
+            self.ledger.take_from_budget(attempt)
             response = await self.model.send(request, self._seed + n)
         except ModelError as error:
             if error.failure.kind == "rate_limited":
@@ -166,34 +185,45 @@ class Caller:
         except AssayError:
             raise
         except Exception as error:
-            # A provider that stumbles over a reply: no fault of what is evaluated.
+            # The provider could not handle a reply. That is not the fault of what is evaluated.
             failure = Failure("bad_reply", f"the provider raised {type(error).__name__}: {error}")
             raise ModelError(failure, retry=True) from error
         finally:
             self.permits.release()
-        self._answered += 1
+        self._reply_count += 1
         self.permits.succeeded()
         return response
 
-    def _look_beyond(self, failure: Failure, answered_before: int) -> None:
-        """Some failures concern every call to come, not just this one."""
-        if failure.kind == _NEVER or (failure.kind in _REFUSALS and not self._answered):
+    def _halt_if_hopeless(self, failure: Failure, replies_before: int) -> None:
+        """Halt the run if every later call would fail in the same way."""
+        # A key or model name that was never accepted is wrong. After a first reply, the same error is
+        # taken for a hiccup of the endpoint and costs one call.
+        never_accepted = failure.kind in ("auth", "not_found") and not self._reply_count
+        if failure.kind == "unsupported" or never_accepted:
             raise self.ledger.halt(ModelRefused(failure.message))
-        if failure.kind == "unreachable" and self._answered == answered_before:
+        # No call was answered during all retries of this one: the endpoint is down.
+        if failure.kind == "unreachable" and self._reply_count == replies_before:
             raise self.ledger.halt(StopRun(failure.message))
 
-    async def _wait(self, error: ModelError, attempt: int) -> None:
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)  # noqa: S311
+    async def _wait_before_retry(self, error: ModelError, attempt: int) -> None:
+        # The random factor keeps calls that failed together from coming back together.
         if error.wait is not None:
             wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
-        self.ledger.retrying(error.failure, wait)
-        await self.ledger.pause(wait)
+        else:
+            longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempt - 1))
+            wait = longest * random.uniform(0.5, 1.0)  # noqa: S311
+        self.ledger.count_retry(error.failure, wait)
+        await self.ledger.sleep(wait)
 
 
 class CaseAsker:
-    """Asks for one try of one case: replay first, then reuse, then the endpoint.
+    """A model as one try of one case uses it: from the log, from another run (--reuse), or from the endpoint.
 
-    Equal requests are told apart by the order they are issued in, so calls may run side by side.
+    Equal requests are numbered in the order in which they are made, and the number is part of the log's key.
+    So calls may run concurrently and still be replayed to the right request.
+
+    `calls`, `input` and `output` count calls and tokens of this try, replayed ones included. `stopped` is the
+    reason to stop that a call raised. User code may swallow it, so the engine looks here before it commits.
     """
 
     __slots__ = (
@@ -212,7 +242,7 @@ class CaseAsker:
         "stopped",
     )
 
-    def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: Replies) -> None:
+    def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: LoggedReplies) -> None:
         self.name = caller.name
         self.endpoint = caller.model.endpoint
         self.can = caller.model.can
@@ -221,52 +251,66 @@ class CaseAsker:
         self._stage = stage
         self._try = try_
         self._replies = replies
-        self._counts: dict[str, int] = {}
+        self._counts: dict[str, int] = {}  # by request hash
         self.calls = 0
         self.input = 0
         self.output = 0
         self.stopped: AssayError | None = None
 
     async def ask(self, request: Request) -> Response:
-        """The reply to this request; raises ModelError where there is none."""
+        """Return the reply to a request. Raises ModelError if there is none."""
         response = (await self.call(request)).response
         assert response is not None
         return response
 
     async def call(self, request: Request) -> Call:
-        """The call as it stands in the log; raises ModelError where it has no reply."""
-        name = request_hash(request)
-        n = self._counts.get(name, 0)
-        self._counts[name] = n + 1
+        """Return the call as it is logged. Raises ModelError if it has no reply."""
+        hash_ = request_hash(request)
+        n = self._counts.get(hash_, 0)
+        self._counts[hash_] = n + 1
         self.calls += 1
-        if self._replies and (earlier := self._replies.get((self._stage, name, n))):
-            return self._told(earlier, replayed=True)
-        try:
-            call, replayed = await self._new_call(request, name, n)
-        except AssayError as error:
-            self.stopped = error  # the code of the case may swallow it: whoever commits the case looks here
-            raise
-        return self._told(call, replayed=replayed)
+        call = self._replies.get((self._stage, hash_, n)) if self._replies else None
+        replayed = call is not None
+        if call is None:
+            try:
+                call, replayed = await self._make_call(request, hash_, n)
+            except AssayError as error:
+                self.stopped = error
+                raise
 
-    async def _new_call(self, request: Request, name: str, n: int) -> tuple[Call, bool]:
-        """A call that this run has not made yet, logged; and whether another run had paid for it."""
-        ledger, case = self._caller.ledger, self._case
+        response = call.response
+        if response is not None and response.usage:
+            self.input += response.usage.input
+            self.output += response.usage.output
+        self._caller.ledger.count_call(call, replayed=replayed)
+        if response is None:
+            assert call.failure
+            raise ModelError(call.failure)
+        return call
+
+    async def _make_call(self, request: Request, hash_: str, n: int) -> tuple[Call, bool]:
+        """Make and log a call that is not in this run's log. Also return whether another run has paid it."""
+        ledger = self._caller.ledger
+        case = self._case
         response: Response | None = None
         failure: Failure | None = None
-        attempts, seconds = 0, 0.0
-        other = ledger.reuse(case, self._stage, name, n) if ledger.reuse else None
-        if other is not None:
-            response, seconds = other.response, other.seconds  # no attempt: nothing is paid
+        attempts = 0
+        seconds = 0.0
+        reused = ledger.reuse(case, self._stage, hash_, n) if ledger.reuse else None
+        if reused is not None:
+            # Attempts stay 0, which marks the call as not paid by this run.
+            response = reused.response
+            seconds = reused.seconds
         else:
             try:
-                response, attempts, seconds = await self._caller.pay(request, n, case.index)
+                response, attempts, seconds = await self._caller.send(request, n, case.index)
             except ModelError as error:
                 failure, attempts, seconds = error.failure, error.attempts, error.seconds
         call = Call(
             *case.head,
             self._stage,
             self._try,
-            name,
+            hash_,
             n,
             request if n == 0 else None,
             response,
@@ -275,15 +319,4 @@ class CaseAsker:
             round(seconds, 6),
         )
         ledger.write(call)
-        return call, other is not None
-
-    def _told(self, call: Call, *, replayed: bool) -> Call:
-        response = call.response
-        if response is not None and response.usage:
-            self.input += response.usage.input
-            self.output += response.usage.output
-        self._caller.ledger.meter(call, replayed=replayed)
-        if response is None:
-            assert call.failure
-            raise ModelError(call.failure)
-        return call
+        return call, reused is not None

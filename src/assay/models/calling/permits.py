@@ -1,4 +1,4 @@
-"""Permits of one endpoint: how many calls may be in flight, and who is next."""
+"""Permits of one endpoint: how many calls may be in flight, and which waiting call is next."""
 
 from __future__ import annotations
 
@@ -6,84 +6,91 @@ import asyncio
 from collections import deque
 from heapq import heappop, heappush
 
-_CUT = 0.7
-_CALM_SECONDS = 1.0
+# Factor by which a 429 reply reduces the limit.
+OVERLOAD_FACTOR = 0.7
+# All calls in flight get a 429 at once. Within this time they count as one overload.
+OVERLOAD_PAUSE_SECONDS = 1.0
 
 
 class Permits:
-    """At most `limit` calls at once, granted to the oldest case first.
+    """Allows at most `limit` calls at once, granted to the oldest case first.
 
-    The limit adapts: an overload (429) cuts it, at most once a second; every success lets it grow back
-    by one per round, up to what the user asked for.
+    The limit adapts to the endpoint. An overload (429) reduces it, at most once a second. Each success raises
+    it by 1/limit, so by one for each round of calls, up to `max_calls`, the concurrency that the user set.
     """
 
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.limit = float(most)
+    def __init__(self, max_calls: int) -> None:
+        self.max_calls = max_calls
+        self.limit = float(max_calls)
         self.busy = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._rooms: deque[asyncio.Future[None]] = deque()
+        self._waiting_calls: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
+        self._waiting_workers: deque[asyncio.Future[None]] = deque()
         self._tickets = 0
-        self._cut_at = 0.0
+        self._reduced_at = 0.0
 
     @property
     def crowded(self) -> bool:
-        """Whether another case could not ask anything now."""
-        return bool(self._waiting) or self.busy >= int(self.limit)
+        """Whether a new case would have to wait for its first call."""
+        return bool(self._waiting_calls) or self.busy >= int(self.limit)
 
     async def acquire(self, order: int) -> None:
-        """Wait for a permit; lower orders go first."""
-        if not self._waiting and self.busy < int(self.limit):
+        """Wait for a permit. Lower orders go first, equal ones in the order of their arrival."""
+        if not self._waiting_calls and self.busy < int(self.limit):
             self.busy += 1
             return
         future = asyncio.get_running_loop().create_future()
         self._tickets += 1
-        heappush(self._waiting, (order, self._tickets, future))
+        heappush(self._waiting_calls, (order, self._tickets, future))
         try:
             await future
         except asyncio.CancelledError:
+            # The permit was granted in the same turn of the loop. Nobody else would release it.
             if future.done() and not future.cancelled():
                 self.release()
             raise
 
     def release(self) -> None:
-        """Give a permit back and wake who is next."""
+        """Return a permit and wake the next call."""
         self.busy -= 1
-        self._grant()
+        self._wake()
 
-    def _grant(self) -> None:
-        while self._waiting and self.busy < int(self.limit):
-            _, _, future = heappop(self._waiting)
+    async def room(self) -> None:
+        """Wait until a new case would get a permit at once."""
+        while self.crowded:
+            future = asyncio.get_running_loop().create_future()
+            self._waiting_workers.append(future)
+            await future
+
+    def pass_on(self) -> None:
+        """Wake the next worker in `room`, for a worker that was woken and exits without making a call.
+
+        Otherwise the next worker would wait for ever.
+        """
+        self._wake()
+
+    def overloaded(self) -> None:
+        """Reduce the limit: the endpoint replied with 429."""
+        now = asyncio.get_running_loop().time()
+        if now - self._reduced_at >= OVERLOAD_PAUSE_SECONDS:
+            self._reduced_at = now
+            self.limit = max(1.0, self.limit * OVERLOAD_FACTOR)
+
+    def succeeded(self) -> None:
+        """Raise a reduced limit a little: a call was answered."""
+        if self.limit < self.max_calls:
+            self.limit = min(float(self.max_calls), self.limit + 1.0 / self.limit)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Grant free permits to waiting calls. If some are left, wake as many workers."""
+        while self._waiting_calls and self.busy < int(self.limit):
+            _, _, future = heappop(self._waiting_calls)
             if not future.done():
                 self.busy += 1
                 future.set_result(None)
         free = int(self.limit) - self.busy
-        while free > 0 and self._rooms and not self._waiting:
-            room = self._rooms.popleft()
-            if not room.done():
-                room.set_result(None)
+        while free > 0 and self._waiting_workers and not self._waiting_calls:
+            worker = self._waiting_workers.popleft()
+            if not worker.done():
+                worker.set_result(None)
                 free -= 1
-
-    async def room(self) -> None:
-        """Wait until a new case would find a free permit."""
-        while self.crowded:
-            future = asyncio.get_running_loop().create_future()
-            self._rooms.append(future)
-            await future
-
-    def pass_on(self) -> None:
-        """Whoever leaves without asking wakes the next: nobody else would."""
-        self._grant()
-
-    def overloaded(self) -> None:
-        """The endpoint said it is too much."""
-        now = asyncio.get_running_loop().time()
-        if now - self._cut_at >= _CALM_SECONDS:
-            self._cut_at = now
-            self.limit = max(1.0, self.limit * _CUT)
-
-    def succeeded(self) -> None:
-        """A call went well: one more permit after a whole round of them."""
-        if self.limit < self.most:
-            self.limit = min(float(self.most), self.limit + 1.0 / self.limit)
-            self._grant()

@@ -1,125 +1,370 @@
-"""Likelihoods from an endpoint of text completions, measured as the harness measures them.
+"""Likelihoods from an OpenAI-compatible `/completions`, measured as lm-evaluation-harness measures them.
 
-Where the endpoint offers its tokenizer, prompts go out as token ids and the tokens are counted.
-Where it does not, the text goes out as it is and `text_offset` tells where the continuation begins.
+The prompt is sent with `echo`, and the endpoint returns the log-probability of each of its tokens. Where the
+endpoint offers its tokenizer (vLLM does), prompts are sent as token ids and tokens are counted. Elsewhere the
+text is sent as it is, and `text_offset` in the reply says where the continuation begins.
+
+The file reads from the top down: EndpointLikelihood (one request), LikelihoodArguments (--model-args),
+RemoteTokenizer (/tokenize), EchoedTokens (the reply).
 """
 
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.errors import ModelError
-from assay.core.types import Failure, Request, Response, Usage
+from assay.core.errors import ModelError, UsageError
+from assay.core.types import Failure, Request, Response
 from assay.models.calling.http_client import HttpEndpoint, bad_reply, decode_json
-from assay.models.calling.openai_format import first_choice, read_usage
-from assay.models.likelihood import arguments, spans
-from assay.models.likelihood.echo import Echo, by_count, by_text, echo_of, no_echo
-from assay.models.likelihood.remote import RemoteTokenizer
-from assay.models.likelihood.spans import Part, Span
+from assay.models.calling.openai_format import first_choice, read_cost, read_usage
+from assay.models.likelihood import spans
+from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
+
+# Context length where --model-args does not name one, as in the harness.
+DEFAULT_MAX_LENGTH = 2048
+# Texts whose tokens are remembered. The choices of a question share its prompt; more is not needed.
+TOKENIZER_CACHE_SIZE = 256
 
 _encode = msgspec.json.Encoder().encode
 
 
 class EndpointLikelihood:
-    """One endpoint's `/completions`, and the tokenizer beside it."""
+    """Measures texts at one endpoint. `beside` is the same server without /v1, where vLLM has /tokenize."""
 
     def __init__(self, http: HttpEndpoint, beside: HttpEndpoint, name: str, args: dict[str, Any]) -> None:
         self._http = http
         self._name = name
-        self._arguments = arguments.read(args)
+        self._arguments = read_arguments(args)
         self._tokenizer = RemoteTokenizer(beside, self._arguments)
-        self._counts: bool | None = self._arguments.remote if self._arguments.remote is False else None
-        self._probing = asyncio.Lock()
-        self._proven = False
+        # None until the endpoint was asked whether it has a tokenizer.
+        self._has_tokenizer: bool | None = False if self._arguments.use_tokenizer is False else None
+        self._probe_lock = asyncio.Lock()
+        self._has_answered = False
 
-    async def answer(self, request: Request, seed: int) -> Response:
-        """One likelihood; a long text takes several posts."""
+    async def measure(self, request: Request, seed: int) -> Response:
+        """Return the likelihood of the request's continuation. A long text takes several posts."""
+        rolling = request.prompt is None
+        prompt, continuation = spans.move_trailing_space(request.prompt or "", request.continuation or "")
+        if not continuation:
+            return spans.build_response([spans.EMPTY_TEXT], rolling=rolling)
         try:
-            response = await self._answer(request, seed)
+            if await self._probe_tokenizer():
+                windows = await self._spans(prompt, continuation, rolling=rolling)
+                parts = [await self._measure_span(span, request, seed) for span in windows]
+            else:
+                parts = [await self._measure_text(prompt, continuation, request, seed)]
         except ModelError as error:
-            if self._proven and error.failure.kind == "unsupported":
+            # "unsupported" halts the run. An endpoint that has answered before has only sent an odd reply.
+            if self._has_answered and error.failure.kind == "unsupported":
                 raise bad_reply(self._http.base_url, error.failure.message) from error
             raise
-        self._proven = True
-        return msgspec.structs.replace(response, address=self._http.base_url)
+        self._has_answered = True
+        return spans.build_response(parts, rolling=rolling, address=self._http.base_url)
 
-    async def _answer(self, request: Request, seed: int) -> Response:
-        rolling, continuation = request.prompt is None, request.continuation or ""
-        prompt, continuation = spans.moved(request.prompt or "", continuation)
-        if not continuation:
-            return spans.answer([(spans.CERTAIN, None)], rolling=rolling)
-        if await self._counting():
-            found = await self._spans(prompt, continuation, rolling=rolling)
-            parts = [await self._counted(span, request, seed) for span in found]
-        else:
-            parts = [await self._cut(prompt, continuation, request, seed)]
-        return spans.answer(parts, rolling=rolling)
+    async def _probe_tokenizer(self) -> bool:
+        """Return whether the endpoint has a tokenizer. It is asked once, before the first post."""
+        async with self._probe_lock:
+            if self._has_tokenizer is None:
+                has_tokenizer = await self._tokenizer.probe()
+                if self._arguments.use_tokenizer and not has_tokenizer:
+                    message = f"there is no tokenizer (/tokenize) beside {self._http.base_url}"
+                    raise ModelError(Failure("unsupported", message))
+                self._has_tokenizer = has_tokenizer
+            return self._has_tokenizer
 
-    async def _counting(self) -> bool:
-        """Whether there is a tokenizer: found out once, before the first post."""
-        async with self._probing:
-            if self._counts is None:
-                self._counts = await self._tokenizer.offered()
-                if self._arguments.remote and not self._counts:
-                    self._counts = None
-                    raise ModelError(
-                        Failure(
-                            "unsupported", f"there is no tokenizer (/tokenize) beside {self._http.base_url}"
-                        )
-                    )
-            return self._counts
-
-    async def _spans(self, prompt: str, continuation: str, *, rolling: bool) -> Iterable[Span]:
-        ids, most = self._tokenizer.ids, self._arguments.most
+    async def _spans(self, prompt: str, continuation: str, *, rolling: bool) -> Iterable[TokenSpan]:
+        tokenize = self._tokenizer.tokenize
+        max_tokens = self._arguments.max_tokens
         if rolling:
-            whole = await ids(continuation)
-            # One token less than fits, and that twice: the harness counts the generated token here as well.
-            return spans.windows(whole, await self._tokenizer.prefix(), most - 1)
+            ids = await tokenize(continuation)
+            # The harness subtracts the generated token twice here. So do we, to have equal numbers.
+            return spans.rolling_windows(ids, await self._tokenizer.prefix_token(), max_tokens - 1)
         if prompt:
-            both = await ids(prompt + continuation)
-            return [spans.fitted(spans.after_prompt(await ids(prompt), both), most)]
-        whole = await ids(continuation)
-        return [spans.fitted(spans.after_prefix(whole, await self._tokenizer.prefix()), most)]
+            both = await tokenize(prompt + continuation)
+            span = spans.span_after_prompt(await tokenize(prompt), both)
+        else:
+            ids = await tokenize(continuation)
+            span = spans.span_after_prefix(ids, await self._tokenizer.prefix_token())
+        return [spans.truncate_left(span, max_tokens)]
 
-    async def _counted(self, span: Span, request: Request, seed: int) -> Part:
-        prompt = [span.ids] if self._arguments.as_ids else await self._tokenizer.text(span.ids)
-        echo, usage = await self._post(prompt, request, seed)
-        if not self._arguments.as_ids and 1 < len(echo.logprobs) != len(span.ids) + 1:
-            raise ModelError(
-                Failure(
-                    "rejected",
-                    f"{self._http.base_url} makes other tokens of the text than were meant: a cut in a "
-                    "character, or a token of its own; leave tokenized_requests=False out to send ids",
-                )
+    async def _measure_span(self, span: TokenSpan, request: Request, seed: int) -> MeasuredSpan:
+        """Measure tokens whose number is known."""
+        send_ids = self._arguments.send_ids
+        prompt = [span.ids] if send_ids else await self._tokenizer.detokenize(span.ids)
+        reply = await self._post(prompt, request, seed)
+        where = self._http.base_url
+        echo = read_echo(first_choice(reply, where), where)
+        # One token more than sent: the generated one. A single logprob means that nothing was echoed.
+        if not send_ids and 1 < len(echo.logprobs) != len(span.ids) + 1:
+            message = (
+                f"{where} makes other tokens of the text than were meant: a cut in a "
+                "character, or a token of its own; leave tokenized_requests=False out to send ids"
             )
-        return by_count(echo, len(span.context), len(span.ids), self._http.base_url), usage
+            raise ModelError(Failure("rejected", message))
+        likelihood = echo.likelihood_by_count(len(span.context), len(span.ids), where)
+        return MeasuredSpan(likelihood, read_usage(reply), read_cost(reply))
 
-    async def _cut(self, prompt: str, continuation: str, request: Request, seed: int) -> Part:
-        prompt = prompt or self._arguments.eos or ""
+    async def _measure_text(
+        self, prompt: str, continuation: str, request: Request, seed: int
+    ) -> MeasuredSpan:
+        """Measure a text without knowing its tokens."""
+        where = self._http.base_url
+        prompt = prompt or self._arguments.eos_text or ""
         if not prompt:
-            raise ModelError(
-                Failure(
-                    "unsupported",
-                    f"{self._http.base_url} offers no tokenizer, so a text without prompt has nothing to "
-                    "stand after; give the model's end-of-text token: --model-args eos_string=TOKEN",
-                )
+            message = (
+                f"{where} offers no tokenizer, so a text without prompt has nothing to "
+                "stand after; give the model's end-of-text token: --model-args eos_string=TOKEN"
             )
-        echo, usage = await self._post(prompt + continuation, request, seed)
-        return by_text(echo, prompt, continuation, self._http.base_url), usage
+            raise ModelError(Failure("unsupported", message))
+        reply = await self._post(prompt + continuation, request, seed)
+        echo = read_echo(first_choice(reply, where), where)
+        likelihood = echo.likelihood_by_text(prompt, continuation, where)
+        return MeasuredSpan(likelihood, read_usage(reply), read_cost(reply))
 
-    async def _post(self, prompt: Any, request: Request, seed: int) -> tuple[Echo, Usage | None]:
-        asked = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": seed, "echo": True}
-        body = {"model": self._name, "prompt": prompt, **request.params, **asked}
+    async def _post(self, prompt: str | list[Ids], request: Request, seed: int) -> Any:
+        # max_tokens is 1 because endpoints refuse to generate nothing.
+        fixed = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": seed, "echo": True}
+        body = {"model": self._name, "prompt": prompt, **request.params, **fixed}
         where = self._http.base_url
         try:
-            value = decode_json(await self._http.post("/completions", _encode(body)), where)
+            return decode_json(await self._http.post("/completions", _encode(body)), where)
         except ModelError as error:
-            said = error.failure.message.lower()
-            if error.failure.kind == "rejected" and ("echo" in said or "logprobs" in said):
-                raise no_echo(where, f"it says: {error.failure.message}") from error
+            message = error.failure.message.lower()
+            if error.failure.kind == "rejected" and ("echo" in message or "logprobs" in message):
+                raise echo_unsupported(where, f"it says: {error.failure.message}") from error
             raise
-        return echo_of(first_choice(value, where), where), read_usage(value)
+
+
+class LikelihoodArguments(NamedTuple):
+    """The harness's --model-args that concern likelihoods.
+
+    `max_tokens` is one less than the context, since the endpoint always generates a token as well.
+    `use_tokenizer` is None for "where the endpoint has one". `send_ids` sends token ids instead of text.
+    """
+
+    max_tokens: int
+    use_tokenizer: bool | None
+    send_ids: bool
+    add_special_tokens: bool
+    prefix_token: int | None
+    eos_text: str | None
+
+
+# Values of `tokenizer_backend`. The harness's own tokenizers are replaced by the endpoint's.
+_TOKENIZER_BACKENDS = {"auto": None, "remote": True, "huggingface": None, "tiktoken": None, "none": False}
+
+
+def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
+    """Read --model-args. Arguments that are not known here concern other parts and are ignored."""
+    backend = str(args.get("tokenizer_backend", "auto")).lower()
+    if backend not in _TOKENIZER_BACKENDS:
+        raise UsageError(f"tokenizer_backend is one of {', '.join(_TOKENIZER_BACKENDS)}, not {backend!r}")
+    prefix_token = None
+    if "custom_prefix_token_id" in args:
+        prefix_token = _read_number(args, "custom_prefix_token_id", 0)
+    return LikelihoodArguments(
+        max_tokens=_read_number(args, "max_length", DEFAULT_MAX_LENGTH, least=3) - 1,
+        use_tokenizer=_TOKENIZER_BACKENDS[backend],
+        send_ids=_read_flag(args, "tokenized_requests", default=True),
+        add_special_tokens=_read_flag(args, "add_bos_token", default=False),
+        prefix_token=prefix_token,
+        eos_text=str(args["eos_string"]) if args.get("eos_string") else None,
+    )
+
+
+def _read_number(args: dict[str, Any], name: str, default: int, least: int = 0) -> int:
+    text = str(args.get(name, default))
+    if not text.isdecimal() or int(text) < least:
+        raise UsageError(f"{name} is a whole number of at least {least}, not {text!r}")
+    return int(text)
+
+
+def _read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
+    text = str(args.get(name, default)).lower()
+    if text in ("true", "1"):
+        return True
+    if text in ("false", "0"):
+        return False
+    raise UsageError(f"{name} is True or False, not {text!r}")
+
+
+class RemoteTokenizer:
+    """The tokenizer of an endpoint, as vLLM offers it beside /v1.
+
+    Recent texts are remembered, and concurrent questions about one text share a request.
+    """
+
+    def __init__(self, http: HttpEndpoint, arguments: LikelihoodArguments) -> None:
+        self._http = http
+        self._arguments = arguments
+        self._info: dict[str, Any] = {}
+        self._cache: dict[str, asyncio.Task[Ids]] = {}
+
+    async def probe(self) -> bool:
+        """Return whether the endpoint tokenizes texts. Keeps its /tokenizer_info."""
+        try:
+            info = decode_json(await self._http.get("/tokenizer_info"), self._http.base_url)
+        except ModelError as error:
+            _raise_if_endpoint_failed(error)
+        else:
+            self._info = info if isinstance(info, dict) else {}
+        try:
+            return bool(await self.tokenize("test"))
+        except ModelError as error:
+            _raise_if_endpoint_failed(error)
+            return False
+
+    async def tokenize(self, text: str) -> Ids:
+        """Return the token ids of a text."""
+        task = self._cache.pop(text, None)
+        failed = task is not None and task.done() and (task.cancelled() or task.exception() is not None)
+        if task is None or failed:
+            task = asyncio.ensure_future(self._tokenize(text))
+            task.add_done_callback(_ignore_exception)
+        # Inserted at the end, so that the first key is the least recently used one.
+        self._cache[text] = task
+        while len(self._cache) > TOKENIZER_CACHE_SIZE:
+            del self._cache[next(iter(self._cache))]
+        # The shield keeps the request alive for the others when one of its callers is cancelled.
+        return await asyncio.shield(task)
+
+    async def _tokenize(self, text: str) -> Ids:
+        body = {"prompt": text, "add_special_tokens": self._arguments.add_special_tokens}
+        where = self._http.base_url
+        reply = decode_json(await self._http.post("/tokenize", _encode(body)), where)
+        tokens = reply.get("tokens") if isinstance(reply, dict) else None
+        if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
+            raise bad_reply(where, "/tokenize gave no list of token ids")
+        # llama.cpp has a /tokenize too. It reads another field of the body and so finds no text.
+        if not tokens and text:
+            raise bad_reply(where, "/tokenize made no tokens of a text")
+        return tokens
+
+    async def detokenize(self, ids: Ids) -> str:
+        """Return the text of tokens, for endpoints that take no ids."""
+        where = self._http.base_url
+        reply = decode_json(await self._http.post("/detokenize", _encode({"tokens": ids})), where)
+        text = reply.get("prompt") if isinstance(reply, dict) else None
+        if not isinstance(text, str):
+            raise bad_reply(where, "/detokenize gave no text")
+        return text
+
+    async def prefix_token(self) -> int:
+        """Return the token before a text without prompt: the one the user named, else BOS, else EOS."""
+        if self._arguments.prefix_token is not None:
+            return self._arguments.prefix_token
+        bos = await self._special_token("bos_token")
+        eos = await self._special_token("eos_token")
+        # `or`, not a test for None: a BOS token of id 0 gives way to EOS, as in the harness.
+        prefix = bos or eos
+        if prefix is not None:
+            return prefix
+        if self._arguments.eos_text:
+            return (await self.tokenize(self._arguments.eos_text))[0]
+        message = (
+            f"{self._http.base_url} does not name its special tokens (/tokenizer_info), so a text "
+            "without prompt has nothing to stand after; give --model-args custom_prefix_token_id=ID"
+        )
+        raise ModelError(Failure("unsupported", message))
+
+    async def _special_token(self, name: str) -> int | None:
+        text = self._info.get(name)
+        if isinstance(text, str) and text:
+            return (await self.tokenize(text))[0]
+        return None
+
+
+def _raise_if_endpoint_failed(error: ModelError) -> None:
+    """Raise errors of the endpoint itself. Others (404, an odd reply) mean that it has no tokenizer."""
+    if error.retry and error.failure.kind != "bad_reply":
+        raise error
+
+
+def _ignore_exception(task: asyncio.Task[Ids]) -> None:
+    """Keep asyncio from logging an error when all callers were cancelled."""
+    if not task.cancelled():
+        task.exception()
+
+
+class EchoedTokens(NamedTuple):
+    """The `logprobs` of a reply: one entry for each token of the prompt, and one for the generated token.
+
+    `top_logprobs` maps the most likely tokens at each place to their log-probabilities. `offsets` are the
+    tokens' places in `text`; the list is empty if the endpoint gave no usable one.
+    """
+
+    logprobs: list[Any]
+    top_logprobs: list[Any]
+    offsets: list[Any]
+    text: str
+
+    def likelihood_by_count(self, start: int, stop: int, where: str) -> Likelihood:
+        """Return the likelihood of the tokens from `start` on. The prompt has `stop` tokens."""
+        if len(self.logprobs) < stop:
+            count = len(self.logprobs)
+            raise echo_unsupported(where, f"it sent {count} logprobs for a prompt of {stop} tokens")
+        return self._likelihood(start, stop, where)
+
+    def likelihood_by_text(self, prompt: str, continuation: str, where: str) -> Likelihood:
+        """Return the likelihood of the continuation's tokens, found by their offsets.
+
+        A token that begins in the prompt and reaches into the continuation is scored too.
+        """
+        text = prompt + continuation
+        if not self.text.startswith(text):
+            raise echo_unsupported(where, "it does not repeat the prompt")
+        offsets = self.offsets
+        are_numbers = bool(offsets) and all(type(offset) is int for offset in offsets)
+        ascend = are_numbers and offsets[0] == 0 and offsets == sorted(offsets)
+        # The last offset is that of the generated token. Endpoints that count bytes fail this check.
+        if not ascend or offsets[-1] != len(text):
+            raise echo_unsupported(
+                where, "it has no tokenizer (/tokenize) and its text_offset does not say where tokens begin"
+            )
+        start = bisect_left(offsets, len(prompt))
+        if offsets[start] > len(prompt):
+            # Several tokens may share an offset, if a character consists of several tokens. Take them all.
+            start = bisect_left(offsets, offsets[start - 1])
+        return self._likelihood(start, len(offsets) - 1, where)
+
+    def _likelihood(self, start: int, stop: int, where: str) -> Likelihood:
+        logprobs = self.logprobs[start:stop]
+        top_logprobs = self.top_logprobs[start:stop]
+        if not all(isinstance(logprob, (int, float)) for logprob in logprobs):
+            raise bad_reply(where, "a token of the continuation has no logprob")
+        if not all(isinstance(top, dict) and top for top in top_logprobs):
+            raise bad_reply(where, "a token of the continuation has no top_logprobs")
+        greedy = all(
+            logprob == max(top.values()) for logprob, top in zip(logprobs, top_logprobs, strict=True)
+        )
+        return Likelihood(spans.sum_in_order(logprobs), greedy)
+
+
+def read_echo(choice: dict[str, Any], where: str) -> EchoedTokens:
+    """Read the `logprobs` of a choice, in the form of OpenAI's old completions API."""
+    fields = choice.get("logprobs")
+    logprobs = fields.get("token_logprobs") if isinstance(fields, dict) else None
+    if not isinstance(fields, dict) or not isinstance(logprobs, list):
+        raise echo_unsupported(where, "its reply has no token_logprobs")
+    top_logprobs = fields.get("top_logprobs")
+    if not isinstance(top_logprobs, list) or len(top_logprobs) != len(logprobs):
+        raise echo_unsupported(where, "its reply has no top_logprobs for each token")
+    offsets = fields.get("text_offset")
+    if not isinstance(offsets, list) or len(offsets) != len(logprobs):
+        offsets = []
+    return EchoedTokens(logprobs, top_logprobs, offsets, str(choice.get("text") or ""))
+
+
+def echo_unsupported(where: str, why: str) -> ModelError:
+    """Build the error for an endpoint that will never give likelihoods. Its kind halts the run."""
+    return ModelError(
+        Failure(
+            "unsupported",
+            f"{where} cannot give prompt logprobs, which loglikelihood needs: {why}. Use an endpoint that "
+            "honours `echo` with `logprobs`, such as vLLM, or a GGUF file as local/PATH.gguf",
+        )
+    )

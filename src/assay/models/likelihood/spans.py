@@ -1,6 +1,10 @@
-"""Which tokens a likelihood is about: the harness's rules, as functions of token ids.
+"""Which tokens a likelihood is about: the rules of lm-evaluation-harness, as functions of token ids.
 
-A span is what one pass of the model is shown, in two parts: `context` is only read, `scored` is measured.
+    prompt, continuation = move_trailing_space("The sky is ", "blue")   # "The sky is", " blue"
+    span = span_after_prompt(ids("The sky is"), ids("The sky is blue"))
+    span = truncate_left(span, max_tokens=2047)
+
+A span is what one pass of the model reads. Its `context` is only read, its `scored` tokens are measured.
 """
 
 from __future__ import annotations
@@ -14,91 +18,121 @@ from assay.core.types import Failure, Response, Usage
 Ids = list[int]
 
 
-class Span(NamedTuple):
-    """Tokens that stand before, and tokens whose likelihood is asked."""
+class TokenSpan(NamedTuple):
+    """The tokens of one pass: those before, and those whose likelihood is asked."""
 
     context: Ids
     scored: Ids
 
     @property
     def ids(self) -> Ids:
-        """All of them, as the model reads them."""
+        """All tokens, as the model reads them."""
         return self.context + self.scored
 
 
 class Likelihood(NamedTuple):
-    """The logarithm of a probability, and whether each token was the most likely one."""
+    """The log-probability of a text, and whether each of its tokens was the most likely one."""
 
     logprob: float
     greedy: bool
 
 
-Part = tuple[Likelihood, Usage | None]
-"""What one pass gave, and what it cost."""
-CERTAIN = Likelihood(0.0, greedy=True)
-"""Of the empty text. The harness says so too, after a prompt; without one it breaks off."""
+class MeasuredSpan(NamedTuple):
+    """The likelihood of one span, and what the pass cost."""
+
+    likelihood: Likelihood
+    usage: Usage | None = None
+    cost: float | None = None
 
 
-def moved(prompt: str, continuation: str) -> tuple[str, str]:
-    """White space at the prompt's end goes to the continuation, where tokenizers want it."""
-    kept = prompt.rstrip()
-    return kept, prompt[len(kept) :] + continuation
+# The empty text is certain. The harness says so too after a prompt; without a prompt it crashes.
+EMPTY_TEXT = MeasuredSpan(Likelihood(0.0, greedy=True))
 
 
-def after_prompt(prompt: Ids, both: Ids) -> Span:
-    """The prompt's own tokens, and what the tokens of both texts together have beyond that number."""
+def move_trailing_space(prompt: str, continuation: str) -> tuple[str, str]:
+    """Move white space from the end of the prompt to the continuation.
+
+    Most tokenizers join a space to the word that follows it.
+    """
+    stripped = prompt.rstrip()
+    return stripped, prompt[len(stripped) :] + continuation
+
+
+def span_after_prompt(prompt: Ids, both: Ids) -> TokenSpan:
+    """Return the span of a continuation, from the tokens of the prompt and of both texts together.
+
+    As in the harness, the scored tokens are those of both texts beyond the number of the prompt's tokens.
+    """
     if len(both) <= len(prompt):
-        raise ModelError(
-            Failure(
-                "rejected",
-                "the continuation has no tokens of its own: the tokenizer joins it to the prompt's last "
-                "word. Let the continuation begin with a space",
-            )
+        message = (
+            "the continuation has no tokens of its own: the tokenizer joins it to the prompt's last "
+            "word. Let the continuation begin with a space"
         )
-    return Span(prompt, both[len(prompt) :])
+        raise ModelError(Failure("rejected", message))
+    return TokenSpan(prompt, both[len(prompt) :])
 
 
-def after_prefix(ids: Ids, prefix: int) -> Span:
-    """Without a prompt the text stands after the prefix token, unless it begins with that itself."""
-    return Span(ids[:1], ids[1:]) if ids[0] == prefix else Span([prefix], ids)
+def span_after_prefix(ids: Ids, prefix: int) -> TokenSpan:
+    """Return the span of a text without prompt. It follows the prefix token, unless it begins with it."""
+    if ids[0] == prefix:
+        return TokenSpan(ids[:1], ids[1:])
+    return TokenSpan([prefix], ids)
 
 
-def windows(ids: Ids, prefix: int, most: int) -> Iterator[Span]:
-    """A whole text, `most` tokens at a time: each is scored once, after as many as fit before it."""
-    yield Span([prefix], ids[:most])
-    for start in range(most, len(ids), most):
-        end = min(start + most, len(ids))
-        yield Span(ids[end - most - 1 : start], ids[start:end])
+def rolling_windows(ids: Ids, prefix: int, max_scored: int) -> Iterator[TokenSpan]:
+    """Split a whole text into windows of `max_scored` tokens.
+
+    Each token is scored once, after as many tokens as fit before it.
+    """
+    yield TokenSpan([prefix], ids[:max_scored])
+    for start in range(max_scored, len(ids), max_scored):
+        end = min(start + max_scored, len(ids))
+        yield TokenSpan(ids[end - max_scored - 1 : start], ids[start:end])
 
 
-def fitted(span: Span, most: int) -> Span:
-    """Cut from the left to `most` tokens. What is scored is never cut, and one token stands before it."""
-    over = len(span.context) + len(span.scored) - most
-    if over <= 0:
+def truncate_left(span: TokenSpan, max_tokens: int) -> TokenSpan:
+    """Drop the beginning of the context so that the span fits.
+
+    Scored tokens are never dropped, and at least one token stays before them.
+    """
+    surplus = len(span.context) + len(span.scored) - max_tokens
+    if surplus <= 0:
         return span
-    if over >= len(span.context):
-        raise ModelError(
-            Failure(
-                "context_overflow",
-                f"a continuation of {len(span.scored)} tokens does not fit into a context of {most}",
-            )
-        )
-    return Span(span.context[over:], span.scored)
+    if surplus >= len(span.context):
+        message = f"a continuation of {len(span.scored)} tokens does not fit into a context of {max_tokens}"
+        raise ModelError(Failure("context_overflow", message))
+    return TokenSpan(span.context[surplus:], span.scored)
 
 
-def in_order(logprobs: Iterable[float]) -> float:
-    """The sum from left to right. `sum` rounds otherwise from Python 3.12 on."""
+def sum_in_order(logprobs: Iterable[float]) -> float:
+    """Return the sum, added from left to right.
+
+    The built-in `sum` rounds differently since Python 3.12, and the harness's numbers are equal to ours bit
+    for bit.
+    """
     total = 0.0
     for logprob in logprobs:
         total += logprob
     return total
 
 
-def answer(parts: list[Part], *, rolling: bool) -> Response:
-    """The reply: the sum over windows; of a whole text nobody asks whether it is greedy."""
-    usages = [usage for _, usage in parts if usage]
-    usage = Usage(sum(u.input for u in usages), sum(u.output for u in usages)) if usages else None
-    greedy = not rolling and all(part.greedy for part, _ in parts)
+def build_response(parts: list[MeasuredSpan], *, rolling: bool, address: str = "") -> Response:
+    """Return the response to a request with a `continuation`: the sum over its spans.
+
+    A rolling likelihood is never greedy: the harness does not ask that of a whole text.
+    """
+    usages = [part.usage for part in parts if part.usage]
+    usage = None
+    if usages:
+        usage = Usage(sum(u.input for u in usages), sum(u.output for u in usages))
+    costs = [part.cost for part in parts if part.cost is not None]
+    logprob = sum_in_order(part.likelihood.logprob for part in parts)
+    greedy = not rolling and all(part.likelihood.greedy for part in parts)
     return Response(
-        "", None, usage, {"logprob": in_order(part.logprob for part, _ in parts), "greedy": greedy}
+        "",
+        None,
+        usage,
+        {"logprob": logprob, "greedy": greedy},
+        cost=sum(costs) if costs else None,
+        address=address,
     )

@@ -1,4 +1,8 @@
-"""`offline`: a deterministic judge by words, numbers and dates. It asks nobody, and says why."""
+"""`offline`: a deterministic judge that compares words, numbers and dates. It asks no model.
+
+`answer.py` judges answers to questions, `memories.py` everything about memories. Both read texts with
+`words.py`, `numbers.py` and `dates.py`; `index.py` finds the texts that share a point's words.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from assay.scoring import text_overlap
-from assay.scoring.offline.answer import answer
-from assay.scoring.offline.coverage import covered
-from assay.scoring.offline.points import changed, interfering, written
+from assay.scoring.offline.answer import judge_answer
+from assay.scoring.offline.memories import judge_correctness, judge_coverage, judge_interference, judge_update
 from assay.scoring.questions import (
     AnswerQuestion,
     CorrectnessQuestion,
@@ -22,26 +25,27 @@ from assay.scoring.questions import (
 )
 
 FINGERPRINT: str
-"""`offline.v1@` and a hash of the judge's own code: a judge that was changed is another judge."""
+"""`offline.v1@` and a hash of the judge's own code: a changed judge needs a calibration of its own."""
 
 
 def verdict(question: JudgeQuestion) -> Verdict:
-    """The label of each thing, with the measure behind it and a reason in words."""
+    """A label for each thing, with the measure behind it and a reason in words."""
     if isinstance(question, AnswerQuestion):
-        return answer(question)
+        return judge_answer(question)
     if isinstance(question, EvidenceQuestion):
-        return covered(question.evidence, question.texts)
+        return judge_coverage(question.evidence, question.texts)
     if isinstance(question, RecallQuestion):
-        return covered(question.points, question.texts)
+        return judge_coverage(question.points, question.texts)
     if isinstance(question, CorrectnessQuestion):
-        return written(question)
+        return judge_correctness(question)
     if isinstance(question, UpdateQuestion):
-        return changed(question)
+        return judge_update(question)
     assert isinstance(question, InterferenceQuestion)
-    return interfering(question)
+    return judge_interference(question)
 
 
 def __getattr__(name: str) -> str:
+    # FINGERPRINT is computed on first use: most commands that import this package never need it.
     if name == "FINGERPRINT":
         return _fingerprint()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -49,7 +53,7 @@ def __getattr__(name: str) -> str:
 
 @cache
 def _fingerprint() -> str:
-    """Read when it is first asked for: a dozen small files."""
+    # text_overlap.py is part of the judge: its tokens are the words that are compared.
     files = [*sorted(Path(__file__).parent.glob("*.py")), Path(text_overlap.__file__)]
-    parts = (hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
-    return f"offline.v1@{hashlib.sha256(' '.join(parts).encode()).hexdigest()[:16]}"
+    hashes = (hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
+    return f"offline.v1@{hashlib.sha256(' '.join(hashes).encode()).hexdigest()[:16]}"

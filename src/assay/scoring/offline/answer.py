@@ -1,278 +1,342 @@
-"""Answers: the reference's words, numbers and dates against those of the response."""
+"""Judges answers: the words, numbers and dates of the reference against those of the response.
+
+An answer starts with the share of the reference's words that it has. Findings (a wrong date, a missing
+number, yes against no) bound that share from above. From `THRESHOLD` on the answer is correct.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import cache
+from functools import cache, lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from assay.scoring.offline.agreement import agree, nearness, vaguer
-from assay.scoring.offline.reading import Read, read
-from assay.scoring.offline.spans import Dated, overlap
-from assay.scoring.offline.stance import abstains, denied, hedges, leaning, negated, unknown
-from assay.scoring.offline.words import alike, little, words_of
+from assay.scoring.offline.dates import Dated, agree, dates_in, is_vaguer, nearness, overlap
+from assay.scoring.offline.numbers import Duration, durations_in, in_digits, numbers_in
+from assay.scoring.offline.words import (
+    abstains,
+    are_similar,
+    denied_words,
+    fold,
+    function_words,
+    hedges,
+    is_negated,
+    is_unanswerable,
+    words_of,
+    yes_or_no,
+)
 from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQuestion, Verdict
 
-ENOUGH = 0.42
-"""An answer is correct from here on: just above what is left to one with a part missing or contradicted."""
-_LITTLE_WEIGHT = 0.2
-_ALIKE_WEIGHT = 0.7
-_TOUCHED = 0.2
-_ABSTAINED = 0.6
-_OF_TIME = (
+THRESHOLD = 0.42
+"""Just above the limit of an answer with a part missing or contradicted."""
+
+# Weights of words, chosen on half of the LoCoMo conversations; `make judges` shows the rest.
+_FUNCTION_WORD_WEIGHT = 0.2
+_SIMILAR_WEIGHT = 0.7
+# Below this share of words a wrong answer is about something else: made up rather than incomplete.
+_ON_TOPIC = 0.2
+# An answer that says "not known" of a part keeps this much of its share.
+_HEDGED_FACTOR = 0.6
+# The least share of an answer whose yes or no is right.
+_RIGHT_YES_OR_NO = 0.6
+_TIME_WORDS = (
     "week weekend day month year date time early late mid beginning end start first last next before after "
     "prior during approximately roughly exactly sometime ago yesterday today tomorrow"
 )
-_LEANING = 0.6
-_LIST = re.compile(r",(?!\d)|;|\band\b|&|、|，|和", re.IGNORECASE)
+_VAGUE_NUMBERS = "few several many multiple numerous 几"
+_LIST_SEPARATOR = re.compile(r",(?!\d)|;|\band\b|&|、|，|和", re.IGNORECASE)
 _OR = re.compile(r"\bor\b|或", re.IGNORECASE)
 _SHORT_ITEM = 3
-_VAGUE = "few several many multiple numerous 几"
+_WEEKDAY = re.compile(
+    r"\b((?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b|(?:星期|周|礼拜)([一二三四五六日天\d])",
+    re.IGNORECASE,
+)
+# Characters of a text that are read. No answer to a question needs more.
+_MOST_CHARACTERS = 20_000
+
+
+class ParsedText(NamedTuple):
+    """What the judge reads out of a text. `words` are all words, `undated_words` those outside of dates."""
+
+    text: str
+    words: tuple[str, ...]
+    undated_words: tuple[str, ...]
+    numbers: tuple[float, ...]
+    durations: tuple[Duration, ...]
+    dates: tuple[Dated, ...]
+    weekdays: frozenset[str]
+
+
+@lru_cache(1 << 12)
+def parse_text(text: str) -> ParsedText:
+    """Cached, because a question and its reference are met with several responses."""
+    plain = in_digits(fold(text[:_MOST_CHARACTERS]))
+    dates = tuple(dates_in(plain))
+    undated = plain
+    for dated in reversed(dates):
+        undated = f"{undated[: dated.start]} {undated[dated.end :]}"
+    weekdays = frozenset("".join(match.groups("")).lower() for match in _WEEKDAY.finditer(undated))
+    return ParsedText(
+        plain,
+        words_of(plain),
+        words_of(undated),
+        tuple(numbers_in(undated)),
+        tuple(durations_in(undated)),
+        dates,
+        weekdays,
+    )
 
 
 class Finding(NamedTuple):
-    """Something that bounds how correct an answer can be. `made_up`: it says otherwise, rather than less."""
+    """Bounds how correct an answer can be. `made_up`: it says something else, rather than less."""
 
-    most: float
+    limit: float
     reason: str
     made_up: bool
 
 
-class Trio(NamedTuple):
-    """Question, reference and response as they were read."""
+def judge_answer(question: AnswerQuestion) -> Verdict:
+    """Correct where enough words are there and nothing is contradicted. An empty response is an omission."""
+    comparison = _Comparison(question)
+    response, reference = comparison.response, comparison.reference
+    if not question.response.strip():
+        return Verdict((OMISSION,), "nothing was answered", sure=(0.0,))
+    if reference.words:
+        is_same = reference.words == response.words
+    else:
+        is_same = question.reference.strip() == question.response.strip()
+    if is_same:
+        return Verdict((CORRECT,), "the reference's own words", sure=(1.0,))
+    if is_unanswerable(reference.text, len(reference.words)):
+        if abstains(response.text):
+            return Verdict((CORRECT,), "nobody can know, and the answer says so", sure=(1.0,))
+        return Verdict((HALLUCINATION,), "nobody can know, and the answer claims something", sure=(0.0,))
+    return comparison.verdict()
 
-    question: Read
-    reference: Read
-    response: Read
+
+class _Comparison:
+    """One question, its reference and a response."""
+
+    def __init__(self, question: AnswerQuestion) -> None:
+        self.question = parse_text(question.question)
+        self.reference = parse_text(question.reference)
+        self.response = parse_text(question.response)
+
+    def verdict(self) -> Verdict:
+        word_share = self._word_share()
+        start = self._start(word_share)
+        is_hedged = hedges(self.response.text)
+        findings = [
+            finding
+            for finding in (
+                self._wrong_dates(),
+                self._wrong_numbers(),
+                self._wrong_duration(),
+                self._wrong_weekday(),
+                self._wrong_yes_or_no(),
+                self._denial(),
+                self._missing_items(),
+            )
+            if finding
+        ]
+        sure = min([start.limit * (_HEDGED_FACTOR if is_hedged else 1.0), *(each.limit for each in findings)])
+        reasons = [start.reason]
+        if is_hedged:
+            reasons.append("the answer says that something is not known")
+        reasons += [finding.reason for finding in findings]
+        if sure >= THRESHOLD:
+            label = CORRECT
+        elif any(finding.made_up for finding in findings):
+            label = HALLUCINATION
+        elif is_hedged or findings or word_share >= _ON_TOPIC:
+            label = OMISSION
+        else:
+            label = HALLUCINATION
+        return Verdict((label,), "; ".join(reasons), sure=(sure,))
+
+    def _start(self, word_share: float) -> Finding:
+        """How correct the answer is if nothing speaks against it."""
+        start = Finding(word_share, f"{100 * word_share:.0f} % of the reference's words", made_up=False)
+        if self.reference.dates:
+            start = self._dates_and_words(word_share)
+        elif not self._content_words() and self.reference.durations and not self._durations_differ():
+            start = Finding(0.95, "the same length of time", made_up=False)
+        reference_says = yes_or_no(self.reference.text)
+        if reference_says is None or reference_says != self._response_says():
+            return start
+        limit = max(start.limit, _RIGHT_YES_OR_NO + (0.9 - _RIGHT_YES_OR_NO) * start.limit)
+        agreement = "both say yes" if reference_says else "both say no"
+        return Finding(limit, f"{start.reason}; {agreement}", made_up=False)
+
+    def _response_says(self) -> bool | None:
+        """Yes or no, also where the response only repeats or denies what was asked."""
+        answer = yes_or_no(self.response.text)
+        asked = frozenset(self.question.words) - function_words()
+        if answer is None and len(asked & set(self.response.words)) >= len(asked) / 2:
+            return not is_negated(self.response.text)
+        return answer
+
+    def _content_words(self) -> list[str]:
+        """The reference's words that carry content, without those of the question if others are left."""
+        words = [
+            word
+            for word in self.reference.undated_words
+            if word not in function_words() and word not in _stems(_TIME_WORDS) and not word.isdecimal()
+        ]
+        asked = set(self.question.words)
+        return [word for word in words if word not in asked] or words
+
+    def _word_share(self) -> float:
+        """The mean of two shares: of all words of the reference, and of those that the question lacks."""
+        wanted = list(dict.fromkeys(self.reference.undated_words))
+        asked = set(self.question.words)
+        words = self.response.words
+        # Neighbours joined: `bookshelf` is met by `book shelf`.
+        present = frozenset(words) | {one + two for one, two in pairwise(words)}
+        new = [word for word in wanted if word not in asked]
+        share = _weighted_share(wanted, present)
+        return (share + _weighted_share(new, present)) / 2 if new else share
+
+    def _dates_and_words(self, word_share: float) -> Finding:
+        """Dates decide where the reference has nothing else. Beside words they weigh at most half."""
+        dates, content = self.reference.dates, len(self._content_words())
+        missed = self._missed_dates()
+        right = 1 - len(missed) / len(dates)
+        reason = f"{len(missed)} of {len(dates)} dates missed" if missed else "the dates agree"
+        if content:
+            weight = min(0.5, len(dates) / (len(dates) + content))
+            reason = f"{100 * word_share:.0f} % of the reference's other words; {reason}"
+            return Finding(word_share * (1 - weight) + weight * right, reason, made_up=False)
+        if missed:
+            nearest = max(
+                (nearness(dated.span, other.span) for dated in self.response.dates for other in missed),
+                default=0.0,
+            )
+            return Finding(0.4 * right + 0.4 * nearest, reason, made_up=False)
+        return Finding(0.85 if self._extra_dates() else 0.95, reason, made_up=False)
+
+    def _missed_dates(self) -> list[Dated]:
+        dates = self.response.dates
+        return [
+            dated
+            for dated in self.reference.dates
+            if not any(agree(other.span, dated.span) for other in dates)
+        ]
+
+    def _extra_dates(self) -> list[Dated]:
+        dates = self.reference.dates
+        return [
+            dated
+            for dated in self.response.dates
+            if not any(agree(dated.span, other.span) for other in dates)
+        ]
+
+    def _wrong_dates(self) -> Finding | None:
+        """A date is missing, or another one stands in its place. A date of the question is no other one."""
+        missed = self._missed_dates()
+        if not missed:
+            return None
+        content = self._content_words()
+        wanted = _quote(self.reference, missed[0])
+        asked = self.question.dates
+        wrong = [
+            dated
+            for dated in self._extra_dates()
+            if not any(overlap(dated.span, other.span) for other in asked)
+        ]
+        if not wrong:
+            return Finding(1.0 if content else 0.4, f"the date {wanted} is not in the answer", made_up=False)
+        answered = _quote(self.response, wrong[0])
+        if is_vaguer(wrong[0].span, missed[0].span) and overlap(wrong[0].span, missed[0].span):
+            return Finding(0.4, f"{answered} is vaguer than {wanted}", made_up=False)
+        reason = f"the date {wanted} is not in the answer, which says {answered}"
+        return Finding(0.3 if content else 0.4, reason, made_up=True)
+
+    def _wrong_numbers(self) -> Finding | None:
+        """A number of the reference is missing. `one` may be missing unless another number is there."""
+        if self.reference.durations and not self._durations_differ():
+            return None
+        wanted, present = Counter(self.reference.numbers), Counter(self.response.numbers)
+        asked = frozenset(self.question.numbers)
+        other = [number for number in present if number not in wanted and number not in asked]
+        missing = [number for number, count in wanted.items() if present[number] < (count if other else 1)]
+        if not other:
+            vague = _stems(_VAGUE_NUMBERS)
+            is_vague = not vague.isdisjoint(self.response.words) and vague.isdisjoint(self.reference.words)
+            missing = [number for number in missing if number not in asked and (number != 1 or is_vague)]
+        if not missing:
+            return None
+        reason = f"the number {missing[0]:g} is not in the answer"
+        if other:
+            return Finding(0.25, f"{reason}, which says {other[0]:g}", made_up=True)
+        return Finding(0.35, reason, made_up=False)
+
+    def _wrong_duration(self) -> Finding | None:
+        if self.response.durations and self._durations_differ():
+            return Finding(0.3, "another length of time", made_up=True)
+        return None
+
+    def _durations_differ(self) -> bool:
+        durations = self.response.durations
+        return any(
+            not any(wanted.equals(duration) for duration in durations) for wanted in self.reference.durations
+        )
+
+    def _wrong_weekday(self) -> Finding | None:
+        wanted, present = self.reference.weekdays, self.response.weekdays
+        if wanted and present and not wanted & present:
+            return Finding(0.3, "another day of the week", made_up=True)
+        return None
+
+    def _wrong_yes_or_no(self) -> Finding | None:
+        wanted, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
+        if wanted is None:
+            return None
+        if answer is None:
+            answer = not is_negated(self.response.text)
+        return None if wanted == answer else Finding(0.15, "yes against no", made_up=True)
+
+    def _denial(self) -> Finding | None:
+        """The response denies a word that the reference affirms."""
+        affirmed = frozenset(self._content_words()) - denied_words(self.reference.text)
+        if not denied_words(self.response.text) & affirmed or is_negated(self.reference.text):
+            return None
+        return Finding(0.3, "the answer denies what the reference says", made_up=True)
+
+    def _missing_items(self) -> Finding | None:
+        """Of a list of two short items both must be there; of alternatives one is enough."""
+        items = []
+        for item in _LIST_SEPARATOR.split(self.reference.text):
+            words = [word for word in words_of(item) if word not in function_words()]
+            if words:
+                items.append(words)
+        is_list = len(items) == 2 and max(map(len, items)) <= _SHORT_ITEM
+        if not is_list or _OR.search(self.reference.text) or yes_or_no(self.reference.text) is not None:
+            return None
+        present = set(self.response.words)
+        count = sum(not present.isdisjoint(item) for item in items)
+        if count == len(items):
+            return None
+        return Finding(0.4, f"{count} of {len(items)} parts of the reference", made_up=False)
+
+
+def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:
+    total = share = 0.0
+    for word in wanted:
+        weight = _FUNCTION_WORD_WEIGHT if word in function_words() else 1.0
+        total += weight
+        if word in present:
+            share += weight
+        elif any(are_similar(word, other) for other in present):
+            share += weight * _SIMILAR_WEIGHT
+    return share / total if total else 1.0
+
+
+def _quote(parsed: ParsedText, dated: Dated) -> str:
+    return parsed.text[dated.start : dated.end].strip()
 
 
 @cache
 def _stems(words: str) -> frozenset[str]:
     return frozenset(words_of(words))
-
-
-def answer(question: AnswerQuestion) -> Verdict:
-    """Correct where the words suffice and nothing is contradicted. An empty response is an omission."""
-    trio = Trio(read(question.question), read(question.reference), read(question.response))
-    if not question.response.strip():
-        return Verdict((OMISSION,), "nothing was answered", sure=(0.0,))
-    if _same(question, trio):
-        return Verdict((CORRECT,), "the reference's own words", sure=(1.0,))
-    if unknown(trio.reference.said, len(trio.reference.words)):
-        return _of_unknown(trio.response)
-    return _weighed(trio)
-
-
-def _same(question: AnswerQuestion, trio: Trio) -> bool:
-    if not trio.reference.words:
-        return question.reference.strip() == question.response.strip()
-    return trio.reference.words == trio.response.words
-
-
-def _of_unknown(response: Read) -> Verdict:
-    if abstains(response.said):
-        return Verdict((CORRECT,), "nobody can know, and the answer says so", sure=(1.0,))
-    return Verdict((HALLUCINATION,), "nobody can know, and the answer claims something", sure=(0.0,))
-
-
-def _weighed(trio: Trio) -> Verdict:
-    share = _words(trio)
-    base = _base(trio, share)
-    silent = hedges(trio.response.said)
-    findings = [
-        finding
-        for find in (_of_dates, _numbers, _durations, _weekdays, _yes_or_no, _denied, _items)
-        for finding in find(trio)
-    ]
-    sure = min([base.most * (_ABSTAINED if silent else 1.0), *(finding.most for finding in findings)])
-    told = ["the answer says that something is not known"] if silent else []
-    reason = "; ".join([base.reason, *told, *(finding.reason for finding in findings)])
-    return Verdict((_label(sure, share, silent, findings),), reason, sure=(sure,))
-
-
-def _base(trio: Trio, share: float) -> Finding:
-    """How correct the answer is if nothing speaks against it."""
-    words = Finding(share, f"{100 * share:.0f} % of the reference's words", made_up=False)
-    meant = leaning(trio.reference.said)
-    if trio.reference.dates:
-        words = _dates(trio, share)
-    elif not _content(trio) and trio.reference.durations and not _wrong_durations(trio):
-        words = Finding(0.95, "the same length of time", made_up=False)
-    if meant is None or meant != _leans(trio):
-        return words
-    told = "both say yes" if meant else "both say no"
-    return Finding(
-        max(words.most, _LEANING + (0.9 - _LEANING) * words.most), f"{words.reason}; {told}", made_up=False
-    )
-
-
-def _leans(trio: Trio) -> bool | None:
-    """What the response says to a question of yes or no, also by repeating what was asked, or denying it."""
-    said = leaning(trio.response.said)
-    asked = frozenset(trio.question.words) - little()
-    if said is None and len(asked & set(trio.response.words)) >= len(asked) / 2:
-        return not negated(trio.response.said)
-    return said
-
-
-def _label(sure: float, share: float, silent: bool, findings: list[Finding]) -> str:
-    if sure >= ENOUGH:
-        return CORRECT
-    if any(finding.made_up for finding in findings):
-        return HALLUCINATION
-    lacking = silent or bool(findings) or share >= _TOUCHED
-    return OMISSION if lacking else HALLUCINATION
-
-
-def _content(trio: Trio) -> list[str]:
-    known = set(trio.question.words)
-    said = [
-        word
-        for word in trio.reference.rest
-        if word not in little() and word not in _stems(_OF_TIME) and not word.isdecimal()
-    ]
-    return [word for word in said if word not in known] or said
-
-
-def _words(trio: Trio) -> float:
-    """The mean of two shares: of all words of the reference, and of those that the question does not have."""
-    wanted = list(dict.fromkeys(trio.reference.rest))
-    known = set(trio.question.words)
-    said = frozenset(trio.response.words)
-    joined = said | {a + b for a, b in zip(trio.response.words, trio.response.words[1:], strict=False)}
-    new = [word for word in wanted if word not in known]
-    every = _share(wanted, joined)
-    return (every + _share(new, joined)) / 2 if new else every
-
-
-def _share(wanted: list[str], said: frozenset[str]) -> float:
-    total = found = 0.0
-    for word in wanted:
-        weight = _LITTLE_WEIGHT if word in little() else 1.0
-        total += weight
-        found += weight * (
-            1.0 if word in said else _ALIKE_WEIGHT if any(alike(word, other) for other in said) else 0.0
-        )
-    return found / total if total else 1.0
-
-
-def _dates(trio: Trio, share: float) -> Finding:
-    """Dates decide where the reference is nothing but dates; else each counts as a word, at most half."""
-    meant, said, content = trio.reference.dates, trio.response.dates, len(_content(trio))
-    missed = _missed(trio)
-    right = 1 - len(missed) / len(meant)
-    told = "the dates agree" if not missed else f"{len(missed)} of {len(meant)} dates missed"
-    if content:
-        weight = min(0.5, len(meant) / (len(meant) + content))
-        told = f"{100 * share:.0f} % of the reference's other words; {told}"
-        return Finding(share * (1 - weight) + weight * right, told, made_up=False)
-    if missed:
-        return Finding(0.4 * right + 0.4 * _near(said, missed), told, made_up=False)
-    return Finding(0.85 if _stray(trio) else 0.95, told, made_up=False)
-
-
-def _missed(trio: Trio) -> list[Dated]:
-    said = trio.response.dates
-    return [one for one in trio.reference.dates if not any(agree(other.span, one.span) for other in said)]
-
-
-def _stray(trio: Trio) -> list[Dated]:
-    meant = trio.reference.dates
-    return [one for one in trio.response.dates if not any(agree(one.span, other.span) for other in meant)]
-
-
-def _near(said: tuple[Dated, ...], missed: list[Dated]) -> float:
-    return max((nearness(one.span, other.span) for one in said for other in missed), default=0.0)
-
-
-def _of_dates(trio: Trio) -> list[Finding]:
-    """A date that is not said, or another one in its place. Dates of the question are no other ones."""
-    missed, asked, content = _missed(trio), trio.question.dates, _content(trio)
-    if not missed:
-        return []
-    name = _text(trio.reference, missed[0])
-    wrong = [one for one in _stray(trio) if not any(overlap(one.span, other.span) for other in asked)]
-    if not wrong:
-        return [Finding(1.0 if content else 0.4, f"the date {name} is not in the answer", made_up=False)]
-    said = _text(trio.response, wrong[0])
-    if vaguer(wrong[0].span, missed[0].span) and overlap(wrong[0].span, missed[0].span):
-        return [Finding(0.4, f"{said} is vaguer than {name}", made_up=False)]
-    most = 0.3 if content else 0.4
-    return [Finding(most, f"the date {name} is not in the answer, which says {said}", made_up=True)]
-
-
-def _text(read_text: Read, dated: Dated) -> str:
-    return read_text.said[dated.start : dated.end].strip()
-
-
-def _numbers(trio: Trio) -> list[Finding]:
-    """A number of the reference must be said. `one` may be missing, unless another one is said."""
-    if trio.reference.durations and not _wrong_durations(trio):
-        return []
-    meant, said, asked = (Counter(each.numbers) for each in (trio.reference, trio.response, trio.question))
-    other = [number for number in said if number not in meant and number not in asked]
-    missing = [number for number, count in meant.items() if said[number] < (count if other else 1)]
-    if not other:
-        missing = [number for number in missing if number not in asked and (number != 1 or _vague(trio))]
-    if not missing:
-        return []
-    name = f"the number {missing[0]:g} is not in the answer"
-    if other:
-        return [Finding(0.25, f"{name}, which says {other[0]:g}", made_up=True)]
-    return [Finding(0.35, name, made_up=False)]
-
-
-def _vague(trio: Trio) -> bool:
-    vague = _stems(_VAGUE)
-    return not vague.isdisjoint(trio.response.words) and vague.isdisjoint(trio.reference.words)
-
-
-def _durations(trio: Trio) -> list[Finding]:
-    wrong = bool(trio.response.durations) and _wrong_durations(trio)
-    return [Finding(0.3, "another length of time", made_up=True)] if wrong else []
-
-
-def _wrong_durations(trio: Trio) -> bool:
-    meant, said = trio.reference.durations, trio.response.durations
-    return any(not any(one.same(other) for other in said) for one in meant)
-
-
-def _weekdays(trio: Trio) -> list[Finding]:
-    meant, said = trio.reference.weekdays, trio.response.weekdays
-    if meant and said and not meant & said:
-        return [Finding(0.3, "another day of the week", made_up=True)]
-    return []
-
-
-def _yes_or_no(trio: Trio) -> list[Finding]:
-    meant, said = leaning(trio.reference.said), leaning(trio.response.said)
-    if meant is None:
-        return []
-    if said is None:
-        said = not negated(trio.response.said)
-    return [] if meant == said else [Finding(0.15, "yes against no", made_up=True)]
-
-
-def _denied(trio: Trio) -> list[Finding]:
-    """The response denies a word that the reference affirms."""
-    meant = frozenset(_content(trio)) - denied(trio.reference.said)
-    wrong = denied(trio.response.said) & meant
-    if not wrong or negated(trio.reference.said):
-        return []
-    return [Finding(0.3, "the answer denies what the reference says", made_up=True)]
-
-
-def _items(trio: Trio) -> list[Finding]:
-    """Of two short parts both must be there; of alternatives one."""
-    items = [words_of(item) for item in _LIST.split(trio.reference.said)]
-    items = [tuple(word for word in item if word not in little()) for item in items]
-    items = [item for item in items if item]
-    listed = len(items) == 2 and max(map(len, items)) <= _SHORT_ITEM
-    if not listed or _OR.search(trio.reference.said) or leaning(trio.reference.said) is not None:
-        return []
-    said = set(trio.response.words)
-    there = sum(not said.isdisjoint(item) for item in items)
-    if there == len(items):
-        return []
-    return [Finding(0.4, f"{there} of {len(items)} parts of the reference", made_up=False)]

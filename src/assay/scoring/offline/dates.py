@@ -1,19 +1,146 @@
-"""Finds the dates of a text: `7 May 2023`, `May 7th`, `2023-05-07`, `2023年5月7日`, `spring 2022`."""
+"""Dates in a text, and whether two dates agree.
+
+    [dated] = dates_in("the week before 9 June 2023")
+    dated.span.days  # 7
+
+Dates are read in many spellings: `7 May 2023`, `May 7th`, `2023-05-07`, `2023年5月7日`, `spring 2022`. Words
+before a date move it (`two days after`, `late`), and two dates may be the ends of a range.
+
+The file goes from spans of days (`Span`) over the spellings (`dates_in`) and the words that move a date to
+the comparison (`agree`).
+"""
 
 from __future__ import annotations
 
 import re
+from calendar import monthrange
 from collections.abc import Callable
+from datetime import date
+from typing import NamedTuple
 
-from assay.scoring.offline import relations
-from assay.scoring.offline.spans import Dated, Span, of_days, of_month, of_season, of_years
+ANY_YEAR = 2000
+"""Stands for the year of a date without one. It is a leap year, so 29 February exists."""
+# Other numbers of four digits are no years.
+_FIRST_YEAR, _LAST_YEAR = 1500, 2199
 
-_YEAR_OF_MONTHS = "january february march april may june july august september october november december"
-MONTHS = tuple(_YEAR_OF_MONTHS.split())
-_NUMBERS = {name: at for at, name in enumerate(MONTHS, 1)} | {
-    name[:3]: at for at, name in enumerate(MONTHS, 1)
-}
-_NUMBERS["sept"] = 9
+
+class Span(NamedTuple):
+    """Days from `first` to `last` as ordinals. `yearly` marks a date without a year, placed in `ANY_YEAR`.
+
+    A date that is given relative to another one keeps how: `the week before 9 June` has 9 June as its
+    `anchor` and `week before` as its `relation`.
+    """
+
+    first: int
+    last: int
+    yearly: bool = False
+    relation: str = ""
+    anchor: tuple[int, int] = (0, 0)
+
+    @property
+    def days(self) -> int:
+        """The number of days."""
+        return self.last - self.first + 1
+
+    def in_year(self, year: int) -> Span:
+        """The same days of this year. A span that has a year stays as it is."""
+        if not self.yearly:
+            return self
+        first, last = date.fromordinal(self.first), date.fromordinal(self.last)
+        span = Span(_move_to_year(first, year), _move_to_year(last, year + last.year - first.year))
+        return span.as_range() if self.relation == "range" else span
+
+    def as_range(self) -> Span:
+        """Marked as a range that was given by its two ends."""
+        return self._replace(relation="range", anchor=(self.first, self.last))
+
+    def shifted(self, days: int) -> Span:
+        """Moved by this number of days."""
+        return self._replace(first=self.first + days, last=self.last + days)
+
+
+class Dated(NamedTuple):
+    """A date, and its place in the text."""
+
+    span: Span
+    start: int
+    end: int
+
+
+def _move_to_year(day: date, year: int) -> int:
+    # 29 February becomes 28 February in other years.
+    last_day = monthrange(year, day.month)[1]
+    return date(year, day.month, min(day.day, last_day)).toordinal()
+
+
+def _span_of_days(year: int | None, month: int, day: int, last: int = 0) -> Span | None:
+    """One day, or the days up to `last` of the same month; None where there is no such day."""
+    placed_year = ANY_YEAR if year is None else year
+    if not (_FIRST_YEAR <= placed_year <= _LAST_YEAR and 1 <= month <= 12):
+        return None
+    last = last or day
+    if not 1 <= day <= last <= monthrange(placed_year, month)[1]:
+        return None
+    first = date(placed_year, month, day).toordinal()
+    return Span(first, first + last - day, year is None)
+
+
+def _span_of_month(year: int | None, month: int) -> Span | None:
+    if not 1 <= month <= 12:
+        return None
+    placed_year = ANY_YEAR if year is None else year
+    return _span_of_days(year, month, 1, monthrange(placed_year, month)[1])
+
+
+def _span_of_season(year: int | None, month: int) -> Span | None:
+    """Three months from this one on. Winter begins in December and ends in the next year."""
+    first = _span_of_month(year, month)
+    if first is None:
+        return None
+    last_month = month + 2
+    placed_year = ANY_YEAR if year is None else year
+    end = date(placed_year + (last_month > 12), (last_month - 1) % 12 + 1, 28).toordinal()
+    return Span(first.first, end, first.yearly)
+
+
+def _span_of_years(first: int, last: int) -> Span:
+    return Span(date(first, 1, 1).toordinal(), date(last, 12, 31).toordinal())
+
+
+def overlap(one: Span, two: Span) -> bool:
+    """Whether they have a day in common. The year counts only where both have one."""
+    if one.yearly == two.yearly:
+        return one.first <= two.last and two.first <= one.last
+    with_year, without_year = (two, one) if one.yearly else (one, two)
+    first_year = date.fromordinal(with_year.first).year
+    last_year = date.fromordinal(with_year.last).year
+    # The year before too: a range without a year may go over the turn of the year.
+    return any(
+        overlap(without_year.in_year(year), with_year) for year in range(first_year - 1, last_year + 1)
+    )
+
+
+def days_apart(one: Span, two: Span) -> int:
+    """Days between them; 0 where they overlap."""
+    if one.yearly != two.yearly:
+        return 0 if overlap(one, two) else 365
+    return max(0, one.first - two.last, two.first - one.last)
+
+
+def _nearest_weekday(span: Span, day: int, way: int) -> Span:
+    """The nearest Monday (0) to Sunday (6) before (-1) or after (1) a span."""
+    edge = span.first if way < 0 else span.last
+    step = (date.fromordinal(edge).weekday() - day) * -way % 7 or 7
+    return Span(edge + way * step, edge + way * step, span.yearly)
+
+
+# Spellings of dates. Each form is a pattern and the function that makes a span of its match.
+
+_MONTH_NAMES = "january february march april may june july august september october november december"
+MONTHS = tuple(_MONTH_NAMES.split())
+_MONTH_NUMBERS = {name: number for number, name in enumerate(MONTHS, 1)}
+_MONTH_NUMBERS |= {name[:3]: number for number, name in enumerate(MONTHS, 1)}
+_MONTH_NUMBERS["sept"] = 9
 _SEASONS = {
     "spring": 3,
     "summer": 6,
@@ -30,54 +157,59 @@ _HOLIDAYS = {
     "christmas": (12, 25),
     "new year eve": (12, 31),
     "new year day": (1, 1),
+    "halloween": (10, 31),
+    "valentine day": (2, 14),
 }
-_HOLIDAYS |= {"halloween": (10, 31), "valentine day": (2, 14)}
 _NAME = r"(?P<month>[a-z]{3,11})"
 _SHORT = "|".join(("March", "Sept", *(name[:3].capitalize() for name in MONTHS)))
 _YEAR = r"(?P<year>(?:1[5-9]|20|21)\d\d)(?![\d:])"
 _OF_YEAR = rf"(?:[\s.,]*(?:of\s+|in\s+)?{_YEAR})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _TO = r"(?:\s*(?:-|–|—|to|and|&|or|through)\s*(?P<last>\d{1,2})(?:st|nd|rd|th)?)?"
-_PLAIN = "|".join(name for name in MONTHS if name not in ("may", "march"))
-_LONE = (
+_UNAMBIGUOUS = "|".join(name for name in MONTHS if name not in ("may", "march"))
+_BEFORE_MONTH = (
     r"(?:^\s*|\b(?:in|of|by|during|since|until|till|last|next|this|between|early|late|mid|around|about|from|to|every|and|or|through)"
     r"[\s-]+|[,/–(-]\s*)"
 )
 
 
 def dates_in(text: str) -> list[Dated]:
-    """All dates, in order; a range is one, and `the week before 9 June 2023` is those seven days."""
+    """All dates in order. A range is one date, and `the week before 9 June 2023` is those seven days."""
     if not _HINT.search(text):
         return []
-    found: list[Dated] = []
-    left = text
+    dates: list[Dated] = []
+    unread = text
     for pattern, build in _FORMS:
-        for match in pattern.finditer(left):
+        for match in pattern.finditer(unread):
             span = build(match)
             if span is not None:
-                start = match.start("month") if pattern is _LONE_FORM else match.start()
-                found.append(Dated(span, start, match.end()))
-                left = left[:start] + "\0" * (match.end() - start) + left[match.end() :]
-    found.sort(key=lambda each: each.start)
-    return relations.related(text, found)
+                start = match.start("month") if pattern is _LONE_MONTH else match.start()
+                dates.append(Dated(span, start, match.end()))
+                # Blanked out, so that a later and looser form does not read it again.
+                unread = unread[:start] + "\0" * (match.end() - start) + unread[match.end() :]
+    dates.sort(key=lambda dated: dated.start)
+    return _relate(text, dates)
 
 
 def month_of(name: str) -> int:
-    """The month that a word names, with one slip of the pen at most; 0 where it names none."""
+    """The number of the month that a word names, one typing error allowed; 0 where it names none."""
     name = name.lower()
-    if name in _NUMBERS:
-        return _NUMBERS[name]
-    return next((at for at, month in enumerate(MONTHS, 1) if len(month) > 4 and _one_slip(name, month)), 0)
+    if name in _MONTH_NUMBERS:
+        return _MONTH_NUMBERS[name]
+    for number, month in enumerate(MONTHS, 1):
+        if len(month) > 4 and _is_typo(name, month):
+            return number
+    return 0
 
 
-def _one_slip(said: str, meant: str) -> bool:
-    """One letter missing, added, changed, or two neighbours swapped. The first letter is right."""
-    if said[0] != meant[0] or abs(len(said) - len(meant)) > 1:
+def _is_typo(word: str, meant: str) -> bool:
+    """One letter missing, added, changed, or two neighbours swapped. The first letter must be right."""
+    if word[0] != meant[0] or abs(len(word) - len(meant)) > 1:
         return False
-    same = next(
-        (at for at, (a, b) in enumerate(zip(said, meant, strict=False)) if a != b), min(len(said), len(meant))
-    )
-    rest, wanted = said[same:], meant[same:]
+    same = 0
+    while same < min(len(word), len(meant)) and word[same] == meant[same]:
+        same += 1
+    rest, wanted = word[same:], meant[same:]
     return (
         rest[1:] in (wanted, wanted[1:])
         or rest == wanted[1:]
@@ -85,42 +217,45 @@ def _one_slip(said: str, meant: str) -> bool:
     )
 
 
+def _year_of(match: re.Match[str]) -> int | None:
+    year = match.groupdict().get("year")
+    return int(year) if year else None
+
+
+def _month_number(match: re.Match[str]) -> int:
+    month = match["month"]
+    return int(month) if month.isdecimal() else month_of(month)
+
+
 def _day(match: re.Match[str]) -> Span | None:
-    parts = match.groupdict()
-    month = parts["month"]
-    year = int(parts["year"]) if parts.get("year") else None
-    number = int(month) if month.isdecimal() else month_of(month)
-    if not number:
+    month = _month_number(match)
+    if not month:
         return None
-    span = of_days(year, number, int(parts["day"]), int(parts.get("last") or 0))
-    return span.as_range() if span and parts.get("last") else span
+    last = match.groupdict().get("last")
+    span = _span_of_days(_year_of(match), month, int(match["day"]), int(last or 0))
+    return span.as_range() if span and last else span
 
 
 def _month(match: re.Match[str]) -> Span | None:
-    parts = match.groupdict()
-    month = parts["month"]
-    number = int(month) if month.isdecimal() else month_of(month)
-    return of_month(int(parts["year"]) if parts.get("year") else None, number)
+    return _span_of_month(_year_of(match), _month_number(match))
 
 
 def _holiday(match: re.Match[str]) -> Span | None:
-    year = match["year"]
-    return of_days(int(year) if year else None, *_HOLIDAYS[match["name"].lower()])
+    return _span_of_days(_year_of(match), *_HOLIDAYS[match["name"].lower()])
 
 
 def _season(match: re.Match[str]) -> Span | None:
-    year = match["year"]
-    return of_season(int(year) if year else None, _SEASONS[match["season"].lower()])
+    return _span_of_season(_year_of(match), _SEASONS[match["season"].lower()])
 
 
 def _year(match: re.Match[str]) -> Span | None:
     year = int(match["year"])
-    return of_years(year, year)
+    return _span_of_years(year, year)
 
 
 def _decade(match: re.Match[str]) -> Span | None:
     first = int(match["year"])
-    return of_years(first, first + 9)
+    return _span_of_years(first, first + 9)
 
 
 def _form(
@@ -129,10 +264,13 @@ def _form(
     return re.compile(pattern, re.IGNORECASE), build
 
 
+# A text without any of these has no date; the search saves most texts from twenty patterns.
 _HINTS = "|".join((*_HOLIDAYS, *_SEASONS, *(name[:3] for name in MONTHS)))
 _HINT = re.compile(rf"\d|{_HINTS}", re.IGNORECASE)
-# Words of other meanings too: only in capitals, and after what stands before months.
-_LONE_FORM = re.compile(rf"(?i:{_LONE})(?P<month>{_SHORT})\b")
+# `May`, `Mar` and other short names mean other things too: a month only in capitals, after a word that stands
+# before months.
+_LONE_MONTH = re.compile(rf"(?i:{_BEFORE_MONTH})(?P<month>{_SHORT})\b")
+# From the strictest to the loosest: what one form has read, later forms do not see.
 _FORMS = [
     _form(rf"(?<![\d.]){_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)", _day),
     _form(rf"(?<![\d/.])(?P<month>\d{{1,2}})/(?P<day>\d{{1,2}})/{_YEAR}", _day),
@@ -147,11 +285,216 @@ _FORMS = [
     _form(rf"\b{_NAME}\b{_OF_YEAR}", _month),
     _form(rf"\b(?P<name>{'|'.join(_HOLIDAYS)})\b(?: day\b)?{_OF_YEAR}?", _holiday),
     _form(rf"\b(?P<season>spring|summer|autumn|fall|winter)(?:time)?\b{_OF_YEAR}?", _season),
-    _form(rf"\b(?P<month>{_PLAIN})\b", _month),
-    (_LONE_FORM, _month),
+    _form(rf"\b(?P<month>{_UNAMBIGUOUS})\b", _month),
+    (_LONE_MONTH, _month),
     _form(r"(?<![\d.,$€£#-])(?P<year>(?:1[5-9]|20|21)\d0)['’]?s\b", _decade),
     _form(
         rf"(?<![\d.,$€£#]){_YEAR}(?![.,]\d|%|\s*(?:points|people|dollars|calories|words|miles|km|steps)\b)",
         _year,
     ),
 ]
+
+# Words before a date that move it, and words between two dates that make a range or a list of them.
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAY = "|".join(_WEEKDAYS)
+_UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "weekend": 7, "month": 30, "year": 365}
+_FEW = 3
+_COUNTS = {"a": 1, "couple": 2, "couple of": 2, "few": _FEW, "several": _FEW}
+# Larger counts would leave the range of Python's dates.
+_MOST_UNITS = 1000
+# How many characters before a date are searched.
+_WINDOW = 48
+_RELATION = re.compile(
+    r"(?:(?P<count>\d+|couple(?: of)?|few|several)\s+)?"
+    rf"(?P<unit>{'|'.join(_UNIT_DAYS)}|{_WEEKDAY})s?\s+(?:just\s+|right\s+)?"
+    r"(?P<way>before|prior to|preceding|leading up to|ahead of|after|following|of)\s+"
+    rf"(?:the\s+)?(?:(?:{_WEEKDAY}),?\s+)?$",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    r"(?P<part>early|mid|middle|late|beginning|start|end|1|2|3|4|last)(?:st|nd|rd|th)?[\s-]+(?P<unit>week|weekend|half)?\s*"
+    r"(?:of\s+|in\s+)?(?:the\s+)?$",
+    re.IGNORECASE,
+)
+# The thirds of a month or a year: from which to which.
+_THIRDS = {
+    "early": (0, 1),
+    "beginning": (0, 1),
+    "start": (0, 1),
+    "mid": (1, 2),
+    "middle": (1, 2),
+    "late": (2, 3),
+    "end": (2, 3),
+}
+_RANGE = re.compile(
+    r"[\s,]*(?:-|–|—|to|until|till|through|至|到|~)[\s,]*(?:the\s+)?(?:(?:early|mid|late)[\s-]+)?",
+    re.IGNORECASE,
+)
+_LIST = re.compile(
+    r"[\s,]*(?:and|or|&|,|/|to|-|–|和|、)[\s,]*(?:in\s+|on\s+)?(?:(?:early|mid|late)[\s-]+)?", re.IGNORECASE
+)
+_BETWEEN = re.compile(r"between\s+(?:the\s+)?$", re.IGNORECASE)
+
+
+def _relate(text: str, dates: list[Dated]) -> list[Dated]:
+    """The dates, moved by the words before them, with ranges joined.
+
+    A date without a year takes the year of the date that it is listed with: `May 3 and May 7, 2023`.
+    """
+    moved = [_move_by_words(text, dated) for dated in dates]
+    for index in range(len(moved) - 2, -1, -1):
+        one, two = moved[index : index + 2]
+        between = text[one.end : two.start] if one.end <= two.start else "?"
+        is_list = _LIST.fullmatch(between)
+        if is_list and one.span.yearly and not two.span.yearly:
+            # The year of the later date, or the year before it: `December and January 2024`.
+            year = date.fromordinal(two.span.first).year
+            span = one.span.in_year(year)
+            if span.first > two.span.last:
+                span = one.span.in_year(year - 1)
+            one = moved[index] = one._replace(span=span)
+        is_bounded = is_list and _BETWEEN.search(text, max(0, one.start - _WINDOW), one.start)
+        if (_RANGE.fullmatch(between) or is_bounded) and one.span.yearly == two.span.yearly:
+            moved[index : index + 2] = [Dated(_join_range(one.span, two.span), one.start, two.end)]
+    return moved
+
+
+def _join_range(one: Span, two: Span) -> Span:
+    """Without years a range may go over the turn of the year. With years, ends in wrong order are swapped."""
+    if two.last < one.first and one.yearly:
+        two = two.shifted(366)
+    return Span(min(one.first, two.first), max(one.last, two.last), one.yearly).as_range()
+
+
+def _move_by_words(text: str, dated: Dated) -> Dated:
+    before = text[max(0, dated.start - _WINDOW) : dated.start]
+    for pattern, move in ((_RELATION, _related_span), (_PART, _part_of_span)):
+        match = pattern.search(before)
+        span = move(match, dated.span) if match else None
+        if match and span:
+            return Dated(span, dated.start - len(before) + match.start(), dated.end)
+    return dated
+
+
+def _related_span(match: re.Match[str], span: Span) -> Span | None:
+    """`two days before`, `the Friday after`, `the week of`."""
+    unit, way = match["unit"].lower(), match["way"].lower()
+    count = _COUNTS.get((match["count"] or "a").lower()) or min(int(match["count"]), _MOST_UNITS)
+    if way == "of":
+        return _week_around(unit, span)
+    sign = 1 if way in ("after", "following") else -1
+    if unit in _WEEKDAYS:
+        moved = _nearest_weekday(span, _WEEKDAYS.index(unit), sign)
+    elif unit == "weekend":
+        sunday = _nearest_weekday(span, 6, sign)
+        moved = Span(sunday.first - 1, sunday.last, span.yearly).shifted(sign * 7 * (count - 1))
+    else:
+        moved = _distant_span(count, _UNIT_DAYS[unit], sign, span)
+    return moved._replace(
+        yearly=span.yearly, relation=f"{count} {unit} {sign}", anchor=(span.first, span.last)
+    )
+
+
+def _distant_span(count: int, length: int, sign: int, span: Span) -> Span:
+    """`a week before` are the seven days before; `two weeks before` is that day, give or take half a week."""
+    edge = span.first if sign < 0 else span.last
+    if length == 1:
+        return Span(edge + sign * count, edge + sign * count)
+    if count == 1:
+        near, far = edge + sign, edge + sign * length
+    else:
+        near = edge + sign * (length * count - length // 2)
+        far = edge + sign * (length * count + length // 2)
+    return Span(min(near, far), max(near, far))
+
+
+def _week_around(unit: str, span: Span) -> Span | None:
+    """`the week of 9 June` and `the weekend of 9 June`; other units say nothing new."""
+    if span.days > 7:
+        return None
+    anchor = (span.first, span.last)
+    if unit == "week":
+        if span.days > 2:
+            return span  # It is a week already.
+        return Span(span.first - 3, span.last + 6, span.yearly, "week of", anchor)
+    if unit == "weekend":
+        saturday = _nearest_weekday(Span(span.first + 3, span.first + 3), 5, -1)
+        first, last = min(saturday.first, span.first), max(saturday.first + 1, span.first)
+        return Span(first, last, span.yearly, "weekend of", anchor)
+    return None
+
+
+def _part_of_span(match: re.Match[str], span: Span) -> Span | None:
+    """`late May`, `the second week of May`, `the first half of 2023`; days have no parts."""
+    part, unit = match["part"].lower(), (match["unit"] or "").lower()
+    if span.days < 28:
+        return None
+    if unit in ("week", "weekend") and span.days <= 31:
+        return _week_of_month(part, unit, span)
+    if part in _THIRDS and not unit:
+        first, last = _THIRDS[part]
+        third = span.days / 3
+        return span._replace(first=span.first + int(third * first), last=span.first + int(third * last))
+    if unit == "half" and part in ("1", "2"):
+        middle = span.first + span.days // 2
+        return span._replace(last=middle) if part == "1" else span._replace(first=middle)
+    return None
+
+
+def _week_of_month(part: str, unit: str, span: Span) -> Span | None:
+    if part == "last":
+        week = span._replace(first=span.last - 6)
+    elif part.isdecimal():
+        first = span.first + 7 * (int(part) - 1)
+        week = span._replace(first=first, last=min(first + 6, span.last))
+    else:
+        return None
+    if unit == "weekend":
+        saturday = _nearest_weekday(Span(week.first - 1, week.first - 1), 5, 1)
+        return week._replace(first=saturday.first, last=saturday.first + 1)
+    return week
+
+
+# Comparison.
+
+_MONTH_DAYS = 28
+
+
+def agree(response: Span, reference: Span) -> bool:
+    """Whether they overlap and the response is not much vaguer than the reference.
+
+    Dates with the same relation agree where their anchors do: two calendars differ about `the week before`.
+    """
+    if response.relation and reference.relation and response.yearly == reference.yearly:
+        if response.relation == reference.relation:
+            return response.anchor == reference.anchor
+        if response.anchor == reference.anchor:
+            return overlap(response, reference)
+    if is_vaguer(response, reference):
+        return False
+    slack = 1 if response.relation or reference.relation else 0
+    return days_apart(response, reference) <= slack
+
+
+def is_vaguer(response: Span, reference: Span) -> bool:
+    """A month for a day, a season for a month. A month is accepted for `early August`.
+
+    A day that is relative to another one, such as `the Friday before`, is met by the week that it is in.
+    """
+    if reference.days >= _MONTH_DAYS:
+        factor = 1.5
+    elif reference.days > 1:
+        factor = 2.0 if reference.relation else 3.0
+    else:
+        factor = 10.0 if reference.relation else 2.0
+    return response.days > factor * reference.days
+
+
+def nearness(response: Span, reference: Span) -> float:
+    """How near a date that does not agree comes, from 0 to 1. Relative dates may be further off."""
+    gap = days_apart(response, reference)
+    if is_vaguer(response, reference):
+        return 0.5 if gap == 0 else 0.0
+    reach = 7 if reference.relation else 2
+    return max(0.0, 1 - gap / reach) if gap else 0.9

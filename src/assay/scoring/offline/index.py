@@ -1,4 +1,4 @@
-"""Texts by their words, made once for each set of texts, so that a point costs what its words' lists cost."""
+"""An index of memory texts by their words: a point costs only the pieces that share a word with it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.scoring.offline.numbers import in_digits
-from assay.scoring.offline.words import BEGINNING, alike, folded, little, words_of
+from assay.scoring.offline.words import COMMON_PREFIX, are_similar, fold, function_words, words_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Shares = NDArray[Any]
 
-_LONG = 400
-_SENTENCE = re.compile(rf"[^.!?\n。！？]{{0,{_LONG}}}[.!?\n。！？]{{0,9}}\s{{0,9}}")
-_LITTLE_WEIGHT = 0.2
-_SUBJECT_WEIGHT, _UNNAMED_WEIGHT = 0.5, 0.2
-_ALIKE_WEIGHT = 0.6
-_USUAL, _LONGER, _LONGEST = 20, 0.06, 200
+# Longer texts are cut into pieces at the ends of sentences: a long text has some of every point's words.
+_PIECE_LENGTH = 400
+_SENTENCE = re.compile(rf"[^.!?\n。！？]{{0,{_PIECE_LENGTH}}}[.!?\n。！？]{{0,9}}\s{{0,9}}")
+# The weights and limits below were chosen on half of the LoCoMo conversations; `make judges` shows the rest.
+_FUNCTION_WORD_WEIGHT = 0.2
+_SUBJECT_WEIGHT, _UNSEEN_SUBJECT_WEIGHT = 0.5, 0.2
+_SIMILAR_WEIGHT = 0.6
+_USUAL_WORDS, _LENGTH_PENALTY, _MOST_WORDS = 20, 0.06, 200
 
 
 class Piece(NamedTuple):
     """A text, or some sentences of a long one, with its numbers in digits."""
 
-    said: str
+    text: str
     words: frozenset[str]
 
 
@@ -39,92 +41,94 @@ class Index:
         import numpy as np
 
         self.texts = texts
-        places = [(place, piece) for place, text in enumerate(texts) for piece in pieces_of(text)]
-        self.pieces = [piece for _, piece in places]
-        self.owners = np.array([place for place, _ in places], np.int64)
-        held: dict[str, list[int]] = defaultdict(list)
-        for at, piece in enumerate(self.pieces):
+        self.pieces: list[Piece] = []
+        owners: list[int] = []
+        for number, text in enumerate(texts):
+            pieces = pieces_of(text)
+            self.pieces += pieces
+            owners += [number] * len(pieces)
+        self.owners = np.array(owners, np.int64)
+        postings: dict[str, list[int]] = defaultdict(list)
+        for number, piece in enumerate(self.pieces):
             for word in piece.words:
-                held[word].append(at)
-        self._held = {word: np.array(having, np.int64) for word, having in held.items()}
-        self._beginnings: dict[str, list[str]] = defaultdict(list)
-        for word in held:
-            self._beginnings[word[:BEGINNING]].append(word)
-        # Long pieces have many words by chance.
-        sizes = np.array([min(len(piece.words), _LONGEST) for piece in self.pieces], float)
-        self._chance = _LONGER * np.log((sizes + 5) / _USUAL)
+                postings[word].append(number)
+        self._postings = {word: np.array(numbers, np.int64) for word, numbers in postings.items()}
+        self._by_prefix: dict[str, list[str]] = defaultdict(list)
+        for word in postings:
+            self._by_prefix[word[:COMMON_PREFIX]].append(word)
+        # Long pieces share many words with any point by chance.
+        sizes = np.array([min(len(piece.words), _MOST_WORDS) for piece in self.pieces], float)
+        self._chance = _LENGTH_PENALTY * np.log((sizes + 5) / _USUAL_WORDS)
 
     def shares(self, point: str) -> Shares:
-        """How much of a point's weight each piece has, less what its length makes likely: from 0 to 1."""
+        """The share of a point's weight that each piece has, less what its length makes likely: 0 to 1."""
         import numpy as np
 
         weights = self._weights(point)
         total = sum(weights.values())
-        found = np.zeros(len(self.pieces))
+        shares = np.zeros(len(self.pieces))
         for word, weight in weights.items():
-            for places, part in self._having(word):
-                found[places] += weight * part
-        return np.clip(found / total - self._chance, 0, 1) if total else found
+            for numbers, factor in self._pieces_with(word):
+                shares[numbers] += weight * factor
+        return np.clip(shares / total - self._chance, 0, 1) if total else shares
 
-    def together(self, point: str) -> float:
-        """How much of a point's weight all texts have among them."""
+    def share_together(self, point: str) -> float:
+        """The share of a point's weight that all texts have among them."""
         weights = self._weights(point)
         total = sum(weights.values())
-        found = sum(
-            weight * next(self._having(word))[1] for word, weight in weights.items() if self._has(word)
-        )
-        return found / total if total else 0.0
+        present = []
+        for word, weight in weights.items():
+            best = next(self._pieces_with(word), None)
+            if best is not None:
+                present.append(weight * best[1])
+        return sum(present) / total if total else 0.0
 
     def _weights(self, point: str) -> dict[str, float]:
-        words = list(dict.fromkeys(words_of(in_digits(folded(point)))))
-        found = {word: self._weight(word) for word in words}
+        words = list(dict.fromkeys(words_of(in_digits(fold(point)))))
+        weights = {}
+        for word in words:
+            frequency = len(self._postings.get(word, ()))
+            rarity = math.log(1 + (len(self.pieces) + 1) / (frequency + 0.5))
+            weights[word] = rarity * (_FUNCTION_WORD_WEIGHT if word in function_words() else 1.0)
+        # A point that begins with a name is about that person. Memories often leave out the name.
         if words and point.lstrip()[:1].isupper():
-            found[words[0]] *= _SUBJECT_WEIGHT if words[0] in self._held else _UNNAMED_WEIGHT
-        return found
+            subject = words[0]
+            weights[subject] *= _SUBJECT_WEIGHT if subject in self._postings else _UNSEEN_SUBJECT_WEIGHT
+        return weights
 
-    def _weight(self, word: str) -> float:
-        having = len(self._held.get(word, ()))
-        rarity = math.log(1 + (len(self.pieces) + 1) / (having + 0.5))
-        return rarity * (_LITTLE_WEIGHT if word in little() else 1.0)
-
-    def _has(self, word: str) -> bool:
-        return next(self._having(word), None) is not None
-
-    def _having(self, word: str) -> Iterator[tuple[Shares, float]]:
-        """Pieces that have a word, and those that have one like it; no piece twice."""
+    def _pieces_with(self, word: str) -> Iterator[tuple[Shares, float]]:
+        """Pieces that have the word, then those that have only a similar one, each with its factor."""
         import numpy as np
 
-        exact = self._held.get(word)
+        exact = self._postings.get(word)
         if exact is not None:
             yield exact, 1.0
-        others = [other for other in self._beginnings.get(word[:BEGINNING], ()) if other != word]
-        like = [self._held[other] for other in others if alike(word, other)]
-        if like:
-            places = np.unique(np.concatenate(like))
-            places = places if exact is None else np.setdiff1d(places, exact, assume_unique=True)
-            if len(places):
-                yield places, _ALIKE_WEIGHT
+        others = [other for other in self._by_prefix.get(word[:COMMON_PREFIX], ()) if other != word]
+        similar = [self._postings[other] for other in others if are_similar(word, other)]
+        if similar:
+            numbers = np.unique(np.concatenate(similar))
+            if exact is not None:
+                numbers = np.setdiff1d(numbers, exact, assume_unique=True)
+            if len(numbers):
+                yield numbers, _SIMILAR_WEIGHT
 
 
 @lru_cache(8)
 def index_of(texts: tuple[str, ...]) -> Index:
-    """The same texts are met with all points of a session: they are indexed once."""
+    """Cached, because all points of a session are looked for in the same texts."""
     return Index(texts)
 
 
 @lru_cache(1 << 14)
 def pieces_of(text: str) -> tuple[Piece, ...]:
-    """The text itself, or groups of sentences where it is long. Cached: memories keep their texts."""
-    said = in_digits(folded(text))
-    return tuple(Piece(part, frozenset(words_of(part))) for part in _parts(said))
-
-
-def _parts(said: str) -> list[str]:
-    if len(said) <= _LONG:
-        return [said]
-    parts = [""]
-    for sentence in _SENTENCE.findall(said):
-        if parts[-1] and len(parts[-1]) + len(sentence) > _LONG:
-            parts.append("")
-        parts[-1] += sentence
-    return parts
+    """The text itself, or groups of sentences where it is long. Cached, because memories keep their texts."""
+    plain = in_digits(fold(text))
+    if len(plain) <= _PIECE_LENGTH:
+        parts = [plain]
+    else:
+        parts = [""]
+        for sentence in _SENTENCE.findall(plain):
+            if parts[-1] and len(parts[-1]) + len(sentence) > _PIECE_LENGTH:
+                parts.append("")
+            parts[-1] += sentence
+    return tuple(Piece(part, frozenset(words_of(part))) for part in parts)

@@ -1,4 +1,8 @@
-"""The words of a text that are compared: folded, stemmed, number words as digits, Chinese by character."""
+"""The words of a text as the judge compares them, and what some of them say: yes, no, not known.
+
+Texts are folded first (accents, contractions), number words become digits (`numbers.py`), then words are
+stemmed and members of a word family become its first word. Chinese is compared by character.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ import re
 import unicodedata
 from functools import cache
 
-from assay.scoring.offline.families import heads
-from assay.scoring.offline.numbers import without_ranks
+from assay.scoring.offline.numbers import without_ordinals
 from assay.scoring.text_overlap import tokens
 
-_LITTLE = """
+COMMON_PREFIX = 5
+"""Letters that two similar words have in common at least."""
+
+_FUNCTION_WORDS = """
 a about above after all also although am an and any are around as at be because been before being both
 but by can could did do does doing done during each etc for from had has have having he her hers herself
 him himself his how i if in into is it its itself just like likely may me might more most much my of off
@@ -19,40 +25,146 @@ the their theirs them themselves then there these they thing things this those t
 toward under up upon us very via was we were what when where which while who whom whose why will with
 within would yes you your probably go going t
 """
-_CHINESE_LITTLE = "的了是在和与他她它们我你也都就把被对从到有这那个着过吗呢吧啊"
-_TAIL = re.compile(r"['’](?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
-_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+_CHINESE_FUNCTION_WORDS = "的了是在和与他她它们我你也都就把被对从到有这那个着过吗呢吧啊"
+
+# Everyday English words that say the same: `mom` and `mother` are one word to the judge.
+_FAMILIES = """
+mother mom mum mama mommy, father dad papa daddy, child kid, grandmother grandma granny, grandfather
+grandpa, photo picture image photograph pic, movie film, job career profession occupation, buy purchase
+bought, big large huge, small tiny, happy glad joyful pleased delighted joy happiness, sad unhappy,
+scared afraid frightened fearful, grateful thankful gratitude appreciative, important crucial essential
+vital, amazing awesome incredible wonderful fantastic great, beautiful gorgeous, start begin began begun
+commence, finish complete, help assist aid support, create make made, house home, car vehicle automobile,
+dog puppy pup, cat kitten kitty, trip journey, vacation holiday, store shop, gift present, tired
+exhausted, fast quick rapid, smart intelligent clever, ill sick, buddy friend pal, coworker colleague,
+speak talk spoke spoken, repair fix, choose select pick chose chosen, near close nearby, ocean sea,
+forest woods, bike bicycle cycling biking, tv television, phone telephone cellphone, teach instruct
+taught, calm peaceful relaxed tranquil soothing unwind, excited thrilled, hard difficult tough
+challenging, easy simple, annual yearly, author writer, lawyer attorney, sofa couch, trash garbage, baby
+infant newborn, go went gone, give gave given, get got gotten receive received, run ran, see saw seen,
+meet met, write wrote written, eat ate eaten, think thought, feel felt, bring brought, become became, win
+won, lose lost, leave left, tell told, know knew known, grow grew grown, draw drew drawn, drive drove
+driven, ride rode ridden, swim swam swum, sing sang sung, fall fell fallen, break broke broken, hear
+heard, hold held, keep kept, sleep slept, spend spent, send sent, build built, sell sold, wear wore worn,
+fly flew flown, catch caught, pay paid, man men, woman women, person people, foot feet, tooth teeth, wife
+wives, life lives, take took taken, food meal, doctor physician, money cash, workout exercise, courage
+bravery brave courageous, honest truthful, funny humorous, hobby pastime, area region, stop quit, clothes
+clothing apparel, motivate inspire encourage motivation inspiration encouragement, goal aim objective,
+idea concept, opportunity chance, collaborate cooperate, organize arrange, discover found find, anxious
+nervous worried, relief relieved, proud pride
+"""
+
+_CONTRACTION = re.compile(r"['’](?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
+_CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
 _INITIALS = re.compile(r"\b(?:\w\.){2,}")
 _ACCENTS = re.compile("[\u0300-\u036f]")
-_APART = re.compile(r"[^\w\s.,%$]|_|(?<!\d)[.,]|[.,](?!\d)|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
-BEGINNING = 5
-"""Letters that words which are alike have in common at least."""
+# Punctuation other than that of numbers, and the border between letters and digits.
+_SEPARATOR = re.compile(r"[^\w\s.,%$]|_|(?<!\d)[.,]|[.,](?!\d)|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
 
 
-def folded(text: str) -> str:
-    """Without accents and the tails of contractions; equal for all ways to write a character."""
+def fold(text: str) -> str:
+    """The text without accents and contractions; equal for all Unicode spellings of a character."""
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
-    text = _TAIL.sub("", _NOT.sub(" not", text))
-    return _INITIALS.sub(lambda found: found.group().replace(".", ""), text)
+    text = _CONTRACTION.sub("", _CONTRACTED_NOT.sub(" not", text))
+    return _INITIALS.sub(lambda match: match.group().replace(".", ""), text)
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """In order, with repetitions; members of a family as its first word. `text` has its numbers in digits."""
-    family = heads()
-    stems = tokens(_APART.sub(" ", without_ranks(text.lower())))
-    return tuple(family.get(stem, stem) for stem in stems)
+    """The words in order, repetitions included. The text has passed `fold` and `numbers.in_digits`."""
+    families = family_heads()
+    stems = tokens(_SEPARATOR.sub(" ", without_ordinals(text.lower())))
+    return tuple(families.get(stem, stem) for stem in stems)
 
 
 @cache
-def little() -> frozenset[str]:
+def function_words() -> frozenset[str]:
     """Words that carry grammar rather than content."""
-    return frozenset(words_of(_LITTLE)) | frozenset(_CHINESE_LITTLE)
+    return frozenset(words_of(_FUNCTION_WORDS)) | frozenset(_CHINESE_FUNCTION_WORDS)
 
 
-def alike(word: str, other: str) -> bool:
-    """Whether they begin the same: `motivation` and `motivating`. Short words never are alike."""
-    if len(word) < BEGINNING or not word.isalpha() or abs(len(other) - len(word)) > 3:
+@cache
+def family_heads() -> dict[str, str]:
+    """The stem of each member of a word family, with the stem of its first word. No stem is in two."""
+    heads: dict[str, str] = {}
+    for family in _FAMILIES.split(","):
+        (head, *others) = [stem for word in family.split() for stem in tokens(word)]
+        for stem in others:
+            heads[stem] = head
+    return heads
+
+
+def are_similar(word: str, other: str) -> bool:
+    """Whether they begin the same: `motivation` and `motivating`. Short words never are similar."""
+    if len(word) < COMMON_PREFIX or not word.isalpha() or abs(len(other) - len(word)) > 3:
         return False
-    return other.startswith(word[: max(BEGINNING, len(word) - 2)])
+    return other.startswith(word[: max(COMMON_PREFIX, len(word) - 2)])
+
+
+_MENTIONED = (
+    "mention(?:ed|s)?|specif(?:y|ied|ic)|stated|provided?|known|available|information|indicat(?:ed|ion)|disclosed|"
+    "recorded|determined|inferred|discussed|referenced"
+)
+_LOOSELY_MENTIONED = (
+    f"{_MENTIONED}|state|indicate|record|found|clear|given|details?|detailed|memor(?:y|ies)|explicitly|"
+    "specifically"
+)
+_UNKNOWN = re.compile(
+    rf"\b(?:not|never|no|nor)\s+(?:\w+\s+){{0,3}}?(?:{_MENTIONED})\b|\bun(?:known|clear|specified|certain)\b"
+    r"|\b(?:no|without) (?:record|evidence|details?|answer|idea)\b"
+    r"|\b(?:do|ca|can|could|am|is|was)\s?not (?:be )?(?:able to )?"
+    r"(?:known?|determined?|inferred|recall|remember|tell|answer(?:ed)?|say|sure|find)\b"
+    r"|\bunable to (?:know|determine|recall|remember|tell|answer|say|find)\b|^\W*(?:n/?a|no answer)\W*$"
+    r"|不知道|不清楚|不确定|不明确|不详|未知|无法(?:得知|确定|回答|判断|知道|推断)"
+    r"|(?:没有|未|没|并未)(?:被)?(?:提到|提及|说明|相关|明确|记录|透露)",
+    re.IGNORECASE,
+)
+_PARTLY_UNKNOWN = re.compile(
+    rf"\b(?:not|never|no|nor)\b[^.;]{{0,40}}?\b(?:{_LOOSELY_MENTIONED})\b", re.IGNORECASE
+)
+_YES_OR_NO = re.compile(
+    r"^\W*(?:(?:most |very |quite )?(?:likely|probably|certainly|definitely|perhaps|possibly)\b[\s,]*)?"
+    r"(?:(?P<yes>yes|yeah|yep|是的|对的|会的|有的|(?:是|对|会|有|能|可以)(?=\W*$))|(?P<no>no|nope|not|不是|不会|没有|否|不))(?:\b|(?<=[^\x00-\x7f]))",
+    re.IGNORECASE,
+)
+_NEGATION = re.compile(r"\b(?:not|never|unlikely|neither|nor|cannot|no)\b|不|没|未|无", re.IGNORECASE)
+_DENIAL = re.compile(
+    r"\b(?:not|never|no longer|cannot|stopped|quit)\b\s+(\w+(?:\s+\w+)?)"
+    r"|(?:不再|不|没有|没|未)([\u3400-\u9fff]{1,2})",
+    re.IGNORECASE,
+)
+# A longer reference that says "not known" somewhere says something else too.
+_SHORT_REFERENCE = 12
+
+
+def abstains(text: str) -> bool:
+    """Whether the text says that something is not known."""
+    return bool(_UNKNOWN.search(text))
+
+
+def hedges(text: str) -> bool:
+    """Whether the text says of a part at least that it is not known: `no exact date was given`."""
+    return abstains(text) or bool(_PARTLY_UNKNOWN.search(text))
+
+
+def is_unanswerable(reference: str, word_count: int) -> bool:
+    """Whether a reference means that nobody can know: it is empty, or says so in few words."""
+    return not word_count or (word_count <= _SHORT_REFERENCE and abstains(reference))
+
+
+def yes_or_no(text: str) -> bool | None:
+    """True for a yes at the start, False for a no, None for neither."""
+    match = _YES_OR_NO.match(text)
+    return None if match is None else match["yes"] is not None
+
+
+def denied_words(text: str) -> frozenset[str]:
+    """The words right after a word of denial, without function words."""
+    words = [word for match in _DENIAL.finditer(text) for word in words_of(match[1] or match[2])]
+    return frozenset(words) - function_words()
+
+
+def is_negated(text: str) -> bool:
+    """Whether the first sentence has a word of denial. It serves answers that leave out the `no`."""
+    return bool(_NEGATION.search(re.split(r"[.;。；]", text, maxsplit=1)[0]))

@@ -21,8 +21,7 @@ from assay.core.errors import ModelError
 from assay.core.memory import MemoryItem, SearchHit
 from assay.core.protocols import Asker
 from assay.core.types import Failure, Request, Usage
-from assay.solvers.steps.failing import StepFailed
-from assay.solvers.steps.parsing import parse_json
+from assay.solvers.json_reply import NoJsonError, find_json
 
 _FOLDER = Path(__file__).with_name("prompts")
 ANSWER_PROMPT = _FOLDER / "answer.v1.txt"
@@ -116,8 +115,8 @@ def cited_messages(
 def parse_cited_answer(reply: str, hits: Sequence[SearchHit], *, quotes: bool) -> CitedAnswer:
     """Read answer and citations from a reply. A reply in another form is an answer without citations."""
     try:
-        data = parse_json(reply)
-    except StepFailed:
+        data = find_json(reply)
+    except NoJsonError:
         return CitedAnswer(reply.strip(), loose=True)
     if not isinstance(data, dict) or not isinstance(data.get("answer"), (str, int, float)):
         return CitedAnswer(reply.strip(), loose=True)

@@ -1,4 +1,4 @@
-"""Runs the tests of a case through a pipeline: steps as a graph, each output kept, each failure its own."""
+"""Runs the tests of a case through a pipeline. Steps form a graph; each output and each failure is kept."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from assay.core.errors import CaseFailed
 from assay.core.expressions import Expression
 from assay.core.protocols import Context, Solver
 from assay.core.types import Failure
-from assay.solvers.steps.batching import BATCH_ITEMS, Batch, Run, Values, run_batch
-from assay.solvers.steps.failing import StepFailed
+from assay.solvers.steps.batch import BATCH_ITEMS, Batch, RunOnce, StepValues, run_batch
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline, Step, StepsInputs, TestInputs
-from assay.solvers.steps.running import Meter, StepContext
+from assay.solvers.steps.runner import Meter, StepContext, StepFailed
 
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 
 
 class StepsSolver(Solver):
-    """Emits for each test a `step` (or `aggregation`) a step, then its `answer`; or that it was `skipped`."""
+    """Emits a `step` or `aggregation` record for each step of a test, then its `answer`; or `skipped`."""
 
     def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
         self._pipelines = pipelines
 
     async def solve(self, inputs: StepsInputs, ctx: Context) -> None:
-        """Test after test; one that depends on another waits for its verdict."""
+        """Run test after test. One that depends on another runs if that one passed."""
         pipeline = self._pipelines[inputs.variant]
         failures: list[Failure] = []
         skipped: set[str] = set()
@@ -41,12 +40,14 @@ class StepsSolver(Solver):
             return verdicts[other]
 
         for test in inputs.tests:
-            if why := await _reason_to_skip(test, inputs.variant, skipped, passed):
+            reason = await _reason_to_skip(test, inputs.variant, skipped, passed)
+            if reason:
                 skipped.add(test.id)
-                ctx.emit("skipped", {"why": why}, test.id)
+                ctx.emit("skipped", {"why": reason}, test.id)
                 continue
-            if failed := await TestRun(pipeline, test, ctx).run():
-                failures.append(failed)
+            failure = await TestRun(pipeline, test, ctx).run()
+            if failure is not None:
+                failures.append(failure)
         if failures:
             raise CaseFailed(failures[0])
 
@@ -65,8 +66,8 @@ async def _reason_to_skip(
     return ""
 
 
-class Result(Struct, frozen=True, omit_defaults=True):
-    """What came of one step, as its record holds it."""
+class StepResult(Struct, frozen=True, omit_defaults=True):
+    """The outcome of one step, as its record holds it."""
 
     status: str
     output: Any = None
@@ -83,7 +84,7 @@ class Result(Struct, frozen=True, omit_defaults=True):
 class TestRun:
     """One test on its way through the pipeline."""
 
-    __test__ = False
+    __test__ = False  # pytest collects classes of this name
 
     def __init__(self, pipeline: Pipeline, test: TestInputs, ctx: Context) -> None:
         self._pipeline = pipeline
@@ -93,105 +94,16 @@ class TestRun:
         if test.batch_items is not None:
             self._inputs.setdefault(BATCH_ITEMS, test.batch_items)
         self._names: dict[str, Any] = {**self._inputs, "inputs": test.inputs}
-        self._results: dict[str, Result] = {}
+        self._results: dict[str, StepResult] = {}
 
     async def run(self) -> Failure | None:
-        """Every step that can run; then the answer. The first required step that failed is the failure."""
+        """Run every step that can run, then emit the answer. Returns the first required step's failure."""
         if self._pipeline.straight:
             for step in self._pipeline.steps:
-                await self._take(step)
+                await self._run_step(step)
         else:
-            await self._side_by_side()
-        self._answer()
-        return self._failure()
-
-    async def _side_by_side(self) -> None:
-        """Each step begins as soon as what it waits for has ended."""
-        ended = {step.id: asyncio.Event() for step in self._pipeline.steps}
-
-        async def in_turn(step: Step) -> None:
-            try:
-                for other in step.after:
-                    await ended[other].wait()
-                if all(other in self._results for other in step.after):  # else a model failed: the case ends
-                    await self._take(step)
-            finally:
-                ended[step.id].set()
-
-        await self._ctx.map(in_turn, self._pipeline.steps)
-
-    async def _take(self, step: Step) -> None:
-        """Run one step, unless what it needs has no output; keep and emit what came of it."""
-        missing = [other for other in step.after if self._results[other].status != OK]
-        if missing:
-            named = ", ".join(sorted(missing))
-            result = Result(SKIPPED, error=f"it needs {named}, which has no output")
-        else:
-            result = await self._result(step)
-        self._results[step.id] = result
-        if result.status == OK:
-            self._names[step.id] = result.output
-            self._names[step.output_key] = result.output
-        kind = "aggregation" if step.kind == AGGREGATE else "step"
-        self._ctx.emit(kind, msgspec.to_builtins(result), f"{self._test.id}/{step.id}")
-
-    async def _result(self, step: Step) -> Result:
-        meter, started = Meter(), time.perf_counter()
-        error, done = StepFailed(""), None
-        try:
-            done = await self._done(step, StepContext(self._ctx, meter))
-        except StepFailed as failed:
-            error = failed
-        took = time.perf_counter() - started
-        seconds = took - meter.waited if step.batch is None else max(took, meter.longest)
-        used: dict[str, Any] = {
-            "attempts": meter.attempts,
-            "calls": meter.calls,
-            "tokens": [meter.input, meter.output] if meter.input or meter.output else [],
-            "seconds": round(max(seconds, 0.0), 6),
-        }
-        if done is None:
-            return Result(FAILED, kind=error.kind, error=str(error), **used)
-        output, extra = done
-        return Result(OK, output, **extra, **used)
-
-    async def _done(self, step: Step, ctx: StepContext) -> tuple[Any, dict[str, Any]]:
-        """The output, and what a batch has to say of its items. In a batch each item has its own retries."""
-        given = self._test.step_inputs
-        told = {**(given.get(step.output_key) or {}), **(given.get(step.id) or {})} if given else {}
-        values = self._values(step, told)
-        runner = step.runner.adapted(told) if told else step.runner
-        if step.batch is None:
-            return await _again(runner.run, step, values.all, ctx), {}
-        batch = step.batch.adapted(told)
-        return await _over_items(batch, lambda one, ctx: _again(runner.run, step, one, ctx), values, ctx)
-
-    def _values(self, step: Step, told: dict[str, Any]) -> Values:
-        """The test's word for this step, over what is mapped, over the pipeline's inputs."""
-        if step.sources:
-            mapped = {name: source.find(self._names) for name, source in step.sources.items()}
-        else:
-            mapped = {
-                other.output_key: self._names[other.id]
-                for other in self._pipeline.steps
-                if other.id in step.after
-            }
-        return Values({**self._inputs, **mapped, **told}, tuple(step.sources), tuple(told))
-
-    def _answer(self) -> None:
-        found, missing = {}, {}
-        for output in self._pipeline.outputs:
-            if self._results[output.step].status != OK:
-                missing[output.key] = f"the step {output.step} has no output"
-                continue
-            try:
-                found[output.key] = output.source.find(self._names)
-            except StepFailed as failed:
-                missing[output.key] = str(failed)
-        answer = {"outputs": found} | ({"missing": missing} if missing else {})
-        self._ctx.emit("answer", answer, self._test.id)
-
-    def _failure(self) -> Failure | None:
+            await self._run_side_by_side()
+        self._emit_answer()
         required = [step for step in self._pipeline.steps if step.required]
         for status in (FAILED, SKIPPED):
             for step in required:
@@ -200,9 +112,107 @@ class TestRun:
                     return Failure("failed_step", f"step {step.id}: {result.error}", self._test.id)
         return None
 
+    async def _run_side_by_side(self) -> None:
+        """Each step begins as soon as the steps it waits for have ended."""
+        ended = {step.id: asyncio.Event() for step in self._pipeline.steps}
 
-async def _again(run: Run, step: Step, values: dict[str, Any], ctx: StepContext) -> Any:
-    """Run it, once more for each retry that is left; each run has the step's timeout."""
+        async def run_in_turn(step: Step) -> None:
+            try:
+                for other in step.after:
+                    await ended[other].wait()
+                # A step without a result met a failed model, which ends the case.
+                if all(other in self._results for other in step.after):
+                    await self._run_step(step)
+            finally:
+                ended[step.id].set()
+
+        await self._ctx.map(run_in_turn, self._pipeline.steps)
+
+    async def _run_step(self, step: Step) -> None:
+        """Run one step, unless a step it needs has no output; keep and emit the result."""
+        missing = [other for other in step.after if self._results[other].status != OK]
+        if missing:
+            names = ", ".join(sorted(missing))
+            result = StepResult(SKIPPED, error=f"it needs {names}, which has no output")
+        else:
+            result = await self._measure(step)
+        self._results[step.id] = result
+        if result.status == OK:
+            self._names[step.id] = result.output
+            self._names[step.output_key] = result.output
+        kind = "aggregation" if step.kind == AGGREGATE else "step"
+        self._ctx.emit(kind, msgspec.to_builtins(result), f"{self._test.id}/{step.id}")
+
+    async def _measure(self, step: Step) -> StepResult:
+        """Run a step and count what it cost. Waiting for a permit is not the step's own time."""
+        meter, started = Meter(), time.perf_counter()
+        output: Any = None
+        extra: dict[str, Any] = {}
+        error: StepFailed | None = None
+        try:
+            output, extra = await self._output(step, StepContext(self._ctx, meter))
+        except StepFailed as failed:
+            error = failed
+        elapsed = time.perf_counter() - started
+        # The items of a batch wait beside each other, so their waits cannot be subtracted.
+        seconds = elapsed - meter.waited if step.batch is None else max(elapsed, meter.longest)
+        cost: dict[str, Any] = {
+            "attempts": meter.attempts,
+            "calls": meter.calls,
+            "tokens": [meter.input, meter.output] if meter.input or meter.output else [],
+            "seconds": round(max(seconds, 0.0), 6),
+        }
+        if error is not None:
+            return StepResult(FAILED, kind=error.kind, error=str(error), **cost)
+        return StepResult(OK, output, **extra, **cost)
+
+    async def _output(self, step: Step, ctx: StepContext) -> tuple[Any, dict[str, Any]]:
+        """Return the output, and a batch's counts of its items. In a batch each item has its own retries."""
+        settings: dict[str, Any] = {}
+        if self._test.step_inputs:
+            by_step = self._test.step_inputs
+            settings = {**(by_step.get(step.output_key) or {}), **(by_step.get(step.id) or {})}
+        values = self._values(step, settings)
+        runner = step.runner.adapted(settings) if settings else step.runner
+
+        async def run_with_retries(values: dict[str, Any], ctx: StepContext) -> Any:
+            return await _retry(runner.run, step, values, ctx)
+
+        if step.batch is None:
+            return await run_with_retries(values.all, ctx), {}
+        return await _run_items(step.batch.adapted(settings), run_with_retries, values, ctx)
+
+    def _values(self, step: Step, settings: dict[str, Any]) -> StepValues:
+        """What the test gives this step wins over mapped values, and those over the pipeline's inputs."""
+        mapped: dict[str, Any] = {}
+        if step.sources:
+            for name, path in step.sources.items():
+                mapped[name] = path.find(self._names)
+        else:
+            for other in self._pipeline.steps:
+                if other.id in step.after:
+                    mapped[other.output_key] = self._names[other.id]
+        return StepValues({**self._inputs, **mapped, **settings}, tuple(step.sources), tuple(settings))
+
+    def _emit_answer(self) -> None:
+        outputs: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for output in self._pipeline.outputs:
+            if self._results[output.step].status != OK:
+                missing[output.key] = f"the step {output.step} has no output"
+                continue
+            try:
+                outputs[output.key] = output.source.find(self._names)
+            except StepFailed as error:
+                missing[output.key] = str(error)
+        answer: dict[str, Any] = {"outputs": outputs}
+        if missing:
+            answer["missing"] = missing
+        self._ctx.emit("answer", answer, self._test.id)
+
+
+async def _retry(run: RunOnce, step: Step, values: dict[str, Any], ctx: StepContext) -> Any:
+    """Run a step, again for each retry that is left. Each attempt has the step's whole timeout."""
     attempt = 0
     while True:
         attempt += 1
@@ -211,21 +221,23 @@ async def _again(run: Run, step: Step, values: dict[str, Any], ctx: StepContext)
             async with asyncio.timeout(step.timeout):
                 return await run(values, ctx)
         except TimeoutError:
-            limit = f" than its timeout of {step.timeout:g} s" if step.timeout else ""
-            error = StepFailed(f"it took longer{limit or ' to start than it may'}", "timeout")
+            limit = f" than its timeout of {step.timeout:g} s" if step.timeout else " to start than it may"
+            error = StepFailed(f"it took longer{limit}", "timeout")
         except StepFailed as failed:
             error = failed
         if attempt > step.retry:
             raise error
 
 
-async def _over_items(
-    batch: Batch, run: Run, values: Values, ctx: StepContext
+async def _run_items(
+    batch: Batch, run: RunOnce, values: StepValues, ctx: StepContext
 ) -> tuple[list[Any], dict[str, Any]]:
-    """All items' outputs in order; a failed one is null. A batch of which every item failed has failed."""
-    found = await run_batch(batch, run, values, ctx)
-    failed = [{"item": at, "error": item.error} for at, item in enumerate(found) if item.error]
-    if failed and len(failed) == len(found):
-        raise StepFailed(f"all {len(found)} items failed; the first: {failed[0]['error']}", "failed_items")
-    extra: dict[str, Any] = {"items": len(found)} | ({"failed_items": failed} if failed else {})
-    return [item.output for item in found], extra
+    """Return all items' outputs in order; a failed one is null. If every item failed, the step fails."""
+    outcomes = await run_batch(batch, run, values, ctx)
+    failed = [{"item": place, "error": item.error} for place, item in enumerate(outcomes) if item.error]
+    if failed and len(failed) == len(outcomes):
+        raise StepFailed(f"all {len(outcomes)} items failed; the first: {failed[0]['error']}", "failed_items")
+    extra: dict[str, Any] = {"items": len(outcomes)}
+    if failed:
+        extra["failed_items"] = failed
+    return [item.output for item in outcomes], extra

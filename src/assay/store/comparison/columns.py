@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Metric
-from assay.core.types import ASK, End, Score
+from assay.core.types import End, Score
 from assay.journal.folder import RunInfo, Summary
+from assay.journal.index import Index
 from assay.journal.reader import RunReader
-from assay.journal.scan import Index
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -142,9 +142,7 @@ class Reading:
         self.folder = folder
         self.info = info
         self.summary = summary
-        self._index = Index([ASK, *summary.scorers])
-        self._index.scan(folder / "records.jsonl")
-        self._index.scan(folder / "scores.jsonl")
+        self._index = Index.of_run(folder, summary.scorers)
         self._reader = RunReader(folder, self._index)
         self._filters = _filters(summary)
         self.subjects: dict[str, Columns] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from assay.core.wrappers import MOST_WRAPPERS, is_meta, is_observed, is_pair, said_status, unwrapped
+from assay.core.hop_records import MAX_WRAPPERS, file_status, is_meta, is_observer_line, is_pair, unwrap
 
 NO_MESSAGE = "(no message)"
 SCALAR = "result"
@@ -67,7 +67,7 @@ def read_audit(rec: Mapping[str, Any] | list[Any], key: str | None = None) -> Au
     """The result in a line; None for a line that holds none. `key` is the task's key field."""
     if isinstance(rec, list):
         return _pair(rec) if is_pair(rec) else None
-    if is_meta(rec) or is_observed(rec):
+    if is_meta(rec) or is_observer_line(rec):
         return None
     if "hop_result" in rec or isinstance(rec.get("hop_stats"), dict):
         return _flat(rec)
@@ -91,14 +91,14 @@ def read_json(text: str | bytes) -> Any:
 def _input(rec: Mapping[str, Any]) -> Mapping[str, Any]:
     """The line of input inside of the view's wrappers; a line with no end of them stays as it is."""
     try:
-        return unwrapped(dict(rec))
+        return unwrap(dict(rec))
     except ValueError:
         return rec
 
 
 def _pair(rec: list[Any]) -> Audit:
     """A result of nobody knows which row. What stands beside the status ERROR is the error."""
-    if said_status(rec[0]) == "ERROR":
+    if file_status(rec[0]) == "ERROR":
         return _error(Audit({}), rec[1], None)
     return _filled(Audit({}), rec, None)
 
@@ -106,7 +106,7 @@ def _pair(rec: list[Any]) -> Audit:
 def _flat(rec: Mapping[str, Any]) -> Audit:
     said, result = rec.get("hop_stats"), rec.get("hop_result")
     stats = said if isinstance(said, dict) else {}
-    status, error = said_status(stats.get("status")), stats.get("error")
+    status, error = file_status(stats.get("status")), stats.get("error")
     audit = Audit(_row(rec), profile=_profile(rec), stats=stats)
     if status == "ERROR" or (not status and (_is_empty(result) or not _is_empty(error))):
         return _error(audit, error, result)
@@ -174,14 +174,14 @@ def _filled(audit: Audit, result: Any, outcome: str | None) -> Audit:
 def _open(value: Any) -> _Opened:
     """Texts, pairs of a status and a result, and nested `result` texts are opened until there are fields."""
     found = _Opened()
-    for depth in range(MOST_WRAPPERS):
+    for depth in range(MAX_WRAPPERS):
         if isinstance(value, str):
             try:
                 value = read_json(value) if value.strip() else None
             except (ValueError, RecursionError):
                 return _as_text(found, value, depth)
         elif is_pair(value):
-            found.outcome, value = found.outcome or said_status(value[0]), value[1]
+            found.outcome, value = found.outcome or file_status(value[0]), value[1]
         elif isinstance(value, dict) and (inner := _nested(value)) is not None:
             found.fields |= {name: one for name, one in value.items() if name != "result"}
             value = inner

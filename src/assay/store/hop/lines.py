@@ -15,8 +15,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from assay.core.hop_records import is_observer_line
 from assay.core.jsonl import body
-from assay.core.wrappers import is_observed
 from assay.store.hop.audit import NO_MESSAGE, Audit, read_audit, read_json
 
 _READ, _BLOCK = 1 << 16, 1 << 26  # bytes decoded at once, and given to the tables at once
@@ -240,7 +240,7 @@ def _sort_odd(block: Block, start: int, raw: bytes, key: str | None) -> None:
         block.bad += 1
     elif value.get("_type") == "meta":
         block.metas.append(value)
-    elif is_observed(value):
+    elif is_observer_line(value):
         block.observations.append(_observation(value))
     elif audit := read_audit(value, key):
         block.add(start, audit)

@@ -17,7 +17,7 @@ from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.registry import unknown
 from assay.core.spec import RunSpec, limited
 from assay.core.types import Case, Score
-from assay.scoring.agreement import Judged, agreement, among_votes, by_category
+from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_category
 from assay.store.calibrations import remember
 from assay.suites.calibration.bench import bench_for
 from assay.suites.calibration.options import CalibrationOptions
@@ -92,7 +92,7 @@ class CalibrationPlan:
 
     def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
         """Labels against verdicts: the numbers, the rows on which they differ, and a note for later."""
-        judged: list[Judged] = []
+        judged: list[JudgedRow] = []
         with Disagreements(facts.folder) as differing:
             for index, row in enumerate(self._rows):
                 score = self._said(index, reader)
@@ -112,7 +112,7 @@ class CalibrationPlan:
             check_key(self._keys[index], end, self._rows[index].place)
         return scores[0] if scores else None
 
-    def _calibration(self, judged: list[Judged]) -> Calibration:
+    def _calibration(self, judged: list[JudgedRow]) -> Calibration:
         left_out = dict(self._left_out)
         if missing := self.total - len(judged):
             left_out[NOT_JUDGED] = missing
@@ -167,6 +167,6 @@ def _keys(rows: list[Row]) -> list[str]:
     return [twins.name(key) for key in found]
 
 
-def _judged(row: Row, score: Score) -> Judged:
+def _judged(row: Row, score: Score) -> JudgedRow:
     said = None if score.value is None else bool(score.value)
-    return Judged(row.label, said, (score.data or {}).get("sure"), row.category, row.cluster)
+    return JudgedRow(row.label, said, (score.data or {}).get("sure"), row.category, row.cluster)

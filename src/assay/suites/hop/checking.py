@@ -11,7 +11,7 @@ import msgspec
 
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem, unreadable
-from assay.core.wrappers import is_meta, is_observed, is_pair, normalize_input
+from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
 from assay.core.yamlfile import load_yaml
 from assay.suites.hop.contract import Contract, find_contract, read_contract
 from assay.suites.hop.files import beside
@@ -86,7 +86,7 @@ def _is_output(value: Any) -> bool:
     if not isinstance(value, dict):
         return is_pair(value)
     wrapped = normalize_input(value) is not value or "hop_result" in value or "hop_stats" in value
-    return wrapped or is_meta(value) or is_observed(value)
+    return wrapped or is_meta(value) or is_observer_line(value)
 
 
 def _is_test_case(path: Path) -> bool:

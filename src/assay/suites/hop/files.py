@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from assay.core import jsonl
 from assay.core.errors import UsageError
-from assay.core.wrappers import expectations
+from assay.core.hop_records import expectations
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.store.hop.config import Aggregation, FieldAggregation, ViewConfig

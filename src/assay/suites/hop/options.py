@@ -24,6 +24,13 @@ class HopOptions(Options, frozen=True, kw_only=True):
         str | None,
         ask("settings.yaml with llms and profiles; else the nearest one beside the target.", content=True),
     ] = None
+    shared_endpoint: Annotated[
+        bool,
+        ask(
+            "Set OPENAI_BASE_URL to the run's model, for functions that cannot be told an address.",
+            content=True,
+        ),
+    ] = False
     workers: Annotated[int, how("Rows that are open at once."), Meta(ge=1)] = 5
     wrapper: Annotated[
         Literal["flat", "view"], score("How result rows are written: flat, or {input, result}.")

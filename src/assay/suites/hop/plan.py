@@ -17,10 +17,10 @@ from assay.core.protocols import Outcome, Reader, RunFacts, check_key
 from assay.core.spec import RunSpec
 from assay.core.types import Case
 from assay.core.user_code import USER_MODULE
-from assay.solvers.hop import wording
-from assay.solvers.hop.observer import HopletObserver
-from assay.solvers.hop.session import Side
-from assay.solvers.hop.solver import HopInputs, HopSolver, Sides
+from assay.solvers.hop import messages
+from assay.solvers.hop.session import ModelSide
+from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
+from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop.analysis import Analysis
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.row import HopRow
@@ -56,9 +56,11 @@ class HopPlan:
             "code": self.target.code_identity,
             "rows": look.asked,
             "params": sides,
-            "prompts": wording.fingerprint(),
+            "prompts": messages.fingerprint(),
             "schemas": {name: [llm.json_schema for llm in self._sides(name)] for name in self.profiles},
         }
+        if self.common:  # calls of the function go to another place than without
+            self.ask["shared_endpoint"] = True
         self.score: dict[str, Any] = {"rows": look.gold, "fields": msgspec.to_builtins(self._fields)}
         self.scorers = [HopScorer(f"hop@{fingerprint(self.score)}", self._fields)]
 
@@ -83,7 +85,8 @@ class HopPlan:
             if llm.model
         }
         self.roles: dict[str, str | Role] = dict(named)
-        self.common, self.common_role = bool(named), next(iter(named), "")
+        wanted = self._options.shared_endpoint or self._settings.shared_endpoint
+        self.common, self.common_role = bool(named) and wanted, next(iter(named), "")
         self._observer = HopletObserver(Path(self._spec.output_dir) / "observer.jsonl", self.target.name)
         sides = {name: self._both(name) for name in self.profiles}
         workers, timeout = self._options.workers, self._spec.timeout
@@ -92,10 +95,10 @@ class HopPlan:
     def _sides(self, profile: str) -> tuple[Llm, Llm]:
         return self._settings.models(self._settings.profiles[profile])
 
-    def _both(self, profile: str) -> Sides:
+    def _both(self, profile: str) -> ProfileModels:
         sides = zip(_roles(profile), self._sides(profile), strict=True)
-        run, verify = [Side(role, llm.params, llm.json_schema) for role, llm in sides]
-        return Sides(run, verify)
+        run, verify = [ModelSide(role, llm.params, llm.json_schema) for role, llm in sides]
+        return ProfileModels(run, verify)
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
         """The rows were looked at to know which run this is."""

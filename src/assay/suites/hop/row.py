@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.hashing import row_key
-from assay.core.wrappers import is_meta, is_observed, is_result, parts, unwrapped
+from assay.core.hop_records import is_meta, is_observer_line, is_result_key, split_record, unwrap
 from assay.suites.hop.comparing import truth
 from assay.suites.hop.contract import Contract, OutputField, fits
 
@@ -77,16 +77,16 @@ class RowReader:
 
     def record(self, value: dict[str, Any]) -> dict[str, Any] | None:
         """The record within its wrappers; None for a line that holds no row. ValueError without an end."""
-        if is_meta(value) or is_observed(value):
+        if is_meta(value) or is_observer_line(value):
             return None
-        found = unwrapped(value, self._inputs)
-        return None if found is not value and (is_meta(found) or is_observed(found)) else found
+        found = unwrap(value, self._inputs)
+        return None if found is not value and (is_meta(found) or is_observer_line(found)) else found
 
     def row(self, record: dict[str, Any], line: int, index: int = 0) -> HopRow:
         """The row of a record; what is told of it in a wrong way is as if it were not told."""
         named = _is_id(record.get("id"))
         id_: int | str = record["id"] if named else line
-        fields, expected, kept = parts(record, self._inputs)
+        fields, expected, kept = split_record(record, self._inputs)
         return HopRow(
             index,
             id_,
@@ -140,7 +140,7 @@ class RowReader:
             return
         if "expected" in record:
             found.append(Fault("expected", f"`expected` {_KEPT_BACK}", "warning"))
-        if "profile" in record and not any(is_result(key) and key != "profile" for key in record):
+        if "profile" in record and not any(is_result_key(key) and key != "profile" for key in record):
             found.append(Fault("profile", f"`profile` {_KEPT_BACK}", "warning"))
 
 

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.hashing import first_ones, repeated
+from assay.core.hop_records import is_pair
 from assay.core.spec import limited
-from assay.core.wrappers import is_pair
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.row import Fault, HopRow, RowReader, gold_digest
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from assay.core.hop_result import file_text
 from assay.core.protocols import Context, Scorer, View
-from assay.core.returned import written
 from assay.core.types import End, Record, Score
 from assay.store.hop.audit import Audit, read_audit
 from assay.suites.hop.analysis import Seen, retries_of
@@ -106,5 +106,5 @@ def result_text(records: list[Record]) -> str | None:
     """What the function returned, as JSON text; where it said more than OK, the pair of both."""
     for record in reversed(records):
         if record.kind == "answer":
-            return written(record.data["status"], record.data["result"])
+            return file_text(record.data["status"], record.data["result"])
     return None

@@ -73,11 +73,15 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Everything a settings file says; `notices` are for people, `env_file` may hold keys."""
+    """Everything a settings file says; `notices` are for people, `env_file` may hold keys.
+
+    `shared_endpoint`: OPENAI_BASE_URL leads to the run's model, for functions that cannot be told an address.
+    """
 
     llms: dict[str, Llm]
     profiles: dict[str, Profile]
     defaults: dict[str, Any] = field(default_factory=dict)
+    shared_endpoint: bool = False
     notices: tuple[str, ...] = ()
     env_file: str = ""
 
@@ -147,17 +151,19 @@ class _Reader:
 
     def settings(self) -> Settings:
         found = self.found
-        found.known(self._value, ("defaults", "llms", "profiles"))
+        found.known(self._value, ("defaults", "llms", "profiles", "shared_endpoint"))
         for at in _secrets(self._value):
             found.add(at, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
         defaults = self._params(found.typed(self._value, "defaults", dict) or {}, ("defaults",))
         llms = self._llms(defaults)
         profiles = self._profiles()
+        shared_endpoint = found.typed(self._value, "shared_endpoint", bool)
         found.refuse()
         return Settings(
             llms=llms,
             profiles=profiles,
             defaults=defaults,
+            shared_endpoint=shared_endpoint or False,
             notices=tuple(found.warnings()),
             env_file=_env_file(found.yaml.path),
         )

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from assay.core.wrappers import view_record
+from assay.core.hop_records import view_record
 from assay.suites.hop.analysis import Seen, retries_of
 from assay.suites.hop.row import HopRow
 from assay.suites.hop.settings import Llm

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.core.types import Score
-from assay.scoring.clustered import Values
+from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.questions import HALLUCINATION as MADE_UP
 from assay.scoring.questions import OMISSION
 from assay.scoring.statistics import percentiles
@@ -60,7 +60,7 @@ class Measure:
 
     def __init__(self, metric: str) -> None:
         self._metric = metric
-        self._values = Values()
+        self._values = ClusteredValues()
         self._sum = 0.0
         self._behind = [0.0, 0]
         self._unjudged = 0

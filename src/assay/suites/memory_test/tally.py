@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from assay.core.types import Record, Score
-from assay.scoring.clustered import Values
+from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorer import JUDGED, METRICS
@@ -22,9 +22,11 @@ class Tally:
     def __init__(self, name: str, *, reference: bool) -> None:
         self._name = name
         self._reference = reference
-        self._last: dict[str, Values] = defaultdict(Values)
-        self._tests: dict[int, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
-        self._categories: dict[str, dict[str, Values]] = defaultdict(lambda: defaultdict(Values))
+        self._last: dict[str, ClusteredValues] = defaultdict(ClusteredValues)
+        self._tests: dict[int, dict[str, ClusteredValues]] = defaultdict(lambda: defaultdict(ClusteredValues))
+        self._categories: dict[str, dict[str, ClusteredValues]] = defaultdict(
+            lambda: defaultdict(ClusteredValues)
+        )
         self._inserted: dict[int, list[int]] = defaultdict(list)
         self._grown: dict[int, Sequence[int]] = {}
         self._scores: dict[tuple[int, int], dict[str, list[float | str]]] = defaultdict(
@@ -127,7 +129,7 @@ class Tally:
 
         So every point is of all conversations, the line never goes back, and its end is the headline.
         """
-        values: dict[str, Values] = defaultdict(Values)
+        values: dict[str, ClusteredValues] = defaultdict(ClusteredValues)
         inserted = []
         for conversation, grown in self._grown.items():
             own = min(test, len(grown))
@@ -138,11 +140,11 @@ class Tally:
         return {"dialogs_inserted": sum(inserted) / len(inserted), **_all(values)}
 
 
-def _all(values: Mapping[str, Values]) -> dict[str, Any]:
+def _all(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:
     return {name: _told(name, values[name]) for name in METRICS if name in values}
 
 
-def _told(name: str, values: Values) -> dict[str, Any]:
+def _told(name: str, values: ClusteredValues) -> dict[str, Any]:
     """With what a judge left without a number: it said nothing that can be read, or could not be asked."""
     if name != JUDGED:
         return values.summary()
@@ -151,6 +153,6 @@ def _told(name: str, values: Values) -> dict[str, Any]:
     return {**values.summary(), "invalid": left["invalid"], **missing}
 
 
-def _metric(name: str, values: Values) -> dict[str, Any]:
+def _metric(name: str, values: ClusteredValues) -> dict[str, Any]:
     about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
     return {**about, **_told(name, values)}

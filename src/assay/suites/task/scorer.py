@@ -13,8 +13,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
-from assay.scoring.repeats import first_votes
-from assay.scoring.statistics import OF_NUMBERS
+from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE
 from assay.suites.task.filters import FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods

@@ -14,8 +14,7 @@ from msgspec import Struct
 from assay.core import user_code
 from assay.core.errors import AssayError
 from assay.core.types import End, Score
-from assay.scoring.repeats import pass_at_k
-from assay.scoring.statistics import left_sum, normal_interval, stderr, wilson
+from assay.scoring.statistics import left_sum, normal_interval, pass_at_k, stderr, wilson
 from assay.suites.task.catalog import GroupMetric, TaskGroup
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.samples import sample_value

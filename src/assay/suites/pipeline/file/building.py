@@ -12,16 +12,13 @@ from assay.core.findings import Findings, Key
 from assay.core.templates import Template, TemplateProblem
 from assay.scoring.expectations import Rule, rule_of, rule_problems
 from assay.solvers.code import Code, CodeRunner
-from assay.solvers.steps import aggregating, batching
-from assay.solvers.steps.aggregating import AggregateStep, Settings
-from assay.solvers.steps.batching import Batch
-from assay.solvers.steps.coding import DEFAULT_TIMEOUT, CodeStep
-from assay.solvers.steps.hopping import HopStep, hop_step
-from assay.solvers.steps.parsing import Parser, parser
-from assay.solvers.steps.pipeline import AGGREGATE, CODE, HOP, Output, Pipeline, Step
-from assay.solvers.steps.prompting import PromptStep
-from assay.solvers.steps.running import Runner
-from assay.solvers.steps.sources import Source
+from assay.solvers.steps.aggregate_step import SETTINGS, AggregateSettings, AggregateStep, settings_problems
+from assay.solvers.steps.batch import BATCH_ITEMS, Batch, batch_problems
+from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, CodeStep
+from assay.solvers.steps.hop_step import HopStep, hop_step
+from assay.solvers.steps.pipeline import AGGREGATE, CODE, HOP, Pipeline, PipelineOutput, Step, ValuePath
+from assay.solvers.steps.prompt_step import Parser, PromptStep, parser
+from assay.solvers.steps.runner import StepRunner
 from assay.suites.hop.target import find_target
 from assay.suites.pipeline.file.graph import Graph, key_of
 from assay.suites.pipeline.file.models import MAIN, Models
@@ -36,7 +33,7 @@ _OWN = {
         *("agent", "flow", "defaults"),
     ),
     "code": _CODE,
-    "aggregate": (*_CODE, *aggregating.TOLD, "aggregation_strategy", "output"),
+    "aggregate": (*_CODE, *SETTINGS, "aggregation_strategy", "output"),
     "hop": ("target", "model"),
 }
 STEP_KEYS = frozenset((*_COMMON, *_BATCH)).union(*_OWN.values())
@@ -93,8 +90,7 @@ class Builder:
         timeout = found.typed(step, "timeout", (int, float), at)
         if timeout is not None and not 0 < timeout < inf:
             found.add((*at, "timeout"), f"expected seconds, more than 0, found {timeout!r}")
-        runner: Runner = self._runner(step, at, float(timeout) if timeout else None)
-        timed = step["type"] in (CODE, HOP) or getattr(runner, "code", None) is not None
+        runner: StepRunner = self._runner(step, at, float(timeout) if timeout else None)
         return Step(
             id=step["id"],
             kind=step["type"],
@@ -103,12 +99,12 @@ class Builder:
             sources=sources,
             after=self._graph.after(step, sources),
             required=found.typed(step, "required", bool, at) is not False,
-            timeout=float(timeout) if timeout and not timed else None,
+            timeout=float(timeout) if timeout and not runner.limits_itself else None,
             retry=self._count(step, "retry", at),
             batch=self._batch(step, at),
         )
 
-    def _runner(self, step: dict[str, Any], at: Key, told: float | None) -> Runner:
+    def _runner(self, step: dict[str, Any], at: Key, told: float | None) -> StepRunner:
         timeout = told or DEFAULT_TIMEOUT
         if step["type"] == AGGREGATE:
             return self._aggregate(step, at, timeout)
@@ -170,13 +166,13 @@ class Builder:
             return str.strip
 
     def _aggregate(self, step: dict[str, Any], at: Key, timeout: float) -> AggregateStep:
-        given = {key: step[key] for key in aggregating.TOLD if key in step}
+        given = {key: step[key] for key in SETTINGS if key in step}
         if "aggregation_strategy" in step:
             given.setdefault("strategy", step["aggregation_strategy"])
-        for problem in aggregating.problems(given):
+        for problem in settings_problems(given):
             self._found.add(at, problem)
             given = {}
-        settings = Settings(**given)
+        settings = AggregateSettings(**given)
         self._check_settings(settings, step, at)
         return AggregateStep(
             settings=settings,
@@ -188,7 +184,7 @@ class Builder:
             timeout=timeout,
         )
 
-    def _check_settings(self, settings: Settings, step: dict[str, Any], at: Key) -> None:
+    def _check_settings(self, settings: AggregateSettings, step: dict[str, Any], at: Key) -> None:
         """What a strategy cannot do without; a test may still give it, so `custom` may lack its code."""
         needed = {"stats": "fields", "filter": "condition", "group": "group_by"}.get(settings.strategy)
         if needed and not getattr(settings, needed):
@@ -211,14 +207,16 @@ class Builder:
         """Without a mapping: what the nearest batch step above gives, else the test's batch items."""
         above = self.values[: self.values.index(step)]
         batches = [other for other in above if other.get("batch_mode")]
-        return key_of(batches[-1]) if batches else batching.BATCH_ITEMS
+        return key_of(batches[-1]) if batches else BATCH_ITEMS
 
-    def _shape(self, step: dict[str, Any], at: Key) -> dict[str, Source]:
+    def _shape(self, step: dict[str, Any], at: Key) -> dict[str, ValuePath]:
         shape = self._found.typed(step, "output", dict, at) or {}
         found = {}
         for key, path in shape.items():
             try:
-                found[str(key)] = Source(f"result{path}" if str(path).startswith("[") else f"result.{path}")
+                found[str(key)] = ValuePath(
+                    f"result{path}" if str(path).startswith("[") else f"result.{path}"
+                )
             except ValueError as error:
                 self._found.add((*at, "output", key), str(error))
         return found
@@ -245,7 +243,7 @@ class Builder:
     def _batch(self, step: dict[str, Any], at: Key) -> Batch | None:
         given = {key: step[key] for key in _BATCH[1:] if key in step}
         wanted = self._found.typed(step, "batch_mode", bool, at)
-        problems = list(batching.problems(given))
+        problems = list(batch_problems(given))
         for problem in problems:
             self._found.add(at, problem)
         return Batch(**given) if wanted and not problems else None
@@ -256,7 +254,7 @@ class Builder:
             self._found.add((*at, key), "expected a whole number from 0 on")
         return max(0, int(found))
 
-    def _outputs(self, steps: list[Step], target: str) -> list[Output]:
+    def _outputs(self, steps: list[Step], target: str) -> list[PipelineOutput]:
         """The declared ones; where there are none, what the evaluated step gives."""
         outputs = []
         for at, given in enumerate(self._file.outputs):
@@ -269,11 +267,11 @@ class Builder:
             if source and source.root not in self._graph.owner:
                 self._found.add(("outputs", at), f"no step has the output {source.root!r}")
             elif source:
-                outputs.append(Output(entry["key"], source, self._graph.owner[source.root]))
+                outputs.append(PipelineOutput(entry["key"], source, self._graph.owner[source.root]))
         if self._file.outputs or self._found.problems:  # with mistakes in it nothing runs
             return outputs
         found = [step for step in steps if step.id == target]
-        return [Output(step.output_key, Source(step.output_key), step.id) for step in found]
+        return [PipelineOutput(step.output_key, ValuePath(step.output_key), step.id) for step in found]
 
 
 def _ordered(steps: list[Step]) -> list[Step]:

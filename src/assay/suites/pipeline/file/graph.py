@@ -9,8 +9,8 @@ from jinja2 import Environment, TemplateError, meta
 
 from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
-from assay.solvers.steps.batching import BATCH_ITEMS
-from assay.solvers.steps.sources import Source
+from assay.solvers.steps.batch import BATCH_ITEMS
+from assay.solvers.steps.pipeline import ValuePath
 
 _parse = Environment(autoescape=False).parse  # noqa: S701 - only to read names, nothing is rendered
 
@@ -25,7 +25,7 @@ class Graph:
         self.owner = {key_of(step): step["id"] for step in steps}
         self.owner |= {step["id"]: step["id"] for step in steps}
 
-    def sources(self, step: dict[str, Any]) -> dict[str, Source]:
+    def sources(self, step: dict[str, Any]) -> dict[str, ValuePath]:
         """What a step maps. A root that is nothing known is a problem."""
         mapping = self._found.typed(step, "input_mapping", dict, self._at(step)) or {}
         found = {}
@@ -34,10 +34,10 @@ class Graph:
                 found[str(name)] = source
         return found
 
-    def source(self, text: Any, at: Key) -> Source | None:
+    def source(self, text: Any, at: Key) -> ValuePath | None:
         """A path that begins at an output, an input or the batch items."""
         try:
-            source = Source(str(text))
+            source = ValuePath(str(text))
         except ValueError as error:
             self._found.add(at, str(error))
             return None
@@ -47,7 +47,7 @@ class Graph:
             return None
         return source
 
-    def after(self, step: dict[str, Any], sources: dict[str, Source]) -> frozenset[str]:
+    def after(self, step: dict[str, Any], sources: dict[str, ValuePath]) -> frozenset[str]:
         """The ids of the steps that must have ended."""
         named = {self.owner[source.root] for source in sources.values() if source.root in self.owner}
         if not sources:

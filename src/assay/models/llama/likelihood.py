@@ -1,0 +1,188 @@
+"""Likelihoods from llama.cpp: the model is forced to say the tokens, and reports what it thought of them.
+
+    for tokens in tokenize_request(server, "The sky is", " blue", max_tokens=8192, rolling=False):
+        LlamaLikelihood(server, stop, reuse_prompt=True).measure(tokens)
+
+A grammar of token ids leaves the model one way to go on, and log-probabilities are reported as they were before
+the grammar. Tokens that are no whole character, and control tokens, cannot be forced in this way: llama.cpp
+reports nothing of them. They are looked up in the list of the whole vocabulary, which takes a second each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from http.client import HTTPConnection, HTTPException
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.core.errors import ModelError
+from assay.core.types import Failure, Usage
+from assay.models.likelihood import spans
+from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
+from assay.models.llama.server import Generation, LlamaServer, StopFlag, native_code
+
+# More than any vocabulary has. llama.cpp then lists all of it.
+WHOLE_VOCABULARY = 10_000_000
+# Generated while a token is looked up. Any text will do, as long as it is a whole character.
+LOOKUP_GRAMMAR = 'root ::= "a"'
+TOKENIZE_SECONDS = 60.0
+
+
+class SpanTokens(NamedTuple):
+    """A span to measure. `unforceable` are those of its tokens that must be looked up."""
+
+    span: TokenSpan
+    unforceable: frozenset[int]
+
+
+class TokenLogprob(NamedTuple):
+    """The log-probability of one token, and whether no other token was more likely."""
+
+    logprob: float
+    is_best: bool
+
+
+class LlamaLikelihood:
+    """Measures spans. With `reuse_prompt` llama.cpp keeps what it computed for the next equal beginning."""
+
+    def __init__(self, server: LlamaServer, stop: StopFlag, *, reuse_prompt: bool) -> None:
+        self._server = server
+        self._stop = stop
+        self._reuse_prompt = reuse_prompt
+
+    def measure(self, tokens: SpanTokens) -> MeasuredSpan:
+        """Return the likelihood of a span. Blocks; runs in a thread."""
+        context, scored = tokens.span
+        results: list[TokenLogprob] = []
+        with native_code(self._stop):
+            for unforceable, group in groupby(scored, tokens.unforceable.__contains__):
+                prompt = context + scored[: len(results)]
+                ids = list(group)
+                results += self.look_up(prompt, ids) if unforceable else self._force(prompt, ids)
+        logprob = spans.sum_in_order(result.logprob for result in results)
+        likelihood = Likelihood(logprob, all(result.is_best for result in results))
+        return MeasuredSpan(likelihood, Usage(len(context), len(scored)))
+
+    def _force(self, prompt: Ids, ids: Ids) -> list[TokenLogprob]:
+        grammar = "root ::= " + " ".join(f"<[{token_id}]>" for token_id in ids)
+        entries = self.generate(prompt, {"grammar": grammar, "max_tokens": len(ids), "logprobs": 1})
+        if [entry["id"] for entry in entries] != ids:
+            failure = Failure("server_error", "llama.cpp said other tokens than it was made to")
+            raise ModelError(failure, retry=True)
+        return [_token_logprob(entry["logprob"], entry["top_logprobs"]) for entry in entries]
+
+    def look_up(self, prompt: Ids, ids: Ids) -> list[TokenLogprob]:
+        """Return the log-probability of each token, from the list of the whole vocabulary."""
+        results = []
+        for place, token_id in enumerate(ids):
+            settings = {"grammar": LOOKUP_GRAMMAR, "max_tokens": 1, "logprobs": WHOLE_VOCABULARY}
+            (entry,) = self.generate(prompt + ids[:place], settings)
+            vocabulary = entry["top_logprobs"]
+            logprob = next(item["logprob"] for item in vocabulary if item["id"] == token_id)
+            results.append(_token_logprob(logprob, vocabulary))
+        return results
+
+    def generate(self, prompt: Ids, settings: dict[str, Any]) -> list[dict[str, Any]]:
+        """Generate after a prompt. Return the log-probability entries of the generated tokens."""
+        generation = Generation(self._stop)
+        body = {
+            "prompt": prompt,
+            "temperature": 0.0,
+            "seed": 0,
+            "cache_prompt": self._reuse_prompt,
+            **settings,
+        }
+        if not self._stop.is_set:
+            generation.run(self._server.native.handle_completions, body)
+        generation.response()
+        return generation.logprobs
+
+
+def _token_logprob(logprob: float, top_logprobs: list[dict[str, Any]]) -> TokenLogprob:
+    # The list is sorted, best first. Of equally likely tokens each is the best.
+    return TokenLogprob(logprob, is_best=logprob >= top_logprobs[0]["logprob"])
+
+
+class LlamaToken(NamedTuple):
+    """A token. Forceable ones are whole characters, the others control tokens or parts of a character."""
+
+    id: int
+    forceable: bool
+
+
+def tokenize_request(
+    server: LlamaServer, prompt: str, continuation: str, max_tokens: int, *, rolling: bool
+) -> Iterator[SpanTokens]:
+    """Return the spans of a request, tokenized as the harness does.
+
+    Both texts are tokenized together and cut where the tokens of the prompt alone end.
+    """
+    tokens = tokenize(server, prompt + continuation)
+    ids = [token.id for token in tokens]
+    unforceable = frozenset(token.id for token in tokens if not token.forceable)
+    token_spans: Iterable[TokenSpan]
+    if rolling:
+        token_spans = spans.rolling_windows(ids, _prefix_token(server), max_tokens - 1)
+    elif prompt:
+        # The token that this model wants before every text, if it wants one.
+        first = _request(server, "POST", "/tokenize", {"content": "", "add_special": True})["tokens"][:1]
+        prompt_ids = [token.id for token in tokenize(server, prompt)]
+        token_spans = [spans.span_after_prompt(first + prompt_ids, first + ids)]
+    else:
+        token_spans = [spans.span_after_prefix(ids, _prefix_token(server))]
+    for span in token_spans:
+        yield SpanTokens(spans.truncate_left(span, max_tokens), unforceable)
+
+
+def tokenize(server: LlamaServer, text: str) -> list[LlamaToken]:
+    """Return the tokens of a text, in which texts such as <|im_end|> are control tokens."""
+    tokens = _tokenize(server, text, parse_special=True)
+    literal = _tokenize(server, text, parse_special=False)
+    if tokens == literal:
+        return tokens
+    # The text names control tokens. A grammar cannot force them, because no spelling gives them.
+    spelled = {token.id for token in literal}
+    return [LlamaToken(token.id, token.forceable and token.id in spelled) for token in tokens]
+
+
+def _tokenize(server: LlamaServer, text: str, *, parse_special: bool) -> list[LlamaToken]:
+    body = {"content": text, "add_special": False, "parse_special": parse_special, "with_pieces": True}
+    tokens = []
+    for token in _request(server, "POST", "/tokenize", body)["tokens"]:
+        # Parts of a character come as a list of bytes, control tokens as an empty text.
+        forceable = isinstance(token["piece"], str) and token["piece"] != ""
+        tokens.append(LlamaToken(token["id"], forceable))
+    return tokens
+
+
+def _prefix_token(server: LlamaServer) -> int:
+    """Return the token before a text without prompt: BOS, else EOS."""
+    properties = _request(server, "GET", "/props", None)
+    for name in ("bos_token", "eos_token"):
+        text = properties.get(name)
+        if text:
+            return _tokenize(server, text, parse_special=True)[0].id
+    raise ModelError(
+        Failure("unsupported", "this model has neither a first nor a last token for a text without prompt")
+    )
+
+
+def _request(server: LlamaServer, method: str, path: str, body: Any) -> Any:
+    """Ask llama.cpp over its port: the Python binding has no tokenizer."""
+    address = server.native.listening_address.removeprefix("http://")
+    connection = HTTPConnection(address, timeout=TOKENIZE_SECONDS)
+    headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "application/json"}
+    try:
+        connection.request(method, path, msgspec.json.encode(body) if body else None, headers)
+        with connection.getresponse() as reply:
+            status = reply.status
+            content = reply.read()
+    except (OSError, HTTPException) as error:
+        raise ModelError(Failure("connection", f"llama.cpp's {path}: {error}"), retry=True) from None
+    finally:
+        connection.close()
+    if status != 200:
+        raise ModelError(Failure("rejected", f"llama.cpp's {path} answered {status}: {content[:200]!r}"))
+    return msgspec.json.decode(content)

@@ -1,0 +1,199 @@
+"""llama.cpp's server inside this process: starting it, generating with it, and resting it at exit.
+
+    server = shared_server(path, sha256, LlamaSettings(n_parallel=1, n_ctx=8192, n_threads=0))
+    server.load()
+    generation = Generation(stop_flag)
+    generation.run(server.native.handle_completions, body)
+    generation.response()
+
+All of it blocks, so it runs in threads. See `local.py` for the provider.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from assay.core.errors import MissingExtra, ModelError, UsageError
+from assay.core.types import Failure, Response, Usage
+
+# Prompt tokens between two checks of the stop flag: a second or two of SmolLM2.
+PROMPT_BATCH_TOKENS = 256
+# Tokens computed at once. From 64 on, llama.cpp computes attention in another way, which rounds differently:
+# log-probabilities of SmolLM2 then differ by up to 0.2, depending on how a text is cut into prompt and reply.
+# Below 64 every cut gives the same bits, for a fifth more work on prompts.
+MICRO_BATCH_TOKENS = 63
+# Longest wait at exit for work that was told to stop.
+EXIT_SECONDS = 60.0
+
+
+class LlamaSettings(NamedTuple):
+    """How the model runs. `n_ctx` is for each slot. `n_threads` is 0 if the user did not set it."""
+
+    n_parallel: int
+    n_ctx: int
+    n_threads: int
+
+
+class LlamaServer:
+    """One server for all users of the same weights with the same settings, kept until the process ends.
+
+    There is no safe way to end llama.cpp's server: if it is told to end too early, it never does, and a thread
+    that waits for it hangs. It always listens on loopback, so it gets a key that nobody else knows.
+    """
+
+    def __init__(self, path: Path, settings: LlamaSettings) -> None:
+        self.native: Any = None  # the xllamacpp.Server, once it is loaded
+        self.key = secrets.token_hex(16)
+        self._path = path
+        self._settings = settings
+        self._load_lock = threading.Lock()
+
+    def load(self) -> None:
+        """Load the weights if that has not been done. Blocks for a second or more."""
+        with self._load_lock, native_code():
+            if self.native is not None:
+                return
+            try:
+                self.native = import_llama().Server(self._params())
+            except RuntimeError as error:
+                message = f"llama.cpp cannot load {self._path}: it is damaged, or memory is short ({error})"
+                # This kind halts the run, since every later call would fail in the same way.
+                raise ModelError(Failure("not_found", message)) from None
+
+    def _params(self) -> Any:
+        settings = self._settings
+        params = import_llama().CommonParams()
+        params.model.path = str(self._path)
+        params.verbosity = -1
+        params.n_parallel = settings.n_parallel
+        params.n_ctx = settings.n_ctx * settings.n_parallel  # llama.cpp divides it among the slots
+        params.cpuparams.n_threads = settings.n_threads or 1
+        params.cpuparams_batch.n_threads = settings.n_threads or min(2, os.cpu_count() or 1)
+        params.n_batch = PROMPT_BATCH_TOKENS
+        params.n_ubatch = MICRO_BATCH_TOKENS
+        params.cache_ram_mib = 0
+        params.api_keys = [self.key]
+        params.n_threads_http = 1
+        params.ui = False
+        params.offline = True
+        return params
+
+
+_servers: dict[tuple[str, LlamaSettings], LlamaServer] = {}
+
+
+def shared_server(path: Path, sha256: str, settings: LlamaSettings) -> LlamaServer:
+    """Return the process's server for these weights, which are known by their content. Loads nothing."""
+    return _servers.setdefault((sha256, settings), LlamaServer(path, settings))
+
+
+def import_llama() -> Any:
+    """Import xllamacpp. Raises MissingExtra if it is not installed."""
+    # OpenMP threads that spin while they wait are many times slower on shared cores.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    try:
+        import xllamacpp
+    except ModuleNotFoundError:
+        raise MissingExtra("the provider 'local'", "local") from None
+    except ImportError as error:
+        raise UsageError(f"the package xllamacpp is installed but cannot be loaded: {error}") from error
+    return xllamacpp
+
+
+class StopFlag:
+    """Tells a thread that the result of its work is not wanted any more."""
+
+    def __init__(self) -> None:
+        self.is_set = False
+
+
+class Generation:
+    """One request to llama.cpp, and the reply so far.
+
+    `logprobs` are the entries of its tokens, where the request asked for them.
+    """
+
+    def __init__(self, stop: StopFlag) -> None:
+        self.logprobs: list[dict[str, Any]] = []
+        self._stop = stop
+        self._error: dict[str, Any] | None = None
+        self._texts: list[str] = []
+        self._finish: str | None = None
+        self._usage: Usage | None = None
+
+    def run(self, handle: Any, body: dict[str, Any]) -> None:
+        """Generate. Blocks until the reply is complete or the stop flag is set."""
+        # Only a stream can be stopped, and only if it also reports progress on the prompt.
+        stream = {"stream": True, "stream_options": {"include_usage": True}, "return_progress": True}
+        try:
+            handle({**body, **stream}, self._add_chunk)
+        except Exception as error:  # noqa: BLE001 - a request it cannot read raises whatever C++ threw
+            self._error = {"code": 400, "message": f"{type(error).__name__}: {error}"}
+
+    def _add_chunk(self, chunk: dict[str, Any]) -> bool:
+        """Called by llama.cpp with each part of the reply. Returning True ends the generation."""
+        if "error" in chunk:
+            self._error = chunk["error"]
+            return True
+        for choice in chunk.get("choices") or ():
+            self._texts.append(choice.get("text") or choice.get("delta", {}).get("content") or "")
+            self._finish = choice.get("finish_reason") or self._finish
+            self.logprobs += (choice.get("logprobs") or {}).get("content") or ()
+        if usage := chunk.get("usage"):
+            self._usage = Usage(usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0)
+        return self._stop.is_set
+
+    def response(self) -> Response:
+        """Return the whole reply. Raises ModelError if there is none."""
+        if self._error is not None:
+            message = f"llama.cpp says: {self._error.get('message')}"
+            if self._error.get("type") == "exceed_context_size_error":
+                raise ModelError(Failure("context_overflow", message))
+            if int(self._error.get("code") or 0) >= 500:
+                raise ModelError(Failure("server_error", message), retry=True)
+            raise ModelError(Failure("rejected", message))
+        if self._finish is None:
+            raise ModelError(Failure("server_error", "llama.cpp broke off without a reason"), retry=True)
+        return Response("".join(self._texts), self._finish, self._usage)
+
+
+# Threads that are inside C++ code: an event that is set when they have left it, and their stop flag.
+_native_threads: dict[threading.Event, StopFlag | None] = {}
+
+
+@contextmanager
+def native_code(stop: StopFlag | None = None) -> Iterator[None]:
+    """Mark the current thread as being inside C++ code, so that the exit of the process waits for it."""
+    left = threading.Event()
+    _native_threads[left] = stop
+    try:
+        yield
+    finally:
+        left.set()
+        _native_threads.pop(left)
+
+
+@atexit.register
+def _rest_before_exit() -> None:
+    """Stop all work and wait for it. A thread that still computes would crash the exiting process."""
+    threads = dict(_native_threads)
+    for stop in threads.values():
+        if stop is not None:
+            stop.is_set = True
+    deadline = time.monotonic() + EXIT_SECONDS
+    for left in threads:
+        left.wait(max(0.0, deadline - time.monotonic()))
+    for server in _servers.values():
+        if server.native is None or time.monotonic() > deadline:
+            continue
+        # This request is answered after all work before it is over. Its outcome does not matter.
+        with suppress(Exception):
+            server.native.handle_completions({"prompt": "a", "max_tokens": 1, "cache_prompt": False})

