@@ -20,7 +20,7 @@ from assay.core.errors import Problem
 from assay.core.hop_result import STATUSES
 from assay.core.memory import AboutMemory, MemoryContext, find_memory
 from assay.core.spec import RunSpec, fields
-from assay.scoring.expectations import prefixes, rule_problems
+from assay.scoring.expectations import PREFIXES, rule_problems
 from assay.solvers.code import worker
 from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
@@ -205,7 +205,7 @@ def flags_in(text: str) -> list[str]:
 
 def test_every_prefix_of_expectations_is_shown() -> None:
     """Each with a value, since a prefix is a text that somebody writes."""
-    for prefix in prefixes.PREFIXES:
+    for prefix in PREFIXES:
         assert f"`{prefix}:" in PIPELINES, prefix
 
 

@@ -1,4 +1,12 @@
-"""What a provider is told when it is connected, and what it says about itself."""
+"""The types that a model provider sees: what it is given to connect, and what it says about itself.
+
+A provider is a file in `assay/models/` with an `ABOUT` and a `connect(connection)` that returns a Model:
+
+    ABOUT = About(summary="…", needs="…", can=frozenset({CHAT}), example="echo/loud")
+
+    def connect(connection: Connection) -> EchoModel:
+        return EchoModel(connection.name)
+"""
 
 from __future__ import annotations
 
@@ -8,20 +16,20 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from assay.core.envfile import COMMON_KEY, keys_in
 from assay.core.errors import UsageError
 
+# What a model can do: answer messages, or continue a text,
 CHAT, TEXT = "chat", "text"
+# say how likely a `continuation` is after a prompt, and whether greedy decoding would say it,
 LIKELIHOOD = "loglikelihood"
-"""It answers requests with a `continuation`: how likely that text is, and whether greedy decoding says it."""
+# restrict its reply to the JSON schema of `response_format`,
 SCHEMA = "json_schema"
-"""It holds a reply to the JSON schema of `response_format`, whatever the model would say."""
+# pass the requests of foreign SDKs to an endpoint as they are.
 FORWARD = "forward"
-"""It has an endpoint that answers the requests of foreign SDKs as they are."""
 
 
 class Connection(Struct, frozen=True, kw_only=True):
-    """Everything a provider may need. The key is read from the environment and never written."""
+    """Everything a provider may need to connect a model. It holds no key, since it may be logged."""
 
     name: str
     base_url: str | None = None
@@ -30,9 +38,9 @@ class Connection(Struct, frozen=True, kw_only=True):
     seed: int = 1234
     args: dict[str, Any] = field(default_factory=dict)
     key: str = ""
-    """The variable that holds the key; without one, or where it is not set, OPENAI_API_KEY does."""
+    """Name of the variable that holds the key. If it is empty or not set, OPENAI_API_KEY holds it."""
     env_file: str = ""
-    """Where keys may stand that the environment does not have."""
+    """A .env file for keys that are not in the environment."""
 
 
 class Role(Struct, frozen=True):
@@ -53,7 +61,10 @@ class Role(Struct, frozen=True):
 
 
 def role_of(named: str | Role) -> Role:
-    """A role as plans may write it: plain PROVIDER/NAME takes endpoint and key of the run."""
+    """Return the Role of a model that may be written as PROVIDER/NAME: endpoint and key are the run's.
+
+    Raises UsageError if a key itself stands where the name of its variable belongs.
+    """
     role = Role(named) if isinstance(named, str) else named
     if role.key and role.key not in os.environ and not _VARIABLE.fullmatch(role.key):
         raise UsageError(f"the key of {role.model} is not the name of an environment variable; write no keys")
@@ -70,34 +81,8 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """The parameter as OpenAI-like endpoints take it; not strict, since that forbids most schemas."""
+    """Return the parameter that restricts replies to a schema. It is not strict: that forbids most schemas."""
     return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
 
 
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_COMMON_KEY = "OPENAI_API_KEY"
-OPENAI = "https://api.openai.com/v1"
-
-
-def openai_key(connection: Connection) -> str | None:
-    """The key of this connection's own variable, else OPENAI_API_KEY; the environment comes first."""
-    file = keys_in(connection.env_file)
-    names = [name for name in (connection.key, COMMON_KEY) if name]
-    return next((key for name in names if (key := os.environ.get(name) or file.get(name))), None)
-
-
-def openai_base_url(connection: Connection) -> str:
-    """The flag, else the environment, else OpenAI itself, which needs a key."""
-    url = connection.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
-    if not url.startswith(("http://", "https://")):
-        raise UsageError(f"an endpoint begins with http:// or https://, not {url!r}")
-    if "@" in url.partition("//")[2].partition("/")[0]:
-        raise UsageError("an endpoint with a password in it would be written down; use OPENAI_API_KEY")
-    for tail in ("/chat/completions", "/completions"):
-        url = url.rstrip("/").removesuffix(tail)
-    if url == OPENAI and not openai_key(connection):
-        raise UsageError(
-            "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
-            f"or set {connection.key or _COMMON_KEY} for {OPENAI}"
-        )
-    return url

@@ -1,4 +1,4 @@
-"""Text completion behind an OpenAI-compatible endpoint: the prompt goes out as it is.
+"""Text completion behind an OpenAI-compatible endpoint. The prompt is sent as it is.
 
 Likelihoods come from the same path, with the prompt echoed; see `likelihood/endpoint.py`.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection, openai_base_url, openai_key
+from assay.core.connect import FORWARD, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Request, Response
 from assay.models.calling.foreign_sdk import forward, is_sdk_request
 from assay.models.calling.http_client import HttpEndpoint, decode_json
-from assay.models.calling.openai_format import read_completion, request_params
+from assay.models.calling.openai_format import openai_base_url, openai_key, read_completion, request_params
 from assay.models.likelihood.endpoint import EndpointLikelihood
 
 ABOUT = About(
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class CompletionsModel:
-    """One endpoint's `/completions`, and the tokenizer it may offer beside that."""
+    """The `/completions` of one endpoint, and the tokenizer that it may offer beside /v1."""
 
     can = ABOUT.can | {FORWARD}
 
@@ -37,7 +37,7 @@ class CompletionsModel:
         self._likelihood = EndpointLikelihood(self._http, self._beside, self._name, connection.args)
 
     async def send(self, request: Request, seed: int) -> Response:
-        """One attempt at one completion."""
+        """Make one attempt at one completion or likelihood."""
         if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:

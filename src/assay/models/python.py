@@ -32,13 +32,13 @@ ABOUT = About(
 
 
 class PythonModel:
-    """Calls the function; what it raises counts against it, since it is what is evaluated."""
+    """Calls the function. Its exceptions count against it, since it is what is evaluated."""
 
     def __init__(self, connection: Connection) -> None:
         if ".py:" not in connection.name:
             raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
         self._function = load_from_file(connection.name)
-        # What the file says is what is evaluated: another content is another model.
+        # The file's content is part of every request's identity: after an edit it is another model.
         self.endpoint = f"file:{code_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
         self._likelihood = getattr(self._function, "loglikelihood", None)
         self.can = ABOUT.can if self._likelihood else ABOUT.can - {LIKELIHOOD}
@@ -46,7 +46,7 @@ class PythonModel:
         self._timeout = connection.timeout
 
     async def send(self, request: Request, seed: int) -> Response:
-        """One call of the function."""
+        """Call the function once."""
         function = self._function
         arguments: tuple[Any, ...] = (request.prompt, {**request.params, "seed": seed})
         if request.continuation is not None:
@@ -54,7 +54,7 @@ class PythonModel:
         elif request.messages is not None:
             arguments = (request.messages, arguments[1])
         try:
-            # Models are called most of all, so a task for every call would be felt.
+            # No task of its own for each call: models are called so often that the time would be felt.
             value = await user_code.call(
                 function, arguments, timeout=self._timeout, pool=self._pool, own_task=False
             )
@@ -66,7 +66,7 @@ class PythonModel:
             raise ModelError(error.failure(f"{error.type_name}: {error.text}")) from error
         try:
             return _response(value) if request.continuation is None else _likelihood(value)
-        except Exception as error:  # the value is no reply, whatever it is
+        except Exception as error:  # the function returned something that is no reply
             raise ModelError(Failure("user_code", f"{type(error).__name__}: {error}")) from error
 
     async def close(self) -> None:

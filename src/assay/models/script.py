@@ -26,19 +26,12 @@ ABOUT = About(
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="script/replies.jsonl",
 )
-_ANY = b""
-
-
-def _key(value: dict[str, Any]) -> bytes:
-    """The question of a line: a likelihood is another question than the prompt it stands after."""
-    asked = value["messages"] if value.get("messages") is not None else value.get("prompt")
-    if value.get("continuation") is not None:
-        asked = {"prompt": asked, "continuation": value["continuation"]}
-    return msgspec.json.encode(asked, order="deterministic")
+# Key of the lines without a prompt of their own.
+_ANY_PROMPT = b""
 
 
 class ScriptModel:
-    """Serves the file; the seed tells which repeat is asked, so order of asking does not matter."""
+    """Serves the replies of a file. The seed says which repeat is asked, so the order of calls is free."""
 
     def __init__(self, connection: Connection) -> None:
         path = Path(connection.name)
@@ -47,35 +40,24 @@ class ScriptModel:
         self._path = path
         self.endpoint = f"file:{file_sha256(path)[:16]}"
         self._seed = connection.seed
-        self._replies: dict[bytes, list[Response | Failure]] = {}
-        self._measured = False
-        self._read(path)
-        self.can = ABOUT.can if self._measured else ABOUT.can - {LIKELIHOOD}
-
-    def _read(self, path: Path) -> None:
-        problems: list[Problem] = []
-        by_hash: dict[str, bytes] = {}
-        for row in jsonl.rows(path, problems):
-            if row.value.get("type") in (None, "call"):
-                try:
-                    key, reply = _entry(row.value, by_hash)
-                except (KeyError, TypeError, AttributeError) as error:
-                    problems.append(Problem(f"{path}:{row.number}", f"no reply in this line: {error}"))
-                    continue
-                self._replies.setdefault(key, []).append(reply)
-                self._measured |= isinstance(reply, Response) and reply.data is not None
-        if problems:
-            raise InputError(problems)
+        self._replies = _read_file(path)
+        has_likelihood = any(
+            isinstance(reply, Response) and reply.data is not None
+            for replies in self._replies.values()
+            for reply in replies
+        )
+        self.can = ABOUT.can if has_likelihood else ABOUT.can - {LIKELIHOOD}
 
     async def send(self, request: Request, seed: int) -> Response:
-        """The recorded reply, or a failure that says what is missing."""
-        found = self._replies.get(_key(msgspec.structs.asdict(request)))
-        if not found and request.continuation is None:
-            found = self._replies.get(_ANY)
-        if not found:
-            asked = str(request.prompt if request.messages is None else request.messages)
-            raise ModelError(Failure("not_recorded", f"{self._path} has no reply to {asked[-80:]!r}"))
-        reply = found[(seed - self._seed) % len(found)]
+        """Return the recorded reply. Raises ModelError if there is none."""
+        replies = self._replies.get(_prompt_key(msgspec.structs.asdict(request)))
+        if not replies and request.continuation is None:
+            replies = self._replies.get(_ANY_PROMPT)
+        if not replies:
+            prompt = str(request.prompt if request.messages is None else request.messages)
+            raise ModelError(Failure("not_recorded", f"{self._path} has no reply to {prompt[-80:]!r}"))
+        # The caller adds the number of the repeat to the run's seed.
+        reply = replies[(seed - self._seed) % len(replies)]
         if isinstance(reply, Failure):
             raise ModelError(reply)
         return reply
@@ -84,38 +66,77 @@ class ScriptModel:
         """Nothing to close."""
 
 
-def _entry(value: dict[str, Any], by_hash: dict[str, bytes]) -> tuple[bytes, Response | Failure]:
-    if "hash" in value:
-        return _logged_call(value, by_hash)
-    key = _key(value) if value.keys() & {"prompt", "messages", "continuation"} else _ANY
-    if "error" in value:
-        return key, Failure("recorded", str(value["error"]))
-    if "continuation" in value:
-        return key, Response("", data=_likelihood(value))
-    return key, Response(str(value["text"]), value.get("finish"))
+def connect(connection: Connection) -> ScriptModel:
+    """Called by the registry."""
+    return ScriptModel(connection)
 
 
-def _logged_call(value: dict[str, Any], by_hash: dict[str, bytes]) -> tuple[bytes, Response | Failure]:
-    if request := value.get("request"):
-        by_hash[value["hash"]] = _key(request)
-    key = by_hash[value["hash"]]
-    if failure := value.get("failure"):
+def _read_file(path: Path) -> dict[bytes, list[Response | Failure]]:
+    """Return the replies by the key of their prompt. Raises InputError that names all bad lines."""
+    replies: dict[bytes, list[Response | Failure]] = {}
+    problems: list[Problem] = []
+    # In a log, only the first of equal calls has the request. The others name it by its hash.
+    key_by_hash: dict[str, bytes] = {}
+    for row in jsonl.rows(path, problems):
+        if row.value.get("type") not in (None, "call"):
+            continue
+        try:
+            if "hash" in row.value:
+                key, reply = _read_logged_call(row.value, key_by_hash)
+            else:
+                key, reply = _read_line(row.value)
+        except (KeyError, TypeError, AttributeError) as error:
+            problems.append(Problem(f"{path}:{row.number}", f"no reply in this line: {error}"))
+            continue
+        replies.setdefault(key, []).append(reply)
+    if problems:
+        raise InputError(problems)
+    return replies
+
+
+def _read_line(line: dict[str, Any]) -> tuple[bytes, Response | Failure]:
+    """Return the prompt's key and the reply of a hand-written line."""
+    has_prompt = line.keys() & {"prompt", "messages", "continuation"}
+    key = _prompt_key(line) if has_prompt else _ANY_PROMPT
+    if "error" in line:
+        return key, Failure("recorded", str(line["error"]))
+    if "continuation" in line:
+        return key, Response("", data=_read_likelihood(line))
+    return key, Response(str(line["text"]), line.get("finish"))
+
+
+def _read_logged_call(
+    line: dict[str, Any], key_by_hash: dict[str, bytes]
+) -> tuple[bytes, Response | Failure]:
+    """Return the prompt's key and the reply of a call in a run's log."""
+    request = line.get("request")
+    if request:
+        key_by_hash[line["hash"]] = _prompt_key(request)
+    key = key_by_hash[line["hash"]]
+    failure = line.get("failure")
+    if failure:
         return key, Failure(failure["kind"], failure["message"])
-    response = value["response"]
-    usage = response.get("usage") or {}
-    told = Usage(usage.get("input", 0), usage.get("output", 0))
+    response = line["response"]
+    tokens = response.get("usage") or {}
+    usage = Usage(tokens.get("input", 0), tokens.get("output", 0))
     data = response.get("data") or {}
-    kept = _likelihood(data) if "logprob" in data else None
-    return key, Response(response["text"], response.get("finish"), told, kept, response.get("reasoning", ""))
+    likelihood = _read_likelihood(data) if "logprob" in data else None
+    # Cost and address are those of the recorded call. A script costs nothing and has no address.
+    reasoning = response.get("reasoning", "")
+    return key, Response(response["text"], response.get("finish"), usage, likelihood, reasoning)
 
 
-def _likelihood(value: dict[str, Any]) -> dict[str, Any]:
-    logprob, greedy = value["logprob"], value.get("greedy", False)
+def _read_likelihood(fields: dict[str, Any]) -> dict[str, Any]:
+    logprob = fields["logprob"]
+    greedy = fields.get("greedy", False)
     if type(logprob) not in (int, float) or type(greedy) is not bool:
         raise TypeError("logprob is a number and greedy is true or false")
     return {"logprob": float(logprob), "greedy": greedy}
 
 
-def connect(connection: Connection) -> ScriptModel:
-    """Called by the registry."""
-    return ScriptModel(connection)
+def _prompt_key(fields: dict[str, Any]) -> bytes:
+    """Return the key of what is asked. A likelihood is another question than the prompt it stands after."""
+    question = fields["messages"] if fields.get("messages") is not None else fields.get("prompt")
+    if fields.get("continuation") is not None:
+        question = {"prompt": question, "continuation": fields["continuation"]}
+    return msgspec.json.encode(question, order="deterministic")

@@ -7,8 +7,8 @@ import re
 from assay.core.errors import UsageError
 
 
-def compiled(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """The pattern, or a sentence that names it."""
+def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+    """The compiled pattern. UsageError names a pattern that is no regular expression."""
     try:
         return re.compile(pattern, flags)
     except (re.error, TypeError, OverflowError, RecursionError) as error:

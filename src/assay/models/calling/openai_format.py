@@ -1,20 +1,56 @@
-"""The JSON of OpenAI-compatible endpoints: reads replies, and prepares the parameters of requests.
+"""OpenAI-compatible endpoints: their URL and key, the parameters of requests, and the JSON of replies.
 
-Endpoints differ in details. Every function here accepts what vLLM, llama.cpp, OpenRouter, DeepSeek and OpenAI
-send, and raises `bad_reply` for a reply that cannot be used.
+Endpoints differ in details. The readers accept what vLLM, llama.cpp, OpenRouter, DeepSeek and OpenAI send, and
+raise `bad_reply` for a reply that cannot be used.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
-from assay.core.errors import ModelError
+from assay.core.connect import Connection
+from assay.core.envfile import COMMON_KEY, keys_in
+from assay.core.errors import ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
 from assay.models.calling.http_client import bad_reply
 
+OPENAI_URL = "https://api.openai.com/v1"
 # OpenAI refuses requests with more stop strings. The caller cuts the reply at the others.
 MAX_STOPS = 4
+
+
+def openai_base_url(connection: Connection) -> str:
+    """Return the base URL: that of the connection, else OPENAI_BASE_URL, else OpenAI's, which needs a key."""
+    url = connection.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
+    if not url.startswith(("http://", "https://")):
+        raise UsageError(f"an endpoint begins with http:// or https://, not {url!r}")
+    if "@" in url.partition("//")[2].partition("/")[0]:
+        raise UsageError("an endpoint with a password in it would be written down; use OPENAI_API_KEY")
+    # The harness's base_url is the whole URL of a request.
+    for path in ("/chat/completions", "/completions"):
+        url = url.rstrip("/").removesuffix(path)
+    if url == OPENAI_URL and not openai_key(connection):
+        raise UsageError(
+            "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
+            f"or set {connection.key or COMMON_KEY} for {OPENAI_URL}"
+        )
+    return url
+
+
+def openai_key(connection: Connection) -> str | None:
+    """Return the key of the connection's own variable, else OPENAI_API_KEY, else None.
+
+    Each variable is looked up in the environment first, then in the connection's .env file.
+    """
+    env_file = keys_in(connection.env_file)
+    variables = [connection.key, COMMON_KEY] if connection.key else [COMMON_KEY]
+    for variable in variables:
+        key = os.environ.get(variable) or env_file.get(variable)
+        if key:
+            return key
+    return None
 
 
 def request_params(params: dict[str, Any]) -> dict[str, Any]:

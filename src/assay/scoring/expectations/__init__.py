@@ -1,19 +1,23 @@
-"""How an output is compared with what was expected of it. Every comparison is a list of checks.
+"""Compares outputs with expectations. Every comparison is a list of checks.
 
 An expectation is JSON: its leaves are values, or texts with a prefix (`contains:`, `regex:`, `judge:` …).
 """
 
-from assay.scoring.expectations.checks import MISSING, Check, verdict
-from assay.scoring.expectations.compare import compare
-from assay.scoring.expectations.matching import Matching, matching_of, matching_problems
-from assay.scoring.expectations.paths import lookup
-from assay.scoring.expectations.prefixes import expectation_problems
-from assay.scoring.expectations.rule_files import rule_of, rule_problems
-from assay.scoring.expectations.rules import Rule, apply_rules
-from assay.scoring.expectations.texts import as_text
+from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, verdict
+from assay.scoring.expectations.compare import (
+    PREFIXES,
+    Matching,
+    compare,
+    expectation_problems,
+    matching_of,
+    matching_problems,
+    same_number,
+)
+from assay.scoring.expectations.rules import Rule, apply_rules, rule_of, rule_problems
 
 __all__ = [
     "MISSING",
+    "PREFIXES",
     "Check",
     "Matching",
     "Rule",
@@ -26,5 +30,6 @@ __all__ = [
     "matching_problems",
     "rule_of",
     "rule_problems",
+    "same_number",
     "verdict",
 ]

@@ -1,7 +1,10 @@
-"""Rules about one output, as data: the prefixes of expectations and the rules of pipeline files are the same.
+"""Rules about one output: `max_chars`, `contains_any`, `regex_match` and others.
 
-Patterns search the first 100,000 characters. That bounds the text, not the pattern: one that backtracks
-without end, such as `(a+)+$`, is for its author to avoid.
+The prefixes of expectations (`contains:`, `regex:` …) and the rules of pipeline files are the same rules. Rules in
+files look like `{id, kind, target, ...}`, with the value under `value` or under the kind's own name.
+
+Patterns search the first 100,000 characters. That bounds the text, not the pattern: its author must avoid a
+pattern that backtracks without end, such as `(a+)+$`.
 """
 
 from __future__ import annotations
@@ -13,10 +16,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.scoring.expectations.checks import MISSING, Check
-from assay.scoring.expectations.paths import lookup
-from assay.scoring.expectations.texts import as_text, listed, shown
-from assay.scoring.patterns import compiled
+from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, name_list, short_text
+from assay.scoring.patterns import compile_pattern
 
 SEARCHED = 100_000
 """How many characters of a text a pattern sees."""
@@ -46,17 +47,18 @@ class Rule(Struct, frozen=True):
 
 def apply_rules(rules: Iterable[Rule], outputs: dict[str, Any]) -> list[Check]:
     """One check for each rule. The target is a key of `outputs` or a path into them."""
-    return [_applied(rule, outputs) for rule in rules]
-
-
-def _applied(rule: Rule, outputs: dict[str, Any]) -> Check:
-    target = rule.target or OUTPUT
-    actual = lookup(outputs, target)
-    if actual is MISSING:
-        why = f"there is no output {target}; there are: {listed(outputs) or 'none'}"
-        return Check(target, "missing", passed=False, expected=rule_value(rule), why=why, rule=rule.id)
-    why = broken(rule, actual)
-    return Check(target, rule.kind, not why, rule_value(rule), actual, why, rule.id)
+    checks = []
+    for rule in rules:
+        target = rule.target or OUTPUT
+        actual = lookup(outputs, target)
+        if actual is MISSING:
+            why = f"there is no output {target}; there are: {name_list(outputs) or 'none'}"
+            check = Check(target, "missing", passed=False, expected=rule_value(rule), why=why, rule=rule.id)
+        else:
+            why = rule_violation(rule, actual)
+            check = Check(target, rule.kind, not why, rule_value(rule), actual, why, rule.id)
+        checks.append(check)
+    return checks
 
 
 def rule_value(rule: Rule) -> Any:
@@ -64,8 +66,8 @@ def rule_value(rule: Rule) -> Any:
     return list(rule.value) if isinstance(rule.value, tuple) else rule.value
 
 
-def broken(rule: Rule, actual: Any) -> str:
-    """Why this value breaks the rule; empty where it keeps it. An unusable rule is broken by every value."""
+def rule_violation(rule: Rule, actual: Any) -> str:
+    """Why this value breaks the rule; empty where it keeps it. Every value breaks an unusable rule."""
     return rule_problem(rule) or _TESTS[rule.kind](rule, actual)
 
 
@@ -97,14 +99,16 @@ def _max_tokens(rule: Rule, actual: Any) -> str:
 def _non_empty(rule: Rule, actual: Any) -> str:
     """Null, an empty list and an empty object are empty; 0 and false are not."""
     if actual is None or (isinstance(actual, (list, tuple, dict)) and not actual):
-        return f"it is empty: {shown(actual)}"
-    return "" if not isinstance(actual, str) or _trimmed(rule, actual) else f"it is empty: {shown(actual)}"
+        return f"it is empty: {short_text(actual)}"
+    return (
+        "" if not isinstance(actual, str) or _trimmed(rule, actual) else f"it is empty: {short_text(actual)}"
+    )
 
 
 def _allowed_values(rule: Rule, actual: Any) -> str:
     allowed = {_folded(rule, _trimmed(rule, as_text(value))) for value in rule.value}
     text = _folded(rule, _trimmed(rule, as_text(actual)))
-    return "" if text in allowed else f"{shown(actual)} is none of {_alternatives(rule.value)}"
+    return "" if text in allowed else f"{short_text(actual)} is none of {_alternatives(rule.value)}"
 
 
 def _contains_any(rule: Rule, actual: Any) -> str:
@@ -112,33 +116,37 @@ def _contains_any(rule: Rule, actual: Any) -> str:
     if any(_folded(rule, word) in text for word in rule.value):
         return ""
     none = (
-        f"{shown(rule.value[0])} is not"
+        f"{short_text(rule.value[0])} is not"
         if len(rule.value) == 1
         else f"none of {_alternatives(rule.value)} is"
     )
-    return f"{none} in {shown(actual)}"
+    return f"{none} in {short_text(actual)}"
 
 
 def _regex_match(rule: Rule, actual: Any) -> str:
     text = as_text(actual)
-    pattern = compiled(rule.value, re.IGNORECASE if rule.ignore_case else 0)
+    pattern = compile_pattern(rule.value, re.IGNORECASE if rule.ignore_case else 0)
     if pattern.search(text, 0, SEARCHED):
         return ""
-    where = shown(actual) if len(text) <= SEARCHED else f"the first {SEARCHED:,} of {len(text):,} characters"
-    return f"nothing in {where} matches {shown(rule.value)}"
+    where = (
+        short_text(actual) if len(text) <= SEARCHED else f"the first {SEARCHED:,} of {len(text):,} characters"
+    )
+    return f"nothing in {where} matches {short_text(rule.value)}"
 
 
 def _starts_with(rule: Rule, actual: Any) -> str:
     """The end of the beginning is kept: `Dear ` wants the space."""
     start = rule.value.lstrip() if rule.trim else rule.value
     text = _folded(rule, _trimmed(rule, as_text(actual)))
-    return "" if text.startswith(_folded(rule, start)) else f"{shown(actual)} does not start with {start!r}"
+    return (
+        "" if text.startswith(_folded(rule, start)) else f"{short_text(actual)} does not start with {start!r}"
+    )
 
 
 def _ends_with(rule: Rule, actual: Any) -> str:
     end = rule.value.rstrip() if rule.trim else rule.value
     text = _folded(rule, _trimmed(rule, as_text(actual)))
-    return "" if text.endswith(_folded(rule, end)) else f"{shown(actual)} does not end with {end!r}"
+    return "" if text.endswith(_folded(rule, end)) else f"{short_text(actual)} does not end with {end!r}"
 
 
 def _trimmed(rule: Rule, text: str) -> str:
@@ -150,7 +158,7 @@ def _folded(rule: Rule, text: str) -> str:
 
 
 def _alternatives(values: Iterable[Any]) -> str:
-    return listed(shown(value) for value in values)
+    return name_list(short_text(value) for value in values)
 
 
 def _limit_problem(value: Any) -> str:
@@ -180,7 +188,7 @@ def _pattern_problem(value: Any) -> str:
     if not isinstance(value, str) or not value:
         return f"a pattern is needed, not {value!r}"
     try:
-        compiled(value)
+        compile_pattern(value)
     except UsageError as error:
         return str(error)
     return ""
@@ -210,3 +218,93 @@ _VALUES: dict[str, Callable[[Any], str]] = {
     "starts_with": _text_problem,
     "ends_with": _text_problem,
 }
+
+
+# Rules as files have them.
+
+# Where the value of each kind may stand besides `value`.
+_VALUE_FIELDS: dict[str, tuple[str, ...]] = {
+    "max_chars": ("max_chars", "max"),
+    "max_tokens": ("max_tokens", "max"),
+    "non_empty": (),
+    "allowed_values": ("values", "allowed_values"),
+    "contains_any": ("keywords",),
+    "regex_match": ("pattern",),
+    "starts_with": ("prefix",),
+    "ends_with": ("suffix",),
+}
+_ALWAYS = frozenset({"id", "kind", "target", "value", "ignore_case", "trim"})
+# Fields that people add to a rule for themselves. They change nothing.
+_REMARKS = frozenset({"action", "description", "name", "message", "note", "severity"})
+_FLAGS = ("ignore_case", "trim")
+
+
+def rule_of(data: dict[str, Any]) -> Rule:
+    """The rule; raises with everything that is wrong with it."""
+    if problems := _rule_file_problems(data):
+        raise UsageError("; ".join(f"{path}: {message}" if path else message for path, message in problems))
+    return _build_rule(data)
+
+
+def rule_problems(rules: Any) -> list[tuple[str, str]]:
+    """(path, message) of everything wrong in a list of rules; an unknown kind or field is wrong too."""
+    if not isinstance(rules, list):
+        return [("", f"a list of rules is needed, not {rules!r}")]
+    return [
+        (f"[{index}].{path}" if path else f"[{index}]", message)
+        for index, data in enumerate(rules)
+        for path, message in _rule_file_problems(data)
+    ]
+
+
+def _rule_file_problems(data: Any) -> list[tuple[str, str]]:
+    if not isinstance(data, dict):
+        return [("", f"a rule is an object, not {data!r}")]
+    kind = data.get("kind")
+    if not isinstance(kind, str) or kind not in _VALUE_FIELDS:
+        return [("kind", f"there is no rule {kind!r}; known: {', '.join(_VALUE_FIELDS)}")]
+    problems = [*_unknown_fields(data, kind), *_value_problems(data, kind)]
+    if not isinstance(data.get("target", ""), str):
+        problems.append(("target", f"the name of an output, not {data['target']!r}"))
+    problems += [
+        (flag, f"true or false, not {data[flag]!r}")
+        for flag in _FLAGS
+        if not isinstance(data.get(flag, True), bool)
+    ]
+    return problems
+
+
+def _unknown_fields(data: dict[str, Any], kind: str) -> list[tuple[str, str]]:
+    allowed = {*_ALWAYS, *_REMARKS, *_VALUE_FIELDS[kind]}
+    return [
+        (str(name), f"{kind} has no such field; it takes {', '.join(sorted(allowed - _REMARKS))}")
+        for name in data
+        if name not in allowed
+    ]
+
+
+def _value_problems(data: dict[str, Any], kind: str) -> list[tuple[str, str]]:
+    fields = _value_fields(data, kind)
+    if len(fields) > 1:
+        return [(fields[1], f"the value stands under {fields[0]} already")]
+    where = fields[0] if fields else next(iter(_VALUE_FIELDS[kind]), "value")
+    problem = rule_problem(_build_rule(data))
+    return [(where, problem)] if problem else []
+
+
+def _value_fields(data: dict[str, Any], kind: str) -> list[str]:
+    return [name for name in ("value", *_VALUE_FIELDS[kind]) if data.get(name) is not None]
+
+
+def _build_rule(data: dict[str, Any]) -> Rule:
+    kind = data["kind"]
+    fields = _value_fields(data, kind)
+    value = data[fields[0]] if fields else None
+    return Rule(
+        kind,
+        tuple(value) if isinstance(value, list) else value,
+        data.get("target", ""),
+        data.get("ignore_case", False),
+        data.get("trim", True),
+        str(data.get("id", "")),
+    )

@@ -9,7 +9,7 @@ from typing import Any
 
 from assay.core.errors import UsageError
 from assay.scoring.filters import DocFilter
-from assay.scoring.patterns import compiled
+from assay.scoring.patterns import compile_pattern
 
 TAKES_DOC = True
 
@@ -29,8 +29,8 @@ def build(
 
     The `ignore` options and `regexes_to_ignore` hold for the search by text.
     """
-    first = _finder(compiled(regex_pattern), group_select, {})
-    ignored = [compiled(pattern) for pattern in regexes_to_ignore or ()]
+    first = _finder(compile_pattern(regex_pattern), group_select, {})
+    ignored = [compile_pattern(pattern) for pattern in regexes_to_ignore or ()]
 
     def clean(text: str) -> str:
         for pattern in ignored:

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from assay.scoring.filters import Filter
-from assay.scoring.patterns import compiled
+from assay.scoring.patterns import compile_pattern
 
 _TAGGED = re.compile(r"\('([^']*)', '([^']*)'\)")
 
@@ -15,7 +15,7 @@ def build(
     *, regex_pattern: str = r"\['(.*?)'\]", group_select: int = 0, fallback: list[str] | None = None
 ) -> Filter:
     """Every reply becomes its list of tags, or `fallback`. The harness ignores the other two options too."""
-    compiled(regex_pattern)
+    compile_pattern(regex_pattern)
     otherwise = ["invalid"] if fallback is None else fallback
 
     def tags(reply: Any) -> list[str]:

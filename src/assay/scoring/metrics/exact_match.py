@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.scoring.metrics import Measure
-from assay.scoring.patterns import compiled
+from assay.scoring.patterns import compile_pattern
 
 AGGREGATIONS = ("mean", "median", "nanmean")
 HIGHER_IS_BETTER = True
@@ -47,7 +47,7 @@ def build(
 
 
 def _without(pattern: str) -> Callable[[str], str]:
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     return lambda text: found.sub("", text)
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.scoring.expectations import MISSING, Check, Matching, compare
-from assay.scoring.expectations.matching import same_number
+from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number
 from assay.suites.hop.contract import OutputField, fits
 
 _TRUTHS = {"true": True, "false": False}
