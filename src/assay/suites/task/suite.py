@@ -366,7 +366,9 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 lines.append(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
             if "votes" in data:
                 lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))
-            sections.append(Section(heading=f"{name}: {value}{status}", text="\n".join(lines)))
+            # A judge's verdict has a label.
+            label = f", {data['label']}" if "label" in data else ""
+            sections.append(Section(heading=f"{name}: {value}{label}{status}", text="\n".join(lines)))
         return sections
 
 
