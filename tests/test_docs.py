@@ -26,8 +26,7 @@ from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
 from assay.suites.hop import contract, row, settings
-from assay.suites.pipeline import scorer, tally
-from assay.suites.pipeline.file import building, reading
+from assay.suites.pipeline import builder, pipeline_file, scorer, tally
 from assay.suites.pipeline.testset import validation
 
 from conftest import Assay
@@ -118,10 +117,10 @@ def in_code(text: str) -> set[str]:
     [
         pytest.param(told, id=name)
         for name, told in {
-            "keys of a file": reading.KEYS,
-            "changes of a variant": reading.OVERRIDES,
-            "types of steps": reading.TYPES,
-            "keys of a step": building.STEP_KEYS,
+            "keys of a file": pipeline_file.KEYS,
+            "changes of a variant": pipeline_file.OVERRIDES,
+            "types of steps": pipeline_file.TYPES,
+            "keys of a step": builder.STEP_KEYS,
             "settings of aggregates": aggregate_step.SETTINGS,
             "strategies": (*aggregate_step.STRATEGIES, *aggregate_step.SUMMARY_FIELDS),
             "parsers": prompt_step.PARSERS,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.core.differing import differences
+from assay.core.diff import differences
 from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build

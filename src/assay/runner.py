@@ -25,7 +25,7 @@ from msgspec.structs import replace
 import assay
 from assay.core import registry
 from assay.core.connect import Role, role_of
-from assay.core.differing import differences
+from assay.core.diff import differences
 from assay.core.envfile import keys_in
 from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, cannot_write
 from assay.core.events import Event, Noted, Notify
@@ -227,6 +227,8 @@ class Runner:
         if folders.written_over(path, summary, self.spec.suite):
             return None
         folders.show_newest(path, summary)
+        if summary.report is not None:
+            self._notice(self.suite.shown(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 
     # One start.
@@ -339,8 +341,7 @@ class Runner:
                 asks=self._asks,
             )
         )
-        for notice in suite.notices:
-            self._notify(Noted(notice))
+        self._notice(suite.notices)
         with StopOnSignal(loop), sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
                 await loop.run()
@@ -363,6 +364,10 @@ class Runner:
         asker = callers[role].bind_shared(journal.shared_replies())
         endpoint = gateway.open_shared_endpoint(role, asker)
         return SharedEndpoint(role, asker, endpoint, only_open_case)
+
+    def _notice(self, sentences: Sequence[str]) -> None:
+        for sentence in sentences:
+            self._notify(Noted(sentence))
 
     def _notify(self, event: Event) -> None:
         for observer in self._observers:
@@ -391,8 +396,7 @@ class Runner:
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         if outcome is not None:
-            for notice in outcome.report.notices:
-                self._notify(Noted(notice))
+            self._notice([*outcome.report.notices, *self.suite.shown(outcome.report)])
         summary = self._summary(journal, cases, seconds, stopped, outcome, results)
         try:
             folders.write_json(folder.path / "summary.json", summary)

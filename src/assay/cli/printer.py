@@ -223,7 +223,7 @@ def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
 
 
 def _print_remarks(report: Report, run: str) -> None:
-    """Why a number is missing, why one should be read with care, and where invalid scores are explained."""
+    """Why a number is missing or doubtful, where invalid scores are explained, and what entries have to say."""
     invalid = 0
     warnings: dict[tuple[str, str], list[str]] = {}
     for entry, metric in report.metrics():
@@ -238,6 +238,9 @@ def _print_remarks(report: Report, run: str) -> None:
     if invalid and run:
         scores = counted(invalid, "score is", "scores are")
         click.echo(f"{scores} invalid; why: assay show {run} --failed")
+    for entry in report.entries:
+        for note in entry.notes:
+            block(f"{entry.title}: {note}" if len(report.entries) > 1 else note, indent="")
 
 
 def _print_slices(report: Report) -> None:

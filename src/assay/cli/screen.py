@@ -62,7 +62,8 @@ def columns_of(text: str) -> int:
 
 
 def _numeric(cell: str) -> bool:
-    return not cell or cell[0].isdigit() or cell[0] in "+-±–"
+    """Whether a cell is one number. Several in one cell begin with equally long ones, so they stand left."""
+    return " " not in cell and (not cell or cell[0].isdigit() or cell[0] in "+-±–")
 
 
 def counted(count: int, one: str, many: str = "") -> str:

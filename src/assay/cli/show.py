@@ -12,7 +12,6 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.calibration_report import report_calibration, show_answer
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
@@ -21,13 +20,12 @@ from assay.cli.printer import print_run, print_sections
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
-from assay.core.suite import CaseView as SuiteCaseView
 from assay.core.suite import Suite, record_sections, score_sections
 from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("task", "pipeline", "hop", "memory-test", "memory-eval", "calibration")
+OLD_SUITES = ("task", "pipeline", "hop", "memory-test", "memory-eval")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
@@ -35,9 +33,8 @@ _REPORTS = {
     "hop": report_hop,
     "memory-test": report_memory_test,
     "memory-eval": report_memory_eval,
-    "calibration": report_calibration,
 }
-_RECORDS = {"hop": show_row, "calibration": show_answer}
+_RECORDS = {"hop": show_row}
 _WHOLE = {"memory-test": show_tests, "memory-eval": show_sample}
 """What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")
@@ -174,7 +171,7 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     rule()
     if is_subclass(suite):
         found = loadable_suite(suite)
-        case = SuiteCaseView(end, view.records, view.scores, calls)
+        case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
         return
     if suite in _WHOLE:

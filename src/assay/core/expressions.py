@@ -19,8 +19,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from assay.core.comparing import NUMBERS, TESTS, Test, bounded, is_number, negative
 from assay.core.errors import AssayError
+from assay.core.json_compare import NUMBERS, TESTS, Test, bounded, is_number, negative
 
 MAX_SOURCE = 2_000
 MAX_DEPTH = 50

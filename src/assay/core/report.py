@@ -155,6 +155,8 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
     curves: list[Curve] = field(default_factory=list)
     examples: list[Examples] = field(default_factory=list)
     judges: list[JudgeInfo] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Sentences that belong to these numbers, shown below them."""
 
     @property
     def title(self) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core import registry
-from assay.core.connect import SCHEMA, Role, response_format
+from assay.core.connect import CHAT, SCHEMA, Role, response_format
 from assay.core.errors import ModelError, UsageError
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.protocols import Asker, Context
@@ -99,6 +99,15 @@ class Panel:
         url = self.endpoint
         key = _KEY_VARIABLE if os.environ.get(_KEY_VARIABLE) else ""
         return {ROLE: Role(self.name, url, key) if url or key else self.name}
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """The role to connect, marked `score`; none for the judge that asks no model."""
+        if self.name == OFFLINE:
+            return {}
+        key = _KEY_VARIABLE if os.environ.get(_KEY_VARIABLE) else ""
+        role = Role(self.name, self.endpoint, key, needs=frozenset({CHAT}), mark="score")
+        return {ROLE: role}
 
     @property
     def endpoint(self) -> str | None:

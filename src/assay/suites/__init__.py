@@ -42,13 +42,19 @@ class BuiltIn(NamedTuple):
 
 BUILT_IN: dict[str, BuiltIn] = {
     "task": BuiltIn(
-        "task",
-        "Run model tasks in the format of lm-evaluation-harness.",
-        "assay.suites.task.options:TaskOptions",
-        "assay.suites.task.suite:TaskSuite",
+        command="task",
+        summary="Run model tasks in the format of lm-evaluation-harness.",
+        options="assay.suites.task.options:TaskOptions",
+        suite="assay.suites.task.suite:TaskSuite",
+    ),
+    "calibration": BuiltIn(
+        command="judge calibrate",
+        summary="Measure how well a judge agrees with labelled answers.",
+        options="assay.suites.calibration.options:CalibrationOptions",
+        suite="assay.suites.calibration.suite:CalibrationSuite",
     ),
 }
-"""By name. `BuiltIn("memory test", "…", "assay.suites.memory_test.options:MemoryTestOptions", "…")` is a line."""
+"""Every suite of this package by name."""
 
 COMMAND_GROUPS: Mapping[str, str] = {
     "memory": "Test memories of conversations: what they find, and what is answered from it.",

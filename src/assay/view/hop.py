@@ -9,6 +9,7 @@ from copy import deepcopy
 from threading import Lock
 from typing import Any, TypedDict
 
+from assay.core import user_code
 from assay.core.errors import UsageError
 from assay.core.hop_records import (
     function_fields,
@@ -21,6 +22,7 @@ from assay.core.hop_records import (
     without_results,
 )
 from assay.core.hop_result import BadResult, read_result
+from assay.core.user_code import UserCodeError
 
 
 class BatchState(TypedDict):
@@ -86,13 +88,15 @@ class BaseService:
         kept = record
         try:
             kept = without_results(unwrap(record, inputs, self._normalize_input), inputs)
-            given = function(deepcopy(function_fields(kept, inputs)))  # what it changes is not written
-            found = runner.run(_awaited(given)) if inspect.isawaitable(given) else given
-            done = view_record(kept, result=read_result(found).file_text)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - one bad row must not stop a batch
+            fields = deepcopy(function_fields(kept, inputs))  # what the function changes is not written
+            value = user_code.call_here(function, (fields,))
+            if inspect.isawaitable(value):
+                value = runner.run(user_code.call(_await, (value,)))
+            done = view_record(kept, result=read_result(value).file_text)
+        except Exception as error:  # noqa: BLE001 - one bad row must not stop a batch
             self.state["errors"] += 1
-            said = str(error) if isinstance(error, BadResult) else f"[{type(error).__name__}] {error}"
-            done = view_record(kept, error=said)
+            message = str(error) if isinstance(error, BadResult) else UserCodeError.of(error).message
+            done = view_record(kept, error=message)
         if self.profile is not None:
             done["profile"] = self.profile
         self.state["completed"] += 1
@@ -111,5 +115,5 @@ def _is_input(record: dict[str, Any]) -> bool:
     return not (is_meta(inner) or is_observer_line(inner))
 
 
-async def _awaited(given: Any) -> Any:
-    return await given
+async def _await(value: Any) -> Any:
+    return await value

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.store.hop.lines import Block, _sort_odd, blocks, line_at
+from assay.store.hop.tables import ResultBlock, line_at, read_blocks
 
 from support.audits import ERROR, ERRORS, NO_RESULTS, OK, OPENED, TEXT, flat
 
@@ -32,14 +32,14 @@ SHAPES = [
 ]
 
 
-def read(path: Path, lines: list[bytes], key: str | None = None) -> tuple[list[Any], list[Block]]:
+def read(path: Path, lines: list[bytes], key: str | None = None) -> tuple[list[Any], list[ResultBlock]]:
     """Every result of a file of these lines, in their order."""
     path.write_bytes(b"\n".join(lines) + b"\n")
-    found = list(blocks(path, key))
+    found = list(read_blocks(path, key))
     return results(found), found
 
 
-def results(found: list[Block]) -> list[Any]:
+def results(found: list[ResultBlock]) -> list[Any]:
     """Each row with its fields, and what else there is to say of it."""
     odd = {one.start: one[1:] for block in found for one in block.odd}
     rows = sorted((row for block in found for row in zip(*block.rows, strict=True)), key=lambda row: row[0])
@@ -47,9 +47,9 @@ def results(found: list[Block]) -> list[Any]:
 
 
 def by_rules(lines: list[bytes], key: str | None = None) -> list[Any]:
-    block, start = Block(), 0
+    block, start = ResultBlock(), 0
     for line in lines:
-        _sort_odd(block, start, line, key)
+        block.add_line(start, line, key)
         start += len(line) + 1
     return results([block])
 
@@ -132,8 +132,8 @@ def test_a_line_is_found_again(tmp_path: Path) -> None:
 def test_blocks_join_at_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a block ends changes nothing."""
     lines = [json.dumps(rec).encode() for rec in SHAPES]
-    monkeypatch.setattr("assay.store.hop.lines._READ", 2)
-    monkeypatch.setattr("assay.store.hop.lines._BLOCK", 300)
+    monkeypatch.setattr("assay.store.hop.tables._READ_BYTES", 2)
+    monkeypatch.setattr("assay.store.hop.tables._BLOCK_BYTES", 300)
     rows, found = read(tmp_path / "all.jsonl", lines)
     assert rows == by_rules(lines)
     assert len(found) > 5
@@ -162,7 +162,7 @@ def test_without_names_all_else_is_the_same(tmp_path: Path) -> None:
     """Ids and tags are not looked at where nobody sorts by them, however odd they are."""
     lines = [json.dumps(rec).encode() for rec in SHAPES]
     rows, _ = read(tmp_path / "all.jsonl", lines)
-    nameless = results(list(blocks(tmp_path / "all.jsonl", named=False)))
+    nameless = results(list(read_blocks(tmp_path / "all.jsonl", named=False)))
     assert [(row[0], *row[3:]) for row in nameless] == [(row[0], *row[3:]) for row in rows]
 
 
@@ -170,7 +170,7 @@ def test_files_of_both_wrappers_in_turns_are_read_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whichever shape most lines before had, the next ones may have the other."""
-    monkeypatch.setattr("assay.store.hop.lines._READ", 200)
+    monkeypatch.setattr("assay.store.hop.tables._READ_BYTES", 200)
     wrapped = {"input": {"id": 1, "tag": "t"}, "result": TEXT}
     lines = [json.dumps(rec).encode() for rec in ([flat(TEXT)] * 9 + [wrapped] * 9 + [flat(None, ERROR)]) * 3]
     assert read(tmp_path / "f.jsonl", lines)[0] == by_rules(lines)

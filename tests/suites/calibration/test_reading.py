@@ -1,4 +1,4 @@
-"""Labelled files in every form: what is found, what is left out, and what is told of those that are wrong."""
+"""LabelFile files in every form: what is found, what is left out, and what is told of those that are wrong."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.calibration import check
-from assay.suites.calibration.reading import TIED, UNLABELLED, Labelled, read
-from assay.suites.calibration.row import majority, vote_of, votes_of
+from assay.suites.calibration.labels import (
+    TIED,
+    UNLABELLED,
+    LabelFile,
+    majority,
+    parse_vote,
+    parse_votes,
+    read_labels,
+)
+from assay.suites.calibration.suite import CalibrationSuite
 
 
 def row(**fields: Any) -> dict[str, Any]:
@@ -19,10 +26,10 @@ def row(**fields: Any) -> dict[str, Any]:
     return {"question": "When?", "reference": "May", "response": "In May", "label": True} | fields
 
 
-def reading(path: Path, value: Any, **told: str) -> Labelled:
+def reading(path: Path, value: Any, **told: str) -> LabelFile:
     """What is read of this JSON."""
     path.write_text(json.dumps(value))
-    return read(path, told)
+    return read_labels(path, told)
 
 
 def lines(path: Path, *rows: Any) -> Path:
@@ -42,8 +49,8 @@ def test_a_list_a_file_of_lines_and_an_object_say_the_same(tmp_path: Path, path:
     found = [
         reading(path, both),
         reading(path, {"meta": {"scores": [1, 2]}, "rows": both}),
-        read(lines(tmp_path / "a.jsonl", *both), {}),
-        read(lines(tmp_path / "a.txt", *both), {}),
+        read_labels(lines(tmp_path / "a.jsonl", *both), {}),
+        read_labels(lines(tmp_path / "a.txt", *both), {}),
     ]
     told = [[(one.response, one.label, one.cluster) for one in each.rows] for each in found]
     assert told == [[("In May", True, None), ("June", False, None)]] * 4
@@ -73,7 +80,7 @@ def test_lists_by_user_are_clusters(path: Path) -> None:
     ]
     assert (found.rows[0].reference, found.rows[0].response) == ("7 May", "On 7 May")
     assert found.rows[0].place == f'{path} $.detailed_results["user 0"][0]'
-    assert found.passed_over == [f"{path} $.metadata.runs"]
+    assert found.lists_without_rows == [f"{path} $.metadata.runs"]
 
 
 def test_our_own_records_with_a_label(path: Path) -> None:
@@ -140,13 +147,13 @@ def test_rows_with_a_rubric(path: Path) -> None:
     ],
 )
 def test_words_for_labels(value: Any, right: bool) -> None:
-    assert vote_of(value) is right
+    assert parse_vote(value) is right
 
 
 @pytest.mark.parametrize("value", [2, 0.5, "maybe", "", ["yes", "perhaps"], [], {}, [[True]]])
 def test_what_is_no_label_is_not_guessed(value: Any) -> None:
     with pytest.raises(ValueError, match="no label|no votes"):
-        votes_of(value)
+        parse_votes(value)
 
 
 def test_majorities() -> None:
@@ -173,10 +180,10 @@ def test_every_problem_is_told_at_once(tmp_path: Path, path: Path) -> None:
     file = lines(tmp_path / "a.jsonl", row(), row(label=3))
     file.write_text(file.read_text() + "{nonsense\n")
     with pytest.raises(InputError) as raised:
-        read(file, {})
+        read_labels(file, {})
     places = sorted(problem.where for problem in raised.value.problems)
     assert places == [f"{file}:2 $.label", f"{file}:3"]
-    assert check(file) == raised.value.problems
+    assert CalibrationSuite.check(file) == raised.value.problems
 
 
 @pytest.mark.parametrize(
@@ -201,14 +208,14 @@ def test_files_that_are_not_json(path: Path) -> None:
     """The line is told; so is a file that is not there."""
     path.write_text('[\n{"question": 1,\n]')
     with pytest.raises(InputError, match=r"labels\.json:3: not JSON"):
-        read(path, {})
+        read_labels(path, {})
     with pytest.raises(InputError, match="no such file; --labels names it"):
-        read(path.with_name("other"), {})
+        read_labels(path.with_name("other"), {})
 
 
 def test_a_byte_order_mark_is_no_problem(path: Path) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps([row()]).encode())
-    assert len(read(path, {}).rows) == 1
+    assert len(read_labels(path, {}).rows) == 1
 
 
 def test_many_problems_are_cut(path: Path) -> None:

@@ -16,8 +16,7 @@ from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
 from assay.scoring.questions import CORRECT, HALLUCINATION, Verdict
 from assay.store.calibrations import known
-from assay.store.judges import judges_in
-from assay.suites.calibration.bench import goodness
+from assay.suites.calibration.suite import answer_quality
 
 from servers.judging import JudgingServer, always, by_words
 from servers.loopback import LoopbackServer, chat
@@ -50,7 +49,8 @@ def calibrate(rows: list[dict[str, Any]], **options: Any) -> assay.Run:
 
 def found_in(run: assay.Run) -> Calibration:
     """What the run says of its judge."""
-    (judge,) = judges_in(run.results)
+    assert run.report is not None
+    (judge,) = run.report.judges()
     assert judge.calibration is not None
     return judge.calibration
 
@@ -194,7 +194,7 @@ def test_rubrics_need_a_model() -> None:
     with pytest.raises(UsageError, match="name one with --judge"):
         calibrate([text(1, label=True)])
     with pytest.raises(UsageError, match="--votes"):
-        calibrate([text(1, label=True)], judge=JUDGE, votes=3)
+        calibrate([text(1, label=True)], judge=JUDGE, votes=3, base_url="http://127.0.0.1:9/v1")
     with pytest.raises(UsageError, match="--labels FILE"):
         assay.run(assay.spec("calibration"))
 
@@ -202,9 +202,9 @@ def test_rubrics_need_a_model() -> None:
 def test_votes_say_how_sure_a_judge_is() -> None:
     """By the share of those for Correct, whichever label won; else the judge's own measure; else nothing."""
     votes = ((HALLUCINATION,), (CORRECT,), (HALLUCINATION,))
-    assert goodness(Verdict((HALLUCINATION,), sure=(2 / 3,), votes=votes)) == pytest.approx(1 / 3)
-    assert goodness(Verdict((CORRECT,), sure=(0.7,))) == 0.7
-    assert goodness(Verdict((CORRECT,))) is None
+    assert answer_quality(Verdict((HALLUCINATION,), sure=(2 / 3,), votes=votes)) == pytest.approx(1 / 3)
+    assert answer_quality(Verdict((CORRECT,), sure=(0.7,))) == 0.7
+    assert answer_quality(Verdict((CORRECT,))) is None
 
 
 def test_a_model_judges_answers_by_votes() -> None:

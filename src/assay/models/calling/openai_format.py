@@ -143,15 +143,12 @@ def read_cost(reply: Any) -> float | None:
     usage = reply.get("usage") if isinstance(reply, dict) else None
     cost = usage.get("cost") if isinstance(usage, dict) else None
     # A bool is an int in Python, but no price.
-    if isinstance(cost, (int, float)) and not isinstance(cost, bool) and math.isfinite(cost):
-        return float(cost)
-    return None
+    if cost is None or isinstance(cost, bool) or not isinstance(cost, (int, float)):
+        return None
+    return float(cost) if math.isfinite(cost) else None
 
 
 def read_reasoning(message: dict[str, Any]) -> str:
     """Return the model's thinking: `reasoning_content` of vLLM and DeepSeek, `reasoning` of OpenRouter."""
-    for name in ("reasoning_content", "reasoning"):
-        text = message.get(name)
-        if isinstance(text, str) and text:
-            return text
-    return ""
+    text = message.get("reasoning_content") or message.get("reasoning")
+    return text if isinstance(text, str) else ""

@@ -1,9 +1,13 @@
 """One line of a results file as one result, whatever wrote it: the rules for every shape.
 
-A result is flat (`hop_result`, `hop_stats`), wrapped by the view (`input` and `result` or `error`), or plain:
-an object with a `result` that holds an object as text, or with the task's key field on top; or a bare pair of
-a status and a result. Other lines are no results: meta lines, records of the observer, of the frontend's log,
-and lines of input.
+A result has one of four forms:
+
+- flat: `hop_result` and `hop_stats` in the row;
+- wrapped by the view: `input`, and `result` or `error`;
+- plain: an object whose `result` holds an object as text, or with the task's key field on top;
+- a bare pair of a status and a result.
+
+Other lines are no results: meta lines, records of the observer or of the frontend's log, and lines of input.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from assay.core.hop_records import MAX_WRAPPERS, file_status, is_meta, is_observ
 
 NO_MESSAGE = "(no message)"
 SCALAR = "result"
-"""The field under which a result stands that is JSON, but no object."""
+"""The field for a result that is JSON, but no object."""
 _OWN = ("hop_result", "hop_stats", "profile")
 _IDENTITY = ("id", "tag", "difficulty")
 _encode = msgspec.json.Encoder().encode
@@ -49,13 +53,22 @@ class Audit(msgspec.Struct):
     def flat(self) -> dict[str, Any]:
         """One object: the result's fields over the line's own, of which id, tag and difficulty stay."""
         identity = {name: self.row[name] for name in _IDENTITY if name in self.row}
-        found = {**self.row, **self.fields, **identity, "profile": self.profile}
-        found |= {"hop_status": self.status, "hop_outcome": self.outcome, "hop_error": self.error}
-        found |= {"parse_error": self.parse_error}
-        return found | ({"hop_raw": self.raw} if self.raw is not None else {})
+        flat = {
+            **self.row,
+            **self.fields,
+            **identity,
+            "profile": self.profile,
+            "hop_status": self.status,
+            "hop_outcome": self.outcome,
+            "hop_error": self.error,
+            "parse_error": self.parse_error,
+        }
+        if self.raw is not None:
+            flat["hop_raw"] = self.raw
+        return flat
 
 
-class _Opened(msgspec.Struct):
+class _OpenedResult(msgspec.Struct):
     """What is inside of a `hop_result` or `result`."""
 
     fields: dict[str, Any] = {}
@@ -97,15 +110,16 @@ def _input(rec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _pair(rec: list[Any]) -> Audit:
-    """A result of nobody knows which row. What stands beside the status ERROR is the error."""
+    """A bare `[status, result]` pair. It has no row. With status ERROR the second item is the error message."""
     if file_status(rec[0]) == "ERROR":
         return _error(Audit({}), rec[1], None)
     return _filled(Audit({}), rec, None)
 
 
 def _flat(rec: Mapping[str, Any]) -> Audit:
-    said, result = rec.get("hop_stats"), rec.get("hop_result")
-    stats = said if isinstance(said, dict) else {}
+    stats, result = rec.get("hop_stats"), rec.get("hop_result")
+    if not isinstance(stats, dict):
+        stats = {}
     status, error = file_status(stats.get("status")), stats.get("error")
     audit = Audit(_row(rec), profile=_profile(rec), stats=stats)
     if status == "ERROR" or (not status and (_is_empty(result) or not _is_empty(error))):
@@ -171,36 +185,32 @@ def _filled(audit: Audit, result: Any, outcome: str | None) -> Audit:
     return audit
 
 
-def _open(value: Any) -> _Opened:
+def _open(value: Any) -> _OpenedResult:
     """Texts, pairs of a status and a result, and nested `result` texts are opened until there are fields."""
-    found = _Opened()
+    opened = _OpenedResult()
     for depth in range(MAX_WRAPPERS):
         if isinstance(value, str):
             try:
                 value = read_json(value) if value.strip() else None
             except (ValueError, RecursionError):
-                return _as_text(found, value, depth)
+                # Text that is not JSON is kept as it is, unless it was a JSON string, which is a value.
+                if depth and opened.outcome is None:
+                    opened.fields[SCALAR] = value
+                else:
+                    opened.raw = value
+                return opened
         elif is_pair(value):
-            found.outcome, value = found.outcome or file_status(value[0]), value[1]
+            opened.outcome, value = opened.outcome or file_status(value[0]), value[1]
         elif isinstance(value, dict) and (inner := _nested(value)) is not None:
-            found.fields |= {name: one for name, one in value.items() if name != "result"}
+            opened.fields |= {name: item for name, item in value.items() if name != "result"}
             value = inner
         else:
             break
     if isinstance(value, dict):
-        found.fields = found.fields | value
+        opened.fields = opened.fields | value
     elif value is not None:
-        found.fields[SCALAR] = value
-    return found
-
-
-def _as_text(found: _Opened, text: str, depth: int) -> _Opened:
-    """Text that is not JSON: kept as it is, unless it was a JSON string, which is a value."""
-    if depth and found.outcome is None:
-        found.fields[SCALAR] = text
-    else:
-        found.raw = text
-    return found
+        opened.fields[SCALAR] = value
+    return opened
 
 
 def _nested(value: dict[str, Any]) -> Any:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-import msgspec
 from msgspec import Meta, field
 
-from assay.core.spec import Options, RunSpec, ask, score
-from assay.scoring.panel import judge_name
+from assay.core.spec import SuiteOptions, ask, how, score
 
 
-class CalibrationOptions(Options, frozen=True, kw_only=True):
-    """What a calibration can be told besides the common options. Fields may be written `a.b`."""
+class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
+    """Measure how well a judge agrees with labelled answers.
+
+    The result is remembered, and shown wherever this judge's scores are shown. It belongs to the judge's model,
+    prompt and parameters: when one of them changes, the judge is not calibrated. Without --judge it is the judge
+    `offline`, unless OPENAI_MODEL_JUDGE, JUDGE_MODEL or OPENAI_MODEL name one.
+    """
+
+    command: ClassVar[str] = "judge calibrate"
+    examples: ClassVar[str] = """\
+assay judge calibrate --labels answers_with_votes.json
+assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3 --min-kappa 0.7
+assay judge calibrate --judge openai/NAME --labels rows.json --label-field human.word"""
 
     labels: Annotated[str, ask("File of labelled rows: JSON lines, or JSON.", content=True)] = ""
     question_field: Annotated[
-        str, ask("Field of the question, where it has no usual name.", content=True)
+        str, ask("Field of the question, where it has no usual name. `a.b` is b inside a.", content=True)
     ] = ""
     reference_field: Annotated[str, ask("Field of the right answer.", content=True)] = ""
     response_field: Annotated[str, ask("Field of the answer that was labelled.", content=True)] = ""
@@ -31,13 +40,4 @@ class CalibrationOptions(Options, frozen=True, kw_only=True):
     min_kappa: Annotated[
         Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit 1 where kappa is below this.")
     ] = None
-
-
-def normalise(spec: RunSpec) -> RunSpec:
-    """The judge by its full name, for what the environment says belongs to the run; clusters may be `a,b`."""
-    options = spec.options
-    assert isinstance(options, CalibrationOptions)
-    clusters = [name.strip() for text in options.cluster for name in text.split(",") if name.strip()]
-    return msgspec.structs.replace(
-        spec, judge=judge_name(spec.judge), options=msgspec.structs.replace(options, cluster=clusters)
-    )
+    save: Annotated[str, how("Write the calibration to this file too, to share it.")] = ""

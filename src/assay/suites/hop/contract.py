@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from assay.core.comparing import same
 from assay.core.errors import InputError, Problem
 from assay.core.findings import Findings, Key
+from assay.core.json_compare import same
 from assay.core.registry import unknown
 from assay.core.yamlfile import YamlFile
 from assay.suites.hop.metainfo import contract_files, near_key

@@ -11,7 +11,7 @@ from assay.core.errors import UsageError
 from assay.core.hop_records import expectations
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit, read_audit, read_json
-from assay.store.hop.config import Aggregation, FieldAggregation, ViewConfig
+from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig
 from assay.suites.hop.analysis import NO_PROFILE, Analysis, Seen, retries_of
 from assay.suites.hop.comparing import Verdict, judge
 from assay.suites.hop.contract import Contract, find_contract

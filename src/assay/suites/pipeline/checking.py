@@ -7,9 +7,8 @@ from pathlib import Path
 from assay.core.errors import InputError, Problem
 from assay.core.yamlfile import load_yaml
 from assay.solvers.code import OwnCode
-from assay.suites.pipeline.file.building import Builder, Runners
-from assay.suites.pipeline.file.models import Models
-from assay.suites.pipeline.file.reading import PipelineFile
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels
+from assay.suites.pipeline.pipeline_file import PipelineFile
 from assay.suites.pipeline.preflight import Preflight
 from assay.suites.pipeline.testset.scan import check_testset
 
@@ -44,10 +43,11 @@ def check_pipeline(path: Path) -> list[Problem]:
     """What a run of any variant would refuse."""
     try:
         file = PipelineFile(path)
-        builders = [Builder(file, name, Models(""), Runners(OwnCode(1), None)) for name in file.variants]
+        runners = CodeRunners(OwnCode(1), None)
+        builders = [PipelineBuilder(file, name, StepModels(""), runners) for name in file.variants]
         for builder in builders:
             builder.build()
         builders[0].rules()
     except InputError as error:
         return error.problems
-    return list(dict.fromkeys(file.found.problems))
+    return list(dict.fromkeys(file.problems))

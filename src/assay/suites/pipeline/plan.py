@@ -12,6 +12,7 @@ from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Outcome, Reader, RunFacts
+from assay.core.schema import refuse
 from assay.core.spec import RunSpec
 from assay.core.types import Case
 from assay.scoring.judges.rubric import RubricJudge
@@ -19,11 +20,10 @@ from assay.solvers.code import OwnCode, Sandbox
 from assay.solvers.steps.pipeline import Pipeline, StepsInputs, TestInputs
 from assay.solvers.steps.solver import StepsSolver
 from assay.store.judges import require, rubric_judge
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
 from assay.suites.pipeline.evaluation import Evaluation
-from assay.suites.pipeline.file.building import Builder, Runners, folder_of
-from assay.suites.pipeline.file.models import Models
-from assay.suites.pipeline.file.reading import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.options import PipelineOptions
+from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.preflight import Preflight
 from assay.suites.pipeline.scorer import METRIC, PipelineScorer
 from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Testsets
@@ -47,21 +47,21 @@ class PipelinePlan:
         self.file = PipelineFile(Path(options.pipeline))
         self.variants = chosen(self.file, options.variant)
         foreign = Sandbox() if options.allow_code else None
-        self._runners = Runners(OwnCode(_WORKERS, folder_of(self.file)), foreign)
+        self._runners = CodeRunners(OwnCode(_WORKERS, code_folder(self.file)), foreign)
         self._build()
         self._look()
         self._score()
 
     def _build(self) -> None:
         """Every variant's pipeline; raises with all problems of the file."""
-        models = Models(self._spec.model)
-        builders = {name: Builder(self.file, name, models, self._runners) for name in self.variants}
+        models = StepModels(self._spec.model)
+        builders = {name: PipelineBuilder(self.file, name, models, self._runners) for name in self.variants}
         self.pipelines = {name: builder.build() for name, builder in builders.items()}
         self._rules = builders[self.variants[0]].rules()
-        self.file.found.refuse()
+        refuse(self.file.problems, self.file.path)
         self.roles = dict(models.roles)
         self.needs = frozenset({CHAT}) if models.roles else frozenset[str]()
-        self.notices = (*models.notices, *self.file.found.warnings())
+        self.notices = (*models.notices, *(str(problem) for problem in dict.fromkeys(self.file.problems)))
         self.solver = StepsSolver(self.pipelines)
         self.ask: dict[str, Any] = {
             "steps": {name: builder.values for name, builder in builders.items()},
@@ -70,7 +70,7 @@ class PipelinePlan:
         }
         codes = [step.get("code") for builder in builders.values() for step in builder.values]
         texts = [code for code in codes if isinstance(code, str)]
-        if imports := imported_sha256(texts, folder_of(self.file)):
+        if imports := imported_sha256(texts, code_folder(self.file)):
             self.ask["imports"] = imports
 
     def _look(self) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.suites.pipeline.file.flows import as_jinja
+from assay.suites.pipeline.pipeline_file import as_jinja
 
 from support.lab import as_yaml
 from support.pipelines import PipelineLab, case

@@ -8,7 +8,7 @@ import pytest
 
 import assay
 from assay.core.events import Noted
-from assay.suites.pipeline.file.models import Models
+from assay.suites.pipeline.builder import StepModels
 
 from servers.endpoint import Endpoint
 from support.pipelines import PipelineLab, Ran, says
@@ -16,7 +16,7 @@ from support.pipelines import PipelineLab, Ran, says
 
 def test_a_bare_name_is_another_model_of_the_main_ones_provider() -> None:
     """A full name is what it says; the main model's own name is the main one."""
-    models = Models("openai/main")
+    models = StepModels("openai/main")
     assert [models.role(name) for name in (None, "small", "openai/main", "main", "python/f.py:g")] == [
         "main",
         "openai/small",
@@ -34,13 +34,13 @@ def test_a_bare_name_is_another_model_of_the_main_ones_provider() -> None:
 
 def test_a_name_with_a_slash_that_is_no_provider_is_a_name() -> None:
     """Endpoints serve models such as org/model."""
-    assert Models("openai/main").role("org/model") == "openai/org/model"
+    assert StepModels("openai/main").role("org/model") == "openai/org/model"
 
 
 @pytest.mark.parametrize("main", ["script/replies.jsonl", "python/m.py:f", "local/smollm2"])
 def test_a_model_without_names_answers_in_place_and_says_so(main: str) -> None:
     """Once for each name, however many steps have it."""
-    models = Models(main)
+    models = StepModels(main)
     assert [models.role("gpt"), models.role("gpt"), models.role("other")] == ["main"] * 3
     assert models.notices == [
         f"{main} answers in place of 'gpt', which has no provider",

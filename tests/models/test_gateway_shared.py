@@ -1,4 +1,4 @@
-"""The common address of a run: code that looks into the environment is logged and replayed like all others."""
+"""The shared endpoint of a run: code that looks into the environment is logged and replayed like all others."""
 
 from __future__ import annotations
 

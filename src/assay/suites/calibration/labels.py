@@ -1,0 +1,336 @@
+"""Reads a file of labelled answers, in whatever form people have it. All problems come at once, each with its place.
+
+A row has a question, a reference answer, a response and a label; or a text, a rubric and a label. The fields have the
+names that published data sets use (`FIELD_NAMES`), or those that options name. A label may be one vote or several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from assay.core import jsonl
+from assay.core.errors import InputError, Problem, unreadable
+
+UNLABELLED, TIED = "without a label", "as many votes for as against"
+"""Why a row is left out."""
+
+FIELD_NAMES: dict[str, tuple[str, ...]] = {
+    "question": ("question", "query", "prompt"),
+    "reference": (
+        *("reference", "gold_answer", "golden_answer", "reference_answer", "expected_answer"),
+        *("ground_truth", "gold", "target", "answer"),
+    ),
+    "response": (
+        *("response", "generated_answer", "predicted_answer", "model_answer", "prediction"),
+        *("output", "answer"),
+    ),
+    "label": (
+        *("label", "human_label", "correct", "is_correct", "llm_judgments", "votes", "human_votes"),
+        *("judgments", "judgements", "labels"),
+    ),
+    "category": ("category", "question_type_abbrev", "question_type", "type"),
+    "cluster": ("conversation", "conversation_id", "sample_id", "cluster"),
+    "evidence": ("gold_evidence_contents", "evidence_texts"),
+    "rubric": ("rubric",),
+    "text": ("text", "response", "output"),
+}
+"""Names that each field may have; the first one that is there counts. `answer` is explained at `RowFields.find`."""
+
+_RIGHT = frozenset({"correct", "right", "true", "yes", "pass", "passed", "accepted", "good", "1"})
+_WRONG = frozenset(
+    {
+        "wrong",
+        "incorrect",
+        "false",
+        "no",
+        "fail",
+        "failed",
+        "rejected",
+        "bad",
+        "0",
+        "hallucination",
+        "omission",
+    }
+)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+_BYTE_IN_MESSAGE = re.compile(r"\(byte (\d+)\)")
+# A file in another format has as many problems as rows; nobody reads more than these.
+_MAX_PROBLEMS = 200
+
+
+class LabelledRow(Struct, frozen=True, kw_only=True):
+    """An answer with its label; or a text with its label and a rubric, and then `question` is empty."""
+
+    place: str
+    """Where the row stands: `labels.jsonl:12`, or `labels.json $.rows[3]`."""
+    response: str
+    label: bool
+    question: str = ""
+    reference: str | None = None
+    rubric: str = ""
+    evidence: tuple[str, ...] = ()
+    votes: tuple[bool, ...] = ()
+    category: str = ""
+    cluster: str | None = None
+
+
+class LabelFile(NamedTuple):
+    """The labelled rows of a file in their order, and how many rows were left out for which reason."""
+
+    rows: list[LabelledRow]
+    left_out: dict[str, int]
+    lists_without_rows: list[str]
+
+
+def read_labels(path: Path, field_names: Mapping[str, str]) -> LabelFile:
+    """Read all rows that have a label. Raises InputError with every problem of the file.
+
+    `field_names` maps a field (`question`, `label`, …) to its name in the file, where it has no usual one.
+    """
+    reader = _LabelReader(path, RowFields(field_names))
+    for place, value, list_name in reader.candidates():
+        reader.add(place, value, list_name)
+    reader.refuse_problems()
+    return LabelFile(reader.rows, dict(reader.left_out), reader.lists_without_rows)
+
+
+class RowFields:
+    """Finds the fields of a row: by the names that options give, else by the usual ones."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = {field: name for field, name in names.items() if name}
+
+    def find(self, row: Mapping[str, Any], field: str) -> tuple[str, Any]:
+        """The name and the value of a field; an empty name where it is missing or null.
+
+        `answer` is the response where the reference has another name, and the reference otherwise.
+        """
+        if name := self._names.get(field):
+            value = _value_at(row, name)
+            return (name, value) if value is not None else ("", None)
+        for name in FIELD_NAMES[field]:
+            if row.get(name) is None:
+                continue
+            if name == "answer" and not self._answer_is(row, field):
+                continue
+            return name, row[name]
+        return "", None
+
+    def describe(self, field: str) -> str:
+        """The names that were looked for, for a message."""
+        return self._names.get(field) or ", ".join(FIELD_NAMES[field])
+
+    def looks_like_a_row(self, value: Any) -> bool:
+        """Whether the value has something to judge, and a question, a reference or a rubric to judge it by."""
+        if not isinstance(value, dict):
+            return False
+        has_response = any(self.find(value, field)[0] for field in ("response", "text"))
+        return has_response and any(
+            self.find(value, field)[0] for field in ("question", "reference", "rubric")
+        )
+
+    def _answer_is(self, row: Mapping[str, Any], field: str) -> bool:
+        """Whether the key `answer` of this row is this field."""
+        names = [self._names.get("response"), *FIELD_NAMES["response"]]
+        has_response = any(row.get(name) is not None for name in names if name and name != "answer")
+        return has_response is (field != "response")
+
+
+class _LabelReader:
+    """One file while it is read."""
+
+    def __init__(self, path: Path, fields: RowFields) -> None:
+        self._path = path
+        self._fields = fields
+        self._problems: list[Problem] = []
+        self.rows: list[LabelledRow] = []
+        self.left_out: Counter[str] = Counter()
+        self.lists_without_rows: list[str] = []
+
+    def candidates(self) -> Iterator[tuple[str, Any, str]]:
+        """(place, value, name of its list) of everything that may be a row."""
+        try:
+            data = self._path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
+        except OSError as error:
+            raise InputError(unreadable(self._path, error, "--labels names it")) from None
+        if self._path.suffix in (".jsonl", ".ndjson") or _is_json_lines(data):
+            for row in jsonl.rows(self._path, self._problems):
+                yield f"{self._path}:{row.number}", row.value, ""
+            return
+        try:
+            document = msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            where = str(self._path)
+            if byte := _BYTE_IN_MESSAGE.search(str(error)):
+                newline_count = data[: int(byte[1])].count(b"\n")
+                where = f"{where}:{newline_count + 1}"
+            raise InputError(Problem(where, f"not JSON: {error}")) from None
+        lists = list(self._lists_of_rows(document, "$", ""))
+        for place, name, values in lists:
+            for number, value in enumerate(values):
+                # The name of a list groups its rows only where there are several lists.
+                yield f"{self._path} {place}[{number}]", value, name if len(lists) > 1 else ""
+
+    def _lists_of_rows(self, value: Any, place: str, name: str) -> Iterator[tuple[str, str, list[Any]]]:
+        """(place, name, items) of every list that holds a row, however deep in objects."""
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                step = f".{key}" if _IDENTIFIER.fullmatch(key) else f'["{key}"]'
+                yield from self._lists_of_rows(inner, place + step, key)
+        elif isinstance(value, list) and any(map(self._fields.looks_like_a_row, value)):
+            yield place, name, value
+        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
+            self.lists_without_rows.append(f"{self._path} {place}")
+
+    def add(self, place: str, value: Any, list_name: str) -> None:
+        """Keep a row, leave it out and count it, or note its problems."""
+        if not isinstance(value, dict):
+            self._problems.append(Problem(place, "a row must be an object"))
+            return
+        label_name, label = self._fields.find(value, "label")
+        if not label_name:
+            self.left_out[UNLABELLED] += 1
+            return
+        try:
+            votes = parse_votes(label)
+        except ValueError as error:
+            self._problems.append(Problem(_field_place(place, label_name), str(error)))
+            return
+        verdict = majority(votes)
+        if verdict is None:
+            self.left_out[TIED] += 1
+            return
+        problem_count = len(self._problems)
+        has_rubric = bool(self._fields.find(value, "rubric")[0])
+        needed = ("rubric", "text") if has_rubric else ("question", "reference", "response")
+        texts = {field: self._text(place, value, field, needed=True) for field in needed}
+        row = LabelledRow(
+            place=place,
+            label=verdict,
+            votes=votes,
+            response=texts["text" if has_rubric else "response"] or "",
+            question=texts.get("question") or "",
+            reference=self._text(place, value, "reference") if has_rubric else texts["reference"],
+            rubric=texts.get("rubric") or "",
+            evidence=self._evidence(place, value),
+            category=self._text(place, value, "category") or "",
+            cluster=self._text(place, value, "cluster") or list_name or None,
+        )
+        if len(self._problems) == problem_count:
+            self.rows.append(row)
+
+    def _text(self, place: str, row: dict[str, Any], field: str, *, needed: bool = False) -> str | None:
+        """A text, or a number as text; None where the field is missing."""
+        name, value = self._fields.find(row, field)
+        if not name:
+            if needed:
+                message = f"it has no {field} (looked for {self._fields.describe(field)})"
+                self._problems.append(Problem(place, message))
+            return None
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            self._problems.append(Problem(_field_place(place, name), "must be a text or a number"))
+            return None
+        return str(value)
+
+    def _evidence(self, place: str, row: dict[str, Any]) -> tuple[str, ...]:
+        name, value = self._fields.find(row, "evidence")
+        if not name:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+            self._problems.append(Problem(_field_place(place, name), "must be a list of texts"))
+            return ()
+        return tuple(value)
+
+    def refuse_problems(self) -> None:
+        """Raise if something is wrong, if there is nothing to judge, or if two kinds of judge would be needed."""
+        if not self._problems and not self.rows:
+            self._problems.append(Problem(str(self._path), self._why_empty()))
+        places = {bool(row.rubric): row.place for row in reversed(self.rows)}
+        if len(places) > 1:
+            message = f"it has a rubric, and {places[False]} has none; put them into files of their own"
+            self._problems.append(Problem(places[True], message))
+        if len(self._problems) > _MAX_PROBLEMS:
+            more = len(self._problems) - _MAX_PROBLEMS
+            self._problems[_MAX_PROBLEMS:] = [Problem(str(self._path), f"and {more:,} more problems")]
+        if self._problems:
+            raise InputError(self._problems)
+
+    def _why_empty(self) -> str:
+        if self.left_out[UNLABELLED]:
+            names = self._fields.describe("label")
+            return f"no row has a label (looked for {names}); name its field with --label-field"
+        if self.left_out[TIED]:
+            return "the votes of every row are tied; there is nothing to hold a judge against"
+        names = f"{self._fields.describe('question')}; {self._fields.describe('response')}"
+        return f"there are no rows in it (looked for {names}); name fields with --question-field and others"
+
+
+def parse_votes(value: Any) -> tuple[bool, ...]:
+    """The votes of a label: a single vote, a list of votes, or an object with a vote under each key.
+
+    Raises ValueError for a value that is no vote.
+    """
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return (parse_vote(value),)
+    if not value:
+        raise ValueError("it has no votes")
+    return tuple(parse_vote(vote) for vote in value)
+
+
+def parse_vote(value: Any) -> bool:
+    """True or false, 1 or 0, or a word for one of them. Raises ValueError for anything else."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)) and value in (0, 1):
+        return bool(value)
+    word = value.strip().lower() if isinstance(value, str) else None
+    if word in _RIGHT or word in _WRONG:
+        return word in _RIGHT
+    text = repr(value)
+    if len(text) > 60:
+        text = f"{text[:60]}…"
+    raise ValueError(f"{text} is no label; write true or false, 1 or 0, Correct or Wrong")
+
+
+def majority(votes: Sequence[bool]) -> bool | None:
+    """What most votes say; None for a tie."""
+    right = sum(votes)
+    if 2 * right == len(votes):
+        return None
+    return 2 * right > len(votes)
+
+
+def _value_at(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a key. `a.b` is the key `b` inside `a`, unless there is a key called `a.b`."""
+    if name in row:
+        return row[name]
+    first, dot, rest = name.partition(".")
+    inner = row.get(first)
+    return _value_at(inner, rest) if dot and isinstance(inner, dict) else None
+
+
+def _is_json_lines(data: bytes) -> bool:
+    """Whether a file without the suffix of one is JSON lines: the first of several lines is a whole object."""
+    first, _, rest = data.strip().partition(b"\n")
+    if not first.startswith(b"{") or not rest.strip().startswith(b"{"):
+        return False
+    try:
+        msgspec.json.decode(first)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
+
+
+def _field_place(place: str, name: str) -> str:
+    """The place of a field of a row. A row of JSON lines has no path of its own yet."""
+    return f"{place}.{name}" if " $" in place else f"{place} $.{name}"
