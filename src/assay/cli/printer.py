@@ -113,14 +113,14 @@ def _print_main_table(report: Report) -> None:
             for name, title in metrics.items()
         ]
         rows += [[name, *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts]
-        table([report.entry_word, *(entry.title for entry, _ in entries)], rows)
+        table([report.entry_word, *(entry.title for entry, _ in entries)], rows, several_left=True)
         return
     rows = []
     for entry, depth in entries:
         cells = [metric_cell(entry.metric(name)) for name in metrics]
         cells += [_count_cell(entry.counts, name) for name in counts]
         rows.append([f"{'  ' * depth}{entry.title}", *cells])
-    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows)
+    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows, several_left=True)
 
 
 def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
@@ -264,7 +264,8 @@ def _print_slices(report: Report) -> None:
                     cells = [metric_cell(by_name.get(metric)) for metric in metrics]
                     rows.append([*head, *cells, *(_count_cell(part.counts, count) for count in counts)])
         first = [by, report.entry_word] if len(entries) > 1 else [by]
-        table([*first, *metrics.values(), *map(_plain, counts)], rows, names=len(first))
+        header = [*first, *metrics.values(), *map(_plain, counts)]
+        table(header, rows, names=len(first), several_left=True)
         click.echo()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.screen import table
+from assay.cli.screen import table, tell
 from assay.store.runs import RunState, states
 
 
@@ -22,7 +22,7 @@ def command(folder: Path) -> int:
     Example:
       assay runs results
     """
-    rows = [_row(state) for state in states(folder)]
+    rows = [_row(state) for state in states(folder, tell)]
     if not rows:
         click.echo(f"no runs below {folder}")
         return 0
