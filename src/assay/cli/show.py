@@ -16,7 +16,6 @@ from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.printer import print_run, print_sections
-from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
 from assay.core.suite import Suite, record_sections, score_sections
@@ -24,7 +23,7 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("task", "pipeline", "hop", "memory-test")
+OLD_SUITES = ("pipeline", "hop", "memory-test")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
@@ -82,7 +81,7 @@ def report_run(run: Run) -> None:
     if run.report is not None or is_subclass(run.info.suite):
         print_run(run)
     else:
-        _REPORTS.get(run.info.suite, report)(run)
+        _REPORTS[run.info.suite](run)
 
 
 def is_subclass(suite: str) -> bool:
