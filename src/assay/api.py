@@ -183,8 +183,6 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
         return "hop", Match.SURE
     if "pipeline" in plans and plans["pipeline"].is_testset(path):
         return "pipeline", Match.SURE
-    if "memory-test" in plans and plans["memory-test"].has_conversations(path):
-        return "memory-test", Match.SURE
     if "hop" in plans and plans["hop"].has_rows(path):
         return "hop", Match.LIKELY
     return "task", Match.MAYBE

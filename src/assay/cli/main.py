@@ -33,7 +33,6 @@ COMMANDS = {
 OLD_SUITES = {
     "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
     "hop": "Run an LLM function over the rows of a file, with every profile.",
-    "memory test": "Insert conversations into memories, and test what can be answered from them.",
 }
 """Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
 _GRACE_SECONDS = 1.0

@@ -47,6 +47,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         options="assay.suites.task.options:TaskOptions",
         suite="assay.suites.task.suite:TaskSuite",
     ),
+    "memory-test": BuiltIn(
+        command="memory test",
+        summary="Insert conversations into memories, and test what can be answered from them.",
+        options="assay.suites.memory_test.options:MemoryTestOptions",
+        suite="assay.suites.memory_test.suite:MemoryTestSuite",
+    ),
     "calibration": BuiltIn(
         command="judge calibrate",
         summary="Measure how well a judge agrees with labelled answers.",
