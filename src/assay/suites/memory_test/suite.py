@@ -66,8 +66,6 @@ from assay.suites.memory_test.scorers import (
 from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
 from assay.suites.memory_test.tally import MemoryTally
 
-# Where SAGE has its files.
-OUTPUT_DIR = ".sage/benchmarks/benchmark_memory"
 # The yardsticks that --references adds.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
 # Version of the word scores. Another version scores anew.
@@ -89,7 +87,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split lists that are written `a,b`, and name the folder of the format where none is named."""
+        """Split lists that are written `a,b`."""
         options = spec.options
         assert isinstance(options, MemoryTestOptions)
         options = msgspec.structs.replace(
@@ -98,7 +96,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             task_id=listed(options.task_id),
             categories=listed(options.categories),
         )
-        return msgspec.structs.replace(spec, options=options, output_dir=spec.output_dir or OUTPUT_DIR)
+        return msgspec.structs.replace(spec, options=options)
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
