@@ -25,7 +25,7 @@ from assay.solvers.code import worker
 from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
-from assay.suites.hop import contract, row, settings
+from assay.suites.hop import contract, rows, settings
 from assay.suites.pipeline import builder, pipeline_file, scorer, tally
 from assay.suites.pipeline.testset import validation
 
@@ -145,9 +145,9 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
             "types": contract.TYPES,
             "aggregates": contract.AGGREGATES,
             "comparisons": contract.COMPARISONS,
-            "keys of settings": (*settings.Settings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
+            "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
             "keys of a profile": settings.Profile.__struct_fields__[1:],
-            "difficulties": row.DIFFICULTIES,
+            "difficulties": rows.DIFFICULTIES,
             "statuses": STATUSES,
             "operators": [name for name in vars(Session) if name.startswith("hop_")],
             "verifiers": (*VERIFIERS, *TOOL_VERIFIERS),

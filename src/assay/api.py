@@ -11,9 +11,12 @@ from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
+from assay.core.report import Report
 from assay.core.spec import Options, RunSpec, build
+from assay.core.suite import Match
 from assay.core.types import Case
 from assay.journal.folder import Summary
+from assay.legacy import suite_for
 from assay.rescore import Rescore
 from assay.runner import Run, open_run
 from assay.store.comparison import Compared
@@ -140,6 +143,8 @@ def pull_model(name: str, say: Callable[[str], None]) -> Path:
 def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
     """Every problem of what some suite reads; a testset may be checked against its pipeline."""
     name = "pipeline" if pipeline is not None else _suite_of(path)
+    if name == "hop":
+        return suite_for(name).check(path)
     suite = registry.find("suite", name)
     problems: list[Problem] = suite.check(path, pipeline) if name == "pipeline" else suite.check(path)
     return problems
@@ -147,10 +152,11 @@ def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
 
 def _suite_of(path: Path) -> str:
     """Which suite reads it: what can only be of one comes first, data of tasks may look like anything."""
-    hop, pipeline = registry.find("suite", "hop"), registry.find("suite", "pipeline")
+    pipeline = registry.find("suite", "pipeline")
     if pipeline.is_pipeline(path):
         return "pipeline"
-    if hop.is_hop(path):
+    hop = suite_for("hop").recognises(path)
+    if hop is Match.SURE:
         return "hop"
     if pipeline.is_testset(path):
         return "pipeline"
@@ -158,7 +164,7 @@ def _suite_of(path: Path) -> str:
         return "memory-eval"
     if registry.find("suite", "memory-test").has_conversations(path):
         return "memory-test"
-    return "hop" if hop.has_rows(path) else "task"
+    return "hop" if hop else "task"
 
 
 def is_testset(path: Path) -> bool:
@@ -174,28 +180,18 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     return lines
 
 
-def hop_data(target: str, data: str) -> str:
-    """A data file by its path, or by its name in the task's `TestCases/`."""
-    found: str = registry.find("suite", "hop").data_file(target, data)
-    return found
+def analyse_hop(path: Path, target: str = "") -> Report:
+    """The report of the result files of a folder, ours or another tool's."""
+    from assay.suites.hop.files import analyse
+
+    return analyse(path, target)
 
 
-def hop_folder(target: str, data: str) -> Path:
-    """Where the results of a batch go unless an output folder is named."""
-    found: Path = registry.find("suite", "hop").folder(target, data)
-    return found
-
-
-def analyse_hop(path: Path, target: str | None = None) -> dict[str, Any]:
-    """What the result files of a folder say, by profile, ours or another tool's."""
-    found: dict[str, Any] = registry.find("suite", "hop").analyse(path, target)
-    return found
-
-
-def hop_store(path: Path | str, target: str | None = None) -> BaseDataStore:
+def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
     """The results of a folder or a task to ask questions of; fields are counted as their contract says."""
-    found: BaseDataStore = registry.find("suite", "hop").data_store(Path(path), target)
-    return found
+    from assay.suites.hop.files import data_store
+
+    return data_store(path, target)
 
 
 def providers() -> dict[str, About]:

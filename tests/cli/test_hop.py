@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.hop import joined
+from assay.suites.hop.options import HopOptions
 
 from support.commands import Job, typed
 from support.hop_batch import as_lines, numbered
@@ -90,6 +90,10 @@ def test_profiles_as_batchhoptest_takes_them(task: Path, words: list[str], profi
 
 def test_words_after_profiles() -> None:
     """Up to the next flag; a flag without words stays one, for the command line to refuse."""
+
+    def joined(words: list[str]) -> list[str]:
+        return HopOptions.translate(words, lambda _: None)
+
     assert joined(["t", "d", "--profiles", "a", "b", "-x"]) == ["t", "d", "--profiles", "a,b", "-x"]
     assert joined(["--profiles=a", "b"]) == ["--profiles", "a,b"]
     assert joined(["--profiles", "--quiet"]) == ["--profiles", "--quiet"]

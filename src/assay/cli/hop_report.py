@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import click
-import msgspec
 
 from assay.api import Run
 from assay.cli.compare import show_pairs, table_row
 from assay.cli.report import closing
-from assay.cli.screen import block, counted, heading, table
-from assay.core.report import PairedRow
+from assay.cli.screen import block, heading, table
+from assay.core.report import Entry, Metric, Report, Slice, Table
 from assay.core.types import Record
 
 _MOST_SHOWN, _MOST_CHARACTERS, _MOST_RETURNED = 10, 300, 4000
@@ -20,47 +18,37 @@ _MOST_SHOWN, _MOST_CHARACTERS, _MOST_RETURNED = 10, 300, 4000
 
 def report_hop(run: Run) -> None:
     """Everything a person wants to know when a batch ends or is looked at."""
-    if run.summary.results:
-        show_analysis(run.summary.results)
+    if run.report is not None:
+        print_hop_report(run.report)
         show_pairs(run)
     closing(run)
 
 
-def report_files(results: dict[str, Any]) -> None:
-    """The same of files that are there: their profiles are compared by what the files hold."""
-    show_analysis(results)
-    rows = [
-        [base, new, *table_row(msgspec.convert(row, PairedRow))]
-        for new, found in results.items()
-        for base, row in found["compared_with"].items()
-    ]
-    if rows:
-        table(
-            ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""], rows
-        )
-
-
-def show_analysis(results: dict[str, Any]) -> None:
+def print_hop_report(report: Report) -> None:
     """What came of the rows, whoever wrote them."""
-    rows = [row for profile, found in results.items() for row in _rates(profile, found)]
-    table(
-        [
-            "profile",
-            "total",
-            "errors",
-            "completed",
-            "right of completed",
-            "right of all",
-            "p50 s",
-            "p95 s",
-        ],
-        rows,
-    )
+    header = ["profile", "total", "errors", "completed", "right of completed", "right of all"]
+    rows = [row for entry in report.entries for row in _rates(entry)]
+    table([*header, "p50 s", "p95 s"], rows)
     click.echo()
-    for profile, found in results.items():
-        _bands(profile, found)
-        _operators(profile, found["operators"])
-        _differing(profile, found["differing"])
+    for entry in report.entries:
+        fields = {part.name: part for part in entry.slices if part.by == "field"}
+        for one in entry.tables:
+            if one.name.startswith("bands "):
+                _print_bands(entry, one, fields[one.name.removeprefix("bands ")])
+            elif one.name == "operators":
+                columns = [f"{entry.title}: {one.columns[0]}", *one.columns[1:]]
+                table(
+                    columns,
+                    [
+                        [f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row]
+                        for row in one.rows
+                    ],
+                )
+                click.echo()
+        _print_examples(entry)
+    if report.differences:
+        header = ["base", "new", "base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
+        table(header, [[pair.base, pair.new, *table_row(pair.row)] for pair in report.differences])
 
 
 def show_row(records: Sequence[Record]) -> None:
@@ -79,59 +67,48 @@ def show_row(records: Sequence[Record]) -> None:
             block(told["result"], most=_MOST_RETURNED)
 
 
-def _rates(profile: str, found: dict[str, Any]) -> Iterator[list[str]]:
-    seconds = found["seconds"]
-    times = ["" if seconds[name] is None else f"{seconds[name]:.3f}" for name in ("p50", "p95")]
-    yield [profile, *_counts(found), *times]
-    for tag, counts in found["tags"].items():
-        yield [f"  #{tag}", *_counts(counts), "", ""]
-    for name, counts in found["difficulties"].items():
-        yield [f"  {name}", *_counts(counts), "", ""]
+def _rates(entry: Entry) -> Iterator[list[str]]:
+    times = ["", ""]
+    for one in entry.tables:
+        if one.name == "seconds":
+            times = [f"{cell:.3f}" for cell in one.rows[0][1:] if isinstance(cell, (int, float))]
+    yield [entry.title, *_counts(entry), *times]
+    for part in entry.slices:
+        if part.by == "field":
+            continue
+        yield [f"  #{part.name}" if part.by == "tag" else f"  {part.name}", *_counts(part), "", ""]
 
 
-def _counts(found: dict[str, Any]) -> list[str]:
-    shares = [_share(found[name]) for name in ("correct_of_completed", "correct_of_all")]
-    return [f"{found['total']:,}", f"{found['errors']:,}", _share(found["completion"]), *shares]
+def _counts(numbers: Entry | Slice) -> list[str]:
+    by_name = {metric.name: metric for metric in numbers.metrics}
+    shares = [_share(by_name[name]) for name in ("completion", "correct_of_completed", "correct_of_all")]
+    return [f"{numbers.counts['total']:,}", f"{numbers.counts['errors']:,}", *shares]
 
 
-def _share(rate: dict[str, Any]) -> str:
-    if rate["value"] is None:
+def _share(metric: Metric) -> str:
+    if metric.value is None:
         return "–"
-    return f"{rate['value']:.3f} {rate['numerator']:,}/{rate['n']:,}"
+    return f"{metric.value:.3f} {metric.numerator:,.0f}/{metric.denominator:,}"
 
 
-def _bands(profile: str, found: dict[str, Any]) -> None:
-    for field, bands in found["bands"].items():
-        heading(f"{profile}: bands of {field} (rows expected, columns found)")
-        names = list(bands["matrix"])
-        rows = [[row, *(f"{bands['matrix'][row][column]:,}" for column in names)] for row in names]
-        table(["", *names], rows)
-        near = found["within_one"].get(field)
-        parts = [f"same band {_share(bands['accuracy'])}", f"other end {_share(bands['cross_band'])}"]
-        click.echo(" · ".join([*parts, f"within one {_share(near)}"] if near else parts))
+def _print_bands(entry: Entry, bands: Table, field: Slice) -> None:
+    heading(f"{entry.title}: {bands.title}")
+    table(bands.columns, _texts(bands))
+    click.echo(" · ".join(f"{metric.title} {_share(metric)}" for metric in field.metrics))
+    click.echo()
+
+
+def _print_examples(entry: Entry) -> None:
+    for examples in entry.examples:
+        if not examples.total:
+            continue
+        heading(f"{entry.title}: {examples.title}")
+        for example in examples.shown[:_MOST_SHOWN]:
+            block(f"{example.label}: {example.reason}", most=_MOST_CHARACTERS)
+        if more := examples.total - len(examples.shown[:_MOST_SHOWN]):
+            click.echo(f"  … {more:,} more")
         click.echo()
 
 
-def _operators(profile: str, operators: dict[str, Any]) -> None:
-    if not operators:
-        return
-    rows = [
-        [name, f"{counts.get('calls', 0):,}", f"{counts.get('ok', 0):,}", f"{counts.get('retries', 0):,}"]
-        for name, counts in operators.items()
-    ]
-    table([f"{profile}: operator", "calls", "ok", "retries"], rows)
-    click.echo()
-
-
-def _differing(profile: str, differing: dict[str, Any]) -> None:
-    if not differing["count"]:
-        return
-    rows = counted(differing["count"], "row differs", "rows differ")
-    heading(f"{profile}: {rows} or failed")
-    for case in differing["shown"][:_MOST_SHOWN]:
-        said = case["error"] or "; ".join(case["why"])
-        name = "(no id)" if case["id"] is None else case["id"]
-        block(f"{name} #{case['tag']}: {said}", most=_MOST_CHARACTERS)
-    if more := differing["count"] - len(differing["shown"][:_MOST_SHOWN]):
-        click.echo(f"  … {more:,} more")
-    click.echo()
+def _texts(one: Table) -> list[list[str]]:
+    return [[f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row] for row in one.rows]
