@@ -311,32 +311,12 @@ def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | 
     """Two profiles on the rows they share, as `assay compare` counts them; None if they share none."""
     import numpy as np
 
-    from assay.scoring.paired import paired
-    from assay.store.comparison.rows import verdict
+    from assay.scoring.paired import fill_row, paired
 
     shared = [key for key in base if key in new]
     if not shared:
         return None
     sides = [np.array([side[key] for key in shared], dtype=float) for side in (base, new)]
-    result = paired(sides[0], sides[1], np.arange(len(shared)))
-    row = PairedRow(
-        set="",
-        metric=METRIC,
-        part="",
-        higher_is_better=True,
-        n=result.n,
-        clusters=result.clusters,
-        base=result.base,
-        new=result.new,
-        difference=result.difference,
-        stderr=result.stderr,
-        interval=result.interval,
-        interval_method=result.method,
-        wins=result.rose,
-        losses=result.fell,
-        ties=result.ties,
-        right_wrong=result.right_wrong,
-        p=result.p,
-    )
-    row.verdict = verdict(row)
+    row = PairedRow(set="", metric=METRIC, part="", higher_is_better=True, n=0)
+    fill_row(row, paired(sides[0], sides[1], np.arange(len(shared))))
     return row

@@ -30,6 +30,7 @@ _YAML_SUFFIXES = (".yaml", ".yml")
 _SETTINGS_KEYS = frozenset({"llms", "profiles"})
 _CONTRACT_KEYS = frozenset({"inputs", "outputs"})
 # Keys of pipelines and tasks, whose files may have inputs and outputs too.
+_TESTSET_KEYS = frozenset({"tags", "inputs", "expected_outputs"})
 _FOREIGN_KEYS = frozenset({"steps", "task", "group", "include", "dataset_path", "class"})
 
 
@@ -45,12 +46,12 @@ def is_hop(path: Path) -> bool:
 def has_rows(path: Path) -> bool:
     """Whether a file holds rows for a batch: they have a `tag`, or stand in a task's `TestCases/`.
 
-    Other formats may have keys of their own in the same lines: ask for those first.
+    Records with the keys of a testset, or in a folder of testsets, are none.
     """
-    if path.suffix != ".jsonl":
+    if path.suffix != ".jsonl" or "testsets" in path.parts:
         return False
     first = _first_value(path)
-    if isinstance(first, dict) and "tags" not in first and isinstance(first.get("tag"), str):
+    if isinstance(first, dict) and isinstance(first.get("tag"), str) and not _TESTSET_KEYS & first.keys():
         return True
     folder = path.resolve().parent
     return folder.name == TEST_CASES and (folder.parent / HOPLET).is_dir()

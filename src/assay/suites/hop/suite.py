@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -35,6 +36,7 @@ from assay.core.suite import (
     score_sections,
 )
 from assay.core.user_code import USER_MODULE
+from assay.scoring.expectations import MISSING, Check
 from assay.solvers.hop import messages
 from assay.solvers.hop.session import ModelSide
 from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
@@ -267,7 +269,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         """A task's folder, its files, lines of a batch; or rows with a tag, which may be another format's too."""
         if check.is_hop(path):
             return Match.SURE
-        return Match.MAYBE if check.has_rows(path) else Match.NO
+        return Match.LIKELY if check.has_rows(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
@@ -282,17 +284,31 @@ class HopSuite(Suite[HopOptions, HopRow]):
             data = record.data
             if record.kind == "step":
                 retries = f", {data['retry_count']:,} × retried" if data["retry_count"] else ""
+                took = f"({data['duration']:.3f} s{retries})"
+                heading = f"step {data['step']} {data['op']}: {data['status']} {took}"
+                sections.append(Section(heading=heading, text=data["task"], most=300))
                 lines = [f"{name}: {value}" for name, value in data["metadata"].items()]
-                sections.append(
-                    Section(
-                        heading=f"step {data['step']} {data['op']}: {data['status']} "
-                        f"({data['duration']:.3f} s{retries})",
-                        text="\n".join(filter(None, [data["task"][:300], *lines])),
-                    )
-                )
+                sections.append(Section(text="\n".join(lines), indent=1))
             elif record.kind == "answer":
                 sections.append(Section(heading=f"result: {data['status']}", text=data["result"], most=4000))
-        return [*sections, *score_sections(case)]
+        for score, section in zip(case.scores, score_sections(case), strict=True):
+            sections.append(section)
+            for result in (score.data or {}).get("checks", []):
+                sections += _check_sections(msgspec.convert(result, Check))
+        return sections
+
+
+def _check_sections(result: Check) -> list[Section]:
+    """A check with its sign; of one that failed, why, what was expected and what came."""
+    if result.passed:
+        return [Section(text=f"✓ {result.path}", indent=1)]
+    lines = [f"{result.path}: {result.why}"]
+    for sign, value in (("-", result.expected), ("+", result.actual)):
+        text = "(nothing)" if value is MISSING else json.dumps(value, ensure_ascii=False)
+        lines.append(f"{sign} {text}")
+    sections = [Section(text=f"✗ {result.path}", indent=1)]
+    sections += [Section(text=line, indent=2, most=300) for line in lines]
+    return sections
 
 
 def _role_names(profile: str) -> tuple[str, str]:
