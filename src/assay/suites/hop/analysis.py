@@ -180,7 +180,8 @@ class ProfileAnalysis:
         self._bands = {name: BandCounts(list(field.bands)) for name, field in fields.items() if field.bands}
         self._near: dict[str, list[int]] = {}  # rows within 1 of the expected number, and all
         self._seconds = array("d")
-        self._calls = self._input_tokens = self._output_tokens = 0
+        self._calls = 0
+        self._usage: Usage | None = None  # None while no endpoint has counted tokens
         self._operators: dict[str, Counter[str]] = {}
         self._errors: Counter[str] = Counter()
         self._examples: list[Example] = []
@@ -205,8 +206,8 @@ class ProfileAnalysis:
             self._seconds.append(result.seconds)
         self._calls += result.calls
         if result.usage is not None:
-            self._input_tokens += result.usage.input
-            self._output_tokens += result.usage.output
+            before = self._usage or Usage()
+            self._usage = Usage(before.input + result.usage.input, before.output + result.usage.output)
         if not result.ok:
             self._errors[result.error.partition(":")[0][:80]] += 1
         for step in result.steps:
@@ -268,7 +269,13 @@ class ProfileAnalysis:
                 Table(
                     name="tokens",
                     columns=["calls", "tokens in", "tokens out"],
-                    rows=[[self._calls, self._input_tokens, self._output_tokens]],
+                    rows=[
+                        [
+                            self._calls,
+                            self._usage.input if self._usage else None,
+                            self._usage.output if self._usage else None,
+                        ]
+                    ],
                     names=0,
                 )
             )
