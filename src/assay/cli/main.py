@@ -31,7 +31,6 @@ COMMANDS = {
 }
 """Commands that belong to no suite, each in the module of its name."""
 OLD_SUITES = {
-    "task": "Run model tasks in the format of lm-evaluation-harness.",
     "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
     "memory test": "Insert conversations into memories, and test what can be answered from them.",
 }

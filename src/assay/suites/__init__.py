@@ -41,6 +41,12 @@ class BuiltIn(NamedTuple):
 
 
 BUILT_IN: dict[str, BuiltIn] = {
+    "task": BuiltIn(
+        command="task",
+        summary="Run model tasks in the format of lm-evaluation-harness.",
+        options="assay.suites.task.options:TaskOptions",
+        suite="assay.suites.task.suite:TaskSuite",
+    ),
     "hop": BuiltIn(
         command="hop",
         summary="Run an LLM function over the rows of a file, with every profile.",

@@ -99,6 +99,7 @@ def table_rows(
             n=0,
             left_out=_left_out(scores, positions),
         )
+        # A row without pairs still says what was left out.
         if len(counted):
             fill_row(row, paired(scores.base[counted], scores.new[counted], scores.cluster[counted]))
         yield row, positions
@@ -246,6 +247,7 @@ class FlipReader:
             counted = positions[scores.counts[positions]]
             rise = scores.new[counted] - scores.base[counted]
             flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
+            # All are counted, but only the first ones are read from the journal.
             flips.count += len(flipped)
             for position in flipped[: most - len(flips.shown)].tolist():
                 name = scores.score_names[int(scores.pairs.name[position])]
@@ -262,7 +264,9 @@ class FlipReader:
         base, base_scores = self._scores(0, base_row, name)
         new, new_scores = self._scores(1, new_row, name)
         scores = [*base_scores, *new_scores]
-        expected = next((score.expected for score in scores if score.expected is not None), None)
+        target = _first_field(("target",), scores)
+        if target is None:
+            target = next((score.expected for score in scores if score.expected is not None), None)
         return Flip(
             set=base.set,
             case=base.case,
@@ -270,7 +274,7 @@ class FlipReader:
             part=base.part,
             base=self._side(0, base, base_scores),
             new=self._side(1, new, new_scores),
-            target=_first_field(("target",), scores) if expected is None else expected,
+            target=target,
             check=_first_difference(_checks(base), _checks(new)),
             id=_first_field(("id",), scores),
         )
