@@ -45,7 +45,7 @@ def test_the_examples_numbers_are_those_of_its_recorded_replies(tmp_path: Path, 
     done = assay_in("hop", EXAMPLE, "facts.jsonl", *flags, cwd=ROOT)
     lines = [line.split() for line in done.stdout.splitlines()]
     bare = [[cell for cell in line if not cell.startswith("(0.")] for line in lines]
-    assert ["profile", "greedy", "drawn"] in lines
+    assert ["metric", "greedy", "drawn"] in lines
     assert ["right", "of", "all", "0.600", "12/20", "0.350", "7/20"] in bare
     assert ["right", "of", "completed", "0.923", "12/13", "1.000", "7/7"] in bare
     assert ["completed", "0.650", "13/20", "0.350", "7/20"] in bare
