@@ -181,8 +181,6 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
         return "pipeline", Match.SURE
     if "pipeline" in plans and plans["pipeline"].is_testset(path):
         return "pipeline", Match.LIKELY
-    if "memory-test" in plans and plans["memory-test"].has_conversations(path):
-        return "memory-test", Match.SURE
     return "task", Match.MAYBE
 
 

@@ -23,6 +23,8 @@ assay hop my_functions.py:check TestCases/verify.jsonl --model local/smollm2
 assay hop Tasks/Verify verify.jsonl --profiles fast careful --workers 10
 assay hop --analyse Tasks/Verify/TestCases"""
 
+    default_output: ClassVar[str] = "TestCases/ of the task, or the folder of the data"
+
     target: Annotated[
         str,
         ask(
