@@ -13,6 +13,7 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.core.report import Metric
 from assay.core.types import End, Score
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import Index
@@ -187,11 +188,24 @@ class Reading:
 
 def _filters(summary: Summary) -> set[str]:
     """Parts that the run's own table has rows for: a task's filters. Others are tests or questions."""
-    return {str(metric["filter"]) for metric in metrics_of(summary) if "filter" in metric}
+    return {metric.filter for metric in metrics_of(summary)}
 
 
-def metrics_of(summary: Summary, name: str | None = None) -> Iterator[dict[str, Any]]:
-    """The metrics in a summary's results: all of them, or those of one name (a set or a subject)."""
+def metrics_of(summary: Summary, name: str | None = None) -> Iterator[Metric]:
+    """The metrics of a run's report: all of them, or those of one entry, set or subject."""
+    if summary.report is not None:
+        for entry in summary.report.entries:
+            if name in (None, entry.name, entry.set, entry.subject):
+                yield from entry.metrics
+        return
     for key, found in summary.results.items():
         if name in (None, key) and isinstance(found, dict):
-            yield from found.get("metrics", ())
+            for metric in found.get("metrics", ()):
+                yield Metric(
+                    name=metric["metric"],
+                    value=None,
+                    denominator=0,
+                    filter=str(metric.get("filter", "")),
+                    aggregation=metric.get("aggregation", "mean"),
+                    higher_is_better=metric.get("higher_is_better"),
+                )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from assay.core.report import PairedRow
+from assay.core.report import Metric, PairedRow
 from assay.journal.folder import Summary
 from assay.scoring.paired import Paired, paired
 from assay.store.comparison.columns import SCORED, STATES, Columns, Names, Slot, metrics_of, view
@@ -106,7 +106,7 @@ class Table:
         for summary, subject in zip(self._summaries, self._subjects, strict=True):
             for place in (name, subject, None):
                 for metric in metrics_of(summary, place):
-                    if metric.get("metric") == slot.metric and metric.get("filter", "") in (slot.part, ""):
+                    if metric.name == slot.metric and metric.filter in (slot.part, ""):
                         return _higher(metric)
         return True
 
@@ -122,8 +122,8 @@ def _grouped(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, i
         yield int(first[places[0]]), int(second[places[0]]), places
 
 
-def _higher(metric: dict[str, Any]) -> bool:
-    return metric.get("aggregation") in _OF_LOGPROBS or metric.get("higher_is_better") is not False
+def _higher(metric: Metric) -> bool:
+    return metric.aggregation in _OF_LOGPROBS or metric.higher_is_better is not False
 
 
 def _reason(base: int, new: int) -> str:

@@ -39,7 +39,15 @@ class Choice(NamedTuple):
 
     def about(self) -> Side:
         """Who it is."""
-        info = self.reading.info
+        info, summary = self.reading.info, self.reading.summary
+        reference, judges = False, judges_in(summary.results, self.subject)
+        if summary.report is not None:
+            entries = [one for one in summary.report.entries if self.subject in (one.subject, one.name)]
+            reference = any(entry.reference for entry in entries)
+            # Entries of a run with one subject may be named after its sets alone.
+            judges = summary.report.judges(self.subject if entries else None)
+        elif self.subject in summary.results:
+            reference = bool(summary.results[self.subject].get("reference"))
         return Side(
             run=self.reading.folder.name,
             folder=str(self.reading.folder),
@@ -49,11 +57,9 @@ class Choice(NamedTuple):
             started=info.started,
             state=self.state,
             cases=len(self.columns),
-            scorers=self.reading.summary.scorers,
-            reference=bool(self.reading.summary.results.get(self.subject, {}).get("reference")),
-            judges=[
-                with_calibration(judge) for judge in judges_in(self.reading.summary.results, self.subject)
-            ],
+            scorers=summary.scorers,
+            reference=reference,
+            judges=[with_calibration(judge) for judge in judges],
         )
 
 
