@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.report import PairedRow
+from assay.core.judges import JudgeInfo
+from assay.core.report import Entry, Metric, PairedRow, Report
 from assay.core.types import Usage
 from assay.journal.folder import lock_folder
 from assay.store.comparison import Comparison, compare
@@ -22,6 +23,12 @@ RIGHT = dict.fromkeys("abcdef", True)
 def compared(*runs: Path | str, **options: Any) -> Comparison:
     (found,) = compare([str(run) for run in runs], **options).comparisons
     return found
+
+
+def report_of(name: str, **metric: Any) -> Report:
+    return Report(
+        entries=[Entry(name="set", metrics=[Metric(name=name, value=None, denominator=0, **metric)])]
+    )
 
 
 def only_row(found: Comparison) -> PairedRow:
@@ -120,14 +127,13 @@ def test_questions_of_one_conversation_are_one_cluster(tmp_path: Path) -> None:
 
 
 def test_filters_have_rows_of_their_own(tmp_path: Path) -> None:
-    """A part that the run's own table names is a row; there is no row over all sets then."""
-    results = {"set": {"metrics": [{"metric": "passed", "filter": part} for part in ("x", "y")]}}
+    """Where parts are filters, each is a row; there is no row over all sets then."""
     runs = []
     for name in ("base", "new"):
         run = Made(tmp_path / name)
         run.case("a", [passed(1, "x"), passed(name == "base", "y")])
         run.case("a", [passed(1, "x"), passed(1, "y")], within="other")
-        runs.append(run.finish(results=results))
+        runs.append(run.finish(parts="filters"))
     found = compared(*runs)
     assert [(row.set, row.part, row.losses) for row in found.rows] == [
         ("set", "x", 0),
@@ -139,14 +145,14 @@ def test_filters_have_rows_of_their_own(tmp_path: Path) -> None:
 
 def test_metrics_of_one_part_are_told_apart(tmp_path: Path) -> None:
     """Also which way each is better: of a rate of errors, from 0 to 1 is a loss."""
-    results = {"set": {"metrics": [{"metric": "wrong", "higher_is_better": False}]}}
+    report = report_of("wrong", higher_is_better=False)
     runs = []
     for name in ("base", "new"):
         run = Made(tmp_path / name)
         for key in "ab":
             failed = float(name == "new" and key == "a")
             run.case(key, [passed(1, "x"), {"metric": "wrong", "part": "x", "value": failed}])
-        runs.append(run.finish(results=results))
+        runs.append(run.finish(report=report))
     found = compared(*runs)
     assert [(row.metric, row.losses, row.higher_is_better) for row in found.rows] == [
         ("passed", 0, True),
@@ -170,7 +176,7 @@ def numbers(folder: Path, values: list[float], **metric: Any) -> Path:
     run = Made(folder)
     for at, value in enumerate(values):
         run.case(f"k{at}", [{"metric": "size", "value": value}])
-    return run.finish(results={"set": {"metrics": [{"metric": "size", **metric}]}})
+    return run.finish(report=report_of("size", **metric))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +188,7 @@ def numbers(folder: Path, values: list[float], **metric: Any) -> Path:
         ({"higher_is_better": False, "aggregation": "perplexity"}, "better", 0),
     ],
 )
-def test_the_direction_comes_from_the_summary(
+def test_the_direction_comes_from_the_report(
     tmp_path: Path, metric: dict[str, Any], verdict: str, lost: int
 ) -> None:
     """Higher is better where nothing is said; of a perplexity's log-likelihoods, whatever is said."""
@@ -193,6 +199,70 @@ def test_the_direction_comes_from_the_summary(
     assert (row.verdict, row.losses, row.right_wrong) == (verdict, lost, False)
     assert bool(found.regressions) == (verdict == "worse")
     assert found.now_failing.count == 0, "numbers do not flip"
+
+
+@pytest.mark.parametrize(
+    ("entries", "directions"),
+    [
+        ([("one", "", "", False), ("m", "", "m", True)], {"one": False, "two": True, "": True}),
+        ([("x", "two", "", False), ("m", "", "m", True)], {"one": True, "two": False, "": True}),
+        ([("other", "", "", False)], {"one": False, "two": False, "": False}),
+        ([], {"one": True, "two": True, "": True}),
+    ],
+)
+def test_the_direction_is_that_of_the_set_then_of_the_subject_then_of_any(
+    tmp_path: Path, entries: list[tuple[str, str, str, bool]], directions: dict[str, bool]
+) -> None:
+    """An entry is a task or a subject; a row over all sets has the subject's."""
+    report = Report(
+        entries=[
+            Entry(
+                name=name,
+                set=set_,
+                subject=subject,
+                metrics=[Metric(name="passed", value=None, denominator=0, higher_is_better=higher)],
+            )
+            for name, set_, subject, higher in entries
+        ]
+    )
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        run.case("a", [passed(1)], within="one")
+        run.case("a", [passed(1)], within="two")
+        runs.append(run.finish(report=report))
+    assert {row.set: row.higher_is_better for row in compared(*runs).rows} == directions
+
+
+def test_the_side_names_its_judges_and_whether_it_is_a_yardstick(tmp_path: Path) -> None:
+    """Judges of the subject's entries; where entries are tasks, of all of them."""
+    judge = JudgeInfo(name="j", id="j@1", votes=1, kind="answer", fingerprint="f", metrics=["passed"])
+    by_subject = Report(
+        entries=[Entry(name="Oracle", subject="x", reference=True), Entry(name="y", judges=[judge])]
+    )
+    run = Made(tmp_path / "run")
+    for subject in ("x", "y"):
+        run.case("a", [passed(1)], subject=subject)
+    found = compared(run.finish(report=by_subject))
+    assert (found.base.reference, found.base.judges) == (True, [])
+    assert (found.new.reference, [one.name for one in found.new.judges]) == (False, ["j"])
+    by_task = Report(entries=[Entry(name="task", judges=[judge]), Entry(name="group", judges=[judge])])
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        run.case("a", [passed(1)])
+        runs.append(run.finish(report=by_task))
+    assert [one.name for one in compared(*runs).new.judges] == ["j"]
+
+
+def test_a_flip_shows_the_expected_value(tmp_path: Path) -> None:
+    """As the score names it."""
+    runs = []
+    for name in ("base", "new"):
+        run = Made(tmp_path / name)
+        run.case("a", [{**passed(name == "base"), "expected": {"answer": 4}}])
+        runs.append(run.finish())
+    assert compared(*runs).now_failing.shown[0].target == {"answer": 4}
 
 
 def test_a_drop_that_may_be_chance_is_unclear(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tracemalloc
 from pathlib import Path
 
+from assay.core.types import Commit, Record, Score
+from assay.journal.lines import JournalFile
 from assay.store.comparison import compare
 
 from support.runs import Made
@@ -12,18 +14,22 @@ from support.runs import Made
 CASES = 20_000
 MOST_BYTES = 12_000_000
 """A few blocks of the files that are being read, and some 400 bytes a case of both runs together."""
-RECORD = '{"type":"record","index":%d,"case":"%016x","set":"s","subject":"m","try":1,"kind":"answer","data":"%s","end":{}}\n'
-SCORE = '{"type":"score","index":%d,"case":"%016x","set":"s","subject":"m","scorer":"suite@1","metric":"passed","value":%d,"data":{"filtered":"%s"},"end":{}}\n'
 TEXT = "word " * 200
 
 
 def large_run(folder: Path, *, wrong: int) -> str:
-    """Every `wrong`-th case is wrong. The lines are written as the journal would."""
+    """Every `wrong`-th case is wrong. The lines are written as the journal would, but with few writes."""
     Made(folder).finish()
-    with (folder / "records.jsonl").open("a") as file:
-        file.writelines(RECORD % (at, at * 7919, TEXT) for at in range(CASES))
-    with (folder / "scores.jsonl").open("a") as file:
-        file.writelines(SCORE % (at, at * 7919, at % wrong != 0, TEXT) for at in range(CASES))
+    records, scores = JournalFile(folder / "records.jsonl"), JournalFile(folder / "scores.jsonl")
+    for index in range(CASES):
+        head = (index, f"{index * 7919:016x}", "s", "m")
+        records.add(Record(*head, 1, "answer", data=TEXT, end=Commit()))
+        value = float(index % wrong != 0)
+        data = {"filtered": TEXT}
+        scores.add(Score(*head, "suite@1", "passed", value=value, data=data, end=Commit()))
+    for file in (records, scores):
+        file.write()
+        file.close()
     return str(folder)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from assay.core.report import Report
 from assay.core.types import ASK, End, Failure, Record, Score, ScoreStatus, Status, Usage
 from assay.journal.folder import FILES, RunInfo, Summary, write_json
 from assay.journal.journal import Journal
@@ -54,9 +55,18 @@ class Made:
             told = [Score(index, key, within, subject, self.scorer, **score) for score in scores]
             self._journal.end_scoring(End(index, key, within, subject, self.scorer, 1, "ok", []), told)
 
-    def finish(self, state: str = "finished", results: dict[str, Any] | None = None) -> Path:
+    def finish(
+        self,
+        state: str = "finished",
+        report: Report | None = None,
+        parts: Literal["none", "filters", "rows"] = "none",
+        results: dict[str, Any] | None = None,
+    ) -> Path:
         """Write what stands beside the journal; returns the run's folder."""
         self._journal.close()
+        self._info.score_parts = parts
+        if report is None and results is None:
+            report = Report()
         total = self._info.total = sum(self._counts.values())
         write_json(self.folder / "run.json", self._info)
         summary = Summary(
@@ -69,6 +79,7 @@ class Made:
             spent={},
             this_start={},
             files=[],
+            report=report,
             results=results or {},
             ok=self._counts["ok"],
             subject_error=self._counts["subject_error"],

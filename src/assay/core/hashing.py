@@ -1,4 +1,4 @@
-"""Content keys and fingerprints: what is equal has the same name."""
+"""Content keys and fingerprints: equal content has the same name, in every run and on every machine."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+# Below this many rows a set is faster than numpy's import and sort.
 _FEW = 50_000
 
 
 def fingerprint(value: Any) -> str:
-    """Sixteen hex digits of any JSON-like value; the order of keys does not matter, their type does."""
+    """Sixteen hex digits for a JSON-like value. The order of keys does not matter; a key 1 differs from a key "1"."""
     return hashlib.blake2b(_encode(_with_text_keys(value)), digest_size=8).hexdigest()
 
 
 def _with_text_keys(value: Any) -> Any:
-    """YAML may have keys such as `1` or `yes`."""
+    """The value with every key as text: YAML keys may be numbers or booleans."""
     if isinstance(value, dict):
         return {
             key if isinstance(key, str) else repr(key): _with_text_keys(item) for key, item in value.items()
@@ -30,25 +31,25 @@ def _with_text_keys(value: Any) -> Any:
 
 
 def request_hash(request: msgspec.Struct) -> str:
-    """The name of a question in the call log: 128 bits, since replies are served by it."""
+    """The hash of a request in the call log. It has 128 bits because replies are found by it alone."""
     return hashlib.blake2b(_encode(request), digest_size=16).hexdigest()
 
 
 def row_key(raw: bytes) -> str:
-    """The key of a case: its raw bytes' name, whatever place it has in the file."""
+    """The key of a row: sixteen hex digits of its bytes, independent of its place in the file."""
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
-    """A file by content, read in pieces."""
+    """The hash of a file's content. The file is read in pieces."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Twins:
-    """Numbers equal rows: the second of two equal keys is `key~2`.
+    """Numbers rows with equal keys: the second one is `key~2`.
 
-    Only keys that occur more than once are held, so memory does not grow with the data.
+    It keeps only keys that occur more than once, so memory does not grow with the data.
     """
 
     def __init__(self, repeated: Iterable[str] = ()) -> None:
@@ -71,7 +72,7 @@ class Twins:
 
 
 class RepeatFinder:
-    """Finds the keys that occur more than once: eight bytes a row while looking, nothing after."""
+    """Finds the keys that occur more than once. It holds eight bytes a row until `repeated` is called."""
 
     def __init__(self) -> None:
         self._digests = array("Q")
@@ -86,21 +87,24 @@ class RepeatFinder:
 
 
 def repeated(digests: array[int]) -> set[int]:
-    """The numbers that occur more than once. Many are sorted where they are, so their order is lost."""
+    """The numbers that occur more than once. A large array is sorted in place, so its order is lost."""
     if len(digests) < _FEW:
         return {a for a, b in pairwise(sorted(digests)) if a == b}
     import numpy as np
 
-    view = np.frombuffer(digests, dtype=digests.typecode)  # a view: sorting needs no second copy
+    # frombuffer makes a view, so that sorting needs no second copy.
+    view = np.frombuffer(digests, dtype=digests.typecode)
     view.sort()
     return set(view[1:][view[1:] == view[:-1]].tolist())
 
 
 def first_ones(digests: array[int]) -> bytearray:
-    """For each number 1 where it stands for the first time, else 0; their order stays."""
+    """One byte for each number: 1 where it occurs for the first time, else 0. The array keeps its order."""
     if len(digests) < _FEW:
-        places = {digest: at for at, digest in reversed(list(enumerate(digests)))}
-        return bytearray(places[digest] == at for at, digest in enumerate(digests))
+        first_place: dict[int, int] = {}
+        for place, digest in enumerate(digests):
+            first_place.setdefault(digest, place)
+        return bytearray(first_place[digest] == place for place, digest in enumerate(digests))
     import numpy as np
 
     view = np.frombuffer(digests, dtype=digests.typecode)

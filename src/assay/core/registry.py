@@ -36,27 +36,28 @@ def names(kind: str) -> list[str]:
 
 @cache
 def built_in(kind: str) -> set[str]:
-    """The names of our own plugins. Only suites may be packages; other packages help plugins.
+    """The names of the built-in plugins. A package is a plugin only if it is a suite; others are shared code.
 
-    What no file name may hold is spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is `fu_memory.py`.
+    Characters that a file name may not hold are spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is
+    `fu_memory.py`.
     """
     package = importlib.import_module(KINDS[kind])
     return {
-        _said(kind, module.name)
+        _public_name(kind, module.name)
         for module in pkgutil.iter_modules(package.__path__)
         if kind == "suite" or not module.ispkg
     }
 
 
-def _said(kind: str, file: str) -> str:
-    """The name that people use for a plugin's file."""
+def _public_name(kind: str, file: str) -> str:
+    """The public name of a plugin, from the name of its file."""
     if kind == "memory" and file.endswith("_memory"):
         return f"{file.removesuffix('_memory').upper()}Memory"
     return file.replace("_", "-") if kind in ("model", "suite") else file.replace("_plus", "+")
 
 
-def _file(name: str) -> str:
-    """The other way round."""
+def _file_name(name: str) -> str:
+    """The module file name for a plugin's public name."""
     if name.endswith("Memory"):
         return f"{name.removesuffix('Memory').lower()}_memory"
     return name.replace("-", "_").replace("+", "_plus")
@@ -66,7 +67,7 @@ def find(kind: str, name: str) -> Any:
     """The plugin: a module for built-ins, whatever the file or entry point names otherwise."""
     if ".py:" in name:
         return load_from_file(name)
-    module = f"{KINDS[kind]}.{_file(name)}"
+    module = f"{KINDS[kind]}.{_file_name(name)}"
     if name in built_in(kind):
         return importlib.import_module(module)
     for point in _entry_points(kind):
@@ -81,14 +82,14 @@ def short(name: str) -> str:
 
 
 def identity(name: str) -> str:
-    """What a fingerprint says of a plugin: one named by path is known by its content."""
+    """The plugin's name for a fingerprint. A plugin named by path is identified by its content."""
     path, by_path, attribute = name.partition(".py:")
     return f"{code_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
 
 
 def unknown(kind: str, name: str, known: list[str]) -> str:
-    """The sentence for a name nobody has, with the nearest ones."""
-    from difflib import get_close_matches  # only those who mistype need it
+    """The message for an unknown name, with the nearest known ones."""
+    from difflib import get_close_matches  # imported here because only a typo needs it
 
     near = get_close_matches(name, known, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
@@ -96,7 +97,7 @@ def unknown(kind: str, name: str, known: list[str]) -> str:
 
 
 def load_from_file(reference: str) -> Any:
-    """`path/to/file.py:Name` as an object. The user named it, so it runs."""
+    """The object that `path/to/file.py:Name` names. The file is executed: the user asked for it by name."""
     path, _, attribute = reference.rpartition(":")
     module = load_module(Path(path))
     try:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from math import ceil
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Meta, Struct
 
 from assay.core.errors import UsageError
-from assay.core.pairs import parse_pairs
 from assay.core.registry import unknown
 
 Mark = Literal["ask", "score", "how"]
@@ -199,3 +199,54 @@ def _at(where: str) -> str:
 def _plain(error: msgspec.ValidationError) -> str:
     message, _, path = str(error).partition(" - at `$.")
     return f"option {path.rstrip('`')!r}: {message}" if path else message
+
+
+def parse_pairs(text: str) -> dict[str, Any]:
+    """Read `a=1,b=x` into a dict, values as Python literals. A JSON object, or a JSON file, is taken as it is."""
+    if text.endswith(".json") and "=" not in text:
+        try:
+            text = Path(text).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{text!r} cannot be read: {error}") from None
+    if text.lstrip().startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise UsageError(f"not a JSON object: {error}: {text!r}") from None
+    pairs = {}
+    for item in filter(None, _split_pairs(text)):
+        key, equals, value = item.partition("=")
+        if not equals:
+            raise UsageError(f"expected key=value, found {item!r} in {text!r}")
+        pairs[key.strip()] = _literal(value.strip())
+    return pairs
+
+
+def _split_pairs(text: str) -> list[str]:
+    """Split at commas outside of brackets and quotes: `stop=["a","b"]` is one pair."""
+    parts, depth, quote = [""], 0, ""
+    for char in text:
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'" and (depth or parts[-1].endswith("=")):
+            # A quote counts only where a value begins: `it's` is a plain word.
+            quote = char
+        else:
+            depth = max(0, depth + (char in "[({") - (char in "])}"))
+        if char == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
+def _literal(value: str) -> Any:
+    words = {"true": True, "false": False, "none": None, "null": None}
+    if value.lower() in words:
+        return words[value.lower()]
+    import ast  # 5 ms that most commands do not need
+
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return value

@@ -206,6 +206,22 @@ class CaseView(NamedTuple):
         """How people name the case: the set and its key."""
         return f"{self.end.set}/{self.end.case}"
 
+    @property
+    def id(self) -> Any:
+        """The id that the data gives the case, where its scores tell one."""
+        for score in self.scores:
+            if isinstance(score.data, dict) and "id" in score.data:
+                return score.data["id"]
+        return None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the case has no answer, or a score that is 0 or invalid."""
+        if self.end.status != "ok":
+            return True
+        final = [score for score in self.scores if not score.interim]
+        return any(score.status == "invalid" or score.value == 0 for score in final)
+
 
 class PlannedCalls(Struct, frozen=True, kw_only=True):
     """What would be asked of one model for one purpose. None where it cannot be known before."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from assay.core.errors import AssayError, UsageError
 from assay.core.protocols import Asker
 from assay.core.types import Call, Case, Failure, Record, Usage
+from assay.core.user_code import failure_of
 
 # Key of the shared endpoint in TryContext._endpoints. The other keys are names of roles, in lower case.
 _SHARED = "OPENAI_BASE_URL"
@@ -138,12 +139,21 @@ class TryContext:
             asker = self.model(shared.role)
             self._endpoints[_SHARED] = gateway.open_shared_endpoint(shared.role, asker)
 
-    def blamed(self, error: Exception) -> Failure:
-        """What the solver's exception means: an SDK turns a failed call into an error of its own."""
-        said = f"{type(error).__name__}: {error}"
-        told = next((endpoint.failure for endpoint in self._endpoints.values() if endpoint.failure), None)
-        told = told or self._failed_at_shared_endpoint()
-        return replace(told, where=said) if told else Failure("user_code", said)
+    def failure_for(self, error: BaseException) -> Failure:
+        """The failure behind a solver's exception.
+
+        An SDK turns a failed call into an error of its own, so a call that failed at one of this try's endpoints is
+        the cause. Otherwise it is the user's code.
+        """
+        own = failure_of(error)
+        failed_call = self._failed_at_shared_endpoint()
+        for endpoint in self._endpoints.values():
+            if endpoint.failure is not None:
+                failed_call = endpoint.failure
+                break
+        if failed_call is not None:
+            return replace(failed_call, where=own.message, traceback=own.traceback)
+        return own
 
     def _failed_at_shared_endpoint(self) -> Failure | None:
         """Return the last call that failed at the shared endpoint since this try began.

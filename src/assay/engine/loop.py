@@ -10,16 +10,17 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun, UsageError
+from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, StopRun
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
+from assay.core.user_code import is_failure
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
 
 _MOST_NAMED = 10
-_BREATH_SECONDS = 0.05
+_YIELD_SECONDS = 0.05
 
 
 class Gate(Protocol):
@@ -69,7 +70,8 @@ class Loop:
         self._setup = setup
         self._journal = setup.journal
         self._scorers = setup.scorers
-        self._new = setup.journal.empty  # then no case has a history to look up
+        # In a new run no case has a history, so nothing is looked up.
+        self._new = setup.journal.empty
         self._run = RunContext(
             setup.models,
             setup.journal,
@@ -85,7 +87,7 @@ class Loop:
         self.stopped: BaseException | None = None
         self.unscored = 0
         """Cases whose judge could not be asked: they are scored in the next start."""
-        self._breath = time.monotonic()
+        self._last_yield = time.monotonic()
 
     async def run(self) -> None:
         """Until nothing is left, or until it is stopped. Raises what stopped it."""
@@ -96,9 +98,11 @@ class Loop:
         try:
             for _ in range(setup.open_cases):
                 self._workers.append(asyncio.create_task(self._worker()))
-                await asyncio.sleep(0)  # one by one: a case with many calls shows before the next opens
+                # Workers start one by one: a case with many calls takes its permits before the next case opens.
+                await asyncio.sleep(0)
             await asyncio.wait(self._workers)
-        finally:  # whoever waits for us may give up: no worker outlives the journal it writes to
+        finally:
+            # The caller may be cancelled while it waits; no worker may outlive the journal it writes to.
             self.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
         setup.notify(Finished())
@@ -106,22 +110,23 @@ class Loop:
             raise self.stopped
 
     def stop(self, reason: BaseException) -> None:
-        """Take no further case, make no further call; running ones finish, since they are paid."""
+        """Take no further case and make no further call. Calls in flight finish, because they are paid."""
         if self.stopped is None:
             self.stopped = reason
             self._setup.halt(StopRun(str(reason)))
-            if not isinstance(reason, ModelRefused):  # what is in flight will be refused as well
+            # After a refusal the calls in flight will be refused as well: there is nothing to wait for.
+            if not isinstance(reason, ModelRefused):
                 self._setup.notify(Stopping(str(reason)))
 
     def cancel(self) -> None:
-        """Give up what is running; the journal has everything that was answered."""
+        """Abandon the open cases. The journal has every reply that arrived."""
         for worker in self._workers:
             worker.cancel()
 
     def _replies(self, index: int, stage: str) -> Replies:
         if self._new:
             return {}
-        # A scorer judges the try that ended last. What its judge said counts; that nobody answered does not.
+        # A scorer judges the try that ended last. Replies of its judge are reused, failed calls are not.
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
     async def _worker(self) -> None:
@@ -130,16 +135,17 @@ class Loop:
             while self.stopped is None:
                 if gate.crowded:
                     await gate.room()
-                if time.monotonic() - self._breath > _BREATH_SECONDS:
-                    await asyncio.sleep(0)  # models that never wait must not keep Ctrl-C and timers from us
-                    self._breath = time.monotonic()
+                if time.monotonic() - self._last_yield > _YIELD_SECONDS:
+                    # A model in this process never waits; without this, Ctrl-C and timers would not be heard.
+                    await asyncio.sleep(0)
+                    self._last_yield = time.monotonic()
                 case = next(self._cases, None)
                 if case is None or self.stopped is not None:
                     return
                 await self._case(case)
         except asyncio.CancelledError:
             return
-        except BaseException as error:  # noqa: BLE001 - whatever stops one worker stops the run, with its reason
+        except BaseException as error:  # noqa: BLE001 - an error of one worker stops the run, with its reason
             self.stop(error)
         finally:
             gate.pass_on()
@@ -173,16 +179,17 @@ class Loop:
         return View(case, end, ctx.records)
 
     async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
-        """Solve; an exception becomes a Failure named after the boundary it crossed."""
+        """Solve the case; returns why it failed. Errors that concern the whole run are raised."""
         try:
             ctx.lend_shared_endpoint()
             await self._setup.solver.solve(case.inputs, ctx)
         except (ModelError, CaseFailed) as error:
             return error.failure
-        except (StopRun, ModelRefused, UsageError):
-            raise
-        except Exception as error:  # noqa: BLE001 - one bad case never stops a run
-            return ctx.blamed(error)
+        except BaseException as error:
+            # sys.exit in user code is an error of its case; a real Ctrl-C and a cancellation are not.
+            if not is_failure(error):
+                raise
+            return ctx.failure_for(error)
         finally:
             ctx.close()
         return None

@@ -19,7 +19,7 @@ OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 _CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
 
 
-class Index:
+class RunIndex:
     """The ends of all cases by stage, and the tries of cases that did not end well at the first."""
 
     def __init__(self, scorers: list[str]) -> None:
@@ -30,7 +30,7 @@ class Index:
         self.tries: dict[int, int] = {}
 
     @classmethod
-    def of_run(cls, folder: Path, scorers: list[str]) -> Index:
+    def of_run(cls, folder: Path, scorers: list[str]) -> RunIndex:
         """The index of a run on disk. Raises InputError at the first damaged line."""
         index = cls(scorers)
         index.scan(folder / "records.jsonl")

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from assay.core.types import ASK, NO_CASE, Call, Commit, End, Record, Score
 from assay.journal.calls import CallReader, SharedReplies, call_places, sum_spending
 from assay.journal.folder import FILES
-from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR, Index
+from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR, RunIndex
 from assay.journal.lines import JournalFile, SyncThread, read_lines
 from assay.journal.reader import RunReader
 from assay.journal.redact import Redactor
@@ -34,7 +34,7 @@ class Journal:
         self.folder = folder
         redact = Redactor(secrets)
         self._calls, self._records, self._scores = [JournalFile(folder / name, redact) for name in FILES]
-        self.index = Index.of_run(folder, scorers)
+        self.index = RunIndex.of_run(folder, scorers)
         self._has_replies = False
         self._call_places = self._unfinished_calls()
         self._call_reader = CallReader(folder)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay.core.types import ASK, Commit, End, Record, Score
-from assay.journal.index import Index
+from assay.journal.index import RunIndex
 from assay.journal.lines import LineFile
 
 _records = msgspec.json.Decoder(Record | End)
@@ -18,7 +18,7 @@ _scores = msgspec.json.Decoder(Score | End)
 class RunReader:
     """Cases of a run by index. Only what an end commits is seen; lines of an unfinished try are not."""
 
-    def __init__(self, folder: Path, index: Index) -> None:
+    def __init__(self, folder: Path, index: RunIndex) -> None:
         self.index = index
         self._records = LineFile(folder / "records.jsonl")
         self._scores = LineFile(folder / "scores.jsonl")

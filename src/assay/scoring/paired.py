@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from assay.core.report import PairedRow
 from assay.scoring.statistics import Interval
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# McNemar's p below which a difference counts as more than chance; the intervals are of 95 % too.
+SIGNIFICANT = 0.05
 _Z = 1.959963984540054
 # Student's t at 97.5 % for 1 to 20 degrees of freedom; above, the expansion is right to 2e-7.
 _T = (
@@ -58,6 +61,25 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
 
     with np.errstate(over="ignore", invalid="ignore"):
         return _paired(base, new, clusters)
+
+
+def fill_row(row: PairedRow, result: Paired) -> None:
+    """Write the numbers of a result and its verdict into a row of a comparison table."""
+    row.n, row.clusters, row.base, row.new = result.n, result.clusters, result.base, result.new
+    row.difference, row.stderr = result.difference, result.stderr
+    row.interval, row.interval_method = result.interval, result.method
+    row.ties, row.right_wrong, row.p = result.ties, result.right_wrong, result.p
+    if row.higher_is_better:
+        row.wins, row.losses = result.rose, result.fell
+    else:
+        row.wins, row.losses = result.fell, result.rose
+    row.verdict = "unclear"
+    if row.p is not None:
+        if row.p < SIGNIFICANT:
+            row.verdict = "better" if row.wins > row.losses else "worse"
+    elif row.interval is not None and not row.interval[0] <= 0 <= row.interval[1]:
+        rises = row.interval[0] > 0
+        row.verdict = "better" if rises == row.higher_is_better else "worse"
 
 
 def _paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:

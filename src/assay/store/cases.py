@@ -4,47 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.core.errors import UsageError
-from assay.core.types import JUDGE, Call, End, Record, Score
+from assay.core.suite import CaseView
+from assay.core.types import JUDGE, Call, End, Score
 from assay.journal.calls import calls_of_case
 from assay.journal.folder import read_summary
-from assay.journal.index import Index
+from assay.journal.index import RunIndex
 from assay.journal.reader import RunReader
 
-_TAIL = 1 << 20
-"""Bytes of scores that are looked at for the newest scorers: a judge may say much of one case."""
+__all__ = ["CaseView", "RunCases"]
 
-
-class CaseView(NamedTuple):
-    """One case with everything the journal has of it."""
-
-    end: End
-    records: list[Record]
-    scores: list[Score]
-
-    @property
-    def name(self) -> str:
-        """How people name the case: the set and its place in it."""
-        return f"{self.end.set}/{self.end.case}"
-
-    @property
-    def id(self) -> Any:
-        """The id that the data gives it, where its scores tell one."""
-        told = (
-            score.data["id"] for score in self.scores if isinstance(score.data, dict) and "id" in score.data
-        )
-        return next(told, None)
-
-    @property
-    def failed(self) -> bool:
-        """Whether it has no answer, or a score of 0, or none."""
-        return self.end.status != "ok" or any(
-            score.status == "invalid" or score.value == 0 for score in self.scores if not score.interim
-        )
+# Bytes at the end of the scores that are searched for the newest scorers: a judge may say much of one case.
+_TAIL_BYTES = 1 << 20
+_MOST_NAMED = 10
 
 
 class RunCases:
@@ -54,84 +29,103 @@ class RunCases:
         self.folder = folder
         summary = read_summary(folder)
         self._scorers = summary.scorers if summary and summary.scorers else _latest_scorers(folder)
-        self._index = Index.of_run(folder, self._scorers)
+        self._index = RunIndex.of_run(folder, self._scorers)
         self._reader = RunReader(folder, self._index)
 
     def __iter__(self) -> Iterator[CaseView]:
+        for end in self.ends():
+            yield self._view(end)
+
+    def ends(self) -> Iterator[End]:
+        """How each case ended, with its label and tags. Reads one line a case."""
         for index in range(len(self._index.ask.codes)):
-            view = self.case(index)
-            if view is not None:
-                yield view
+            end = self._reader.end(index)
+            if end is not None:
+                yield end
 
     def case(self, index: int) -> CaseView | None:
-        """The case at this place, if it ended."""
+        """The case at this place; None if it has not ended."""
         end = self._reader.end(index)
-        if end is None:
-            return None
-        scores = [score for name in self._scorers for score in self._reader.scores(index, name)]
-        return CaseView(end, self._reader.records(index), scores)
+        return self._view(end) if end is not None else None
 
     def find(self, name: str) -> CaseView:
-        """A case by its place in the run, by its key, or by `set/key`; keys may be cut short."""
+        """The case that a name means. The first way that fits wins.
+
+        A place in the run; a key, the label of a case, or the id or a part that its scores name, each alone or
+        after `SET/`; the beginning of a key.
+        """
         if name.isdigit() and (view := self.case(int(name))):
             return view
-        wanted_set, _, key = name.rpartition("/")
-        found = [
-            view
-            for view in self
-            if view.end.case.startswith(key) and (not wanted_set or view.end.set == wanted_set)
-        ]
-        exact = [view for view in found if view.end.case == key] or self._by_part(name)
-        if len(exact or found) == 1:
-            return (exact or found)[0]
-        if not (exact or found):
+        set_name, _, key = name.rpartition("/")
+        by_key, by_label, by_prefix = [], [], []
+        for end in self.ends():
+            if not set_name or end.set == set_name:
+                if end.case == key:
+                    by_key.append(end)
+                elif end.case.startswith(key):
+                    by_prefix.append(end)
+            if name in (end.label, f"{end.set}/{end.label}"):
+                by_label.append(end)
+        ends = by_key or by_label or self._ends_by_scores(name) or by_prefix
+        if not ends:
             raise UsageError(
                 f"there is no case {name!r} in {self.folder}; a number or the beginning of a key names one"
             )
-        raise UsageError(
-            f"{name!r} could be {len(exact or found)} cases: "
-            + ", ".join(
-                f"{view.end.index} ({view.name}, {view.end.subject})" for view in (exact or found)[:10]
-            )
-        )
-
-    def _by_part(self, name: str) -> list[CaseView]:
-        """Cases with a score for a part of this name, or with this id: `id` or `set/id`, as people say."""
-        return [
-            view
-            for view in self
-            if any(name in (score.part, f"{score.set}/{score.part}") for score in view.scores)
-            or name in (str(view.id), f"{view.end.set}/{view.id}")
-        ]
+        if len(ends) > 1:
+            choices = [f"{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MOST_NAMED]]
+            raise UsageError(f"{name!r} could be {len(ends)} cases: " + ", ".join(choices))
+        return self._view(ends[0])
 
     def calls(self, index: int) -> list[Call]:
-        """Everything that was asked for a case: each question with its replies, the first repeat first."""
+        """Every call of a case: each question with its replies, the first repeat first."""
         calls = list(calls_of_case(self.folder, index))
-        places = {key: place for place, key in enumerate(dict.fromkeys((c.stage, c.hash) for c in calls))}
-        return sorted(calls, key=lambda call: (places[call.stage, call.hash], call.n))
+        questions: dict[tuple[str, str], int] = {}
+        for call in calls:
+            questions.setdefault((call.stage, call.hash), len(questions))
+        return sorted(calls, key=lambda call: (questions[call.stage, call.hash], call.n))
+
+    def _view(self, end: End) -> CaseView:
+        return CaseView(end, self._reader.records(end.index), self._scores(end.index))
+
+    def _scores(self, index: int) -> list[Score]:
+        scores = []
+        for scorer in self._scorers:
+            scores += self._reader.scores(index, scorer)
+        return scores
+
+    def _ends_by_scores(self, name: str) -> list[End]:
+        """Cases whose scores have this id or a part of this name, such as a test of a group. Reads them all."""
+        ends = []
+        for view in self:
+            names = {str(view.id)}
+            for score in view.scores:
+                names |= {score.part, score.label}
+            if name in names or name in {f"{view.end.set}/{short}" for short in names}:
+                ends.append(view.end)
+        return ends
 
 
 def _latest_scorers(folder: Path) -> list[str]:
-    """Of a run without a summary: of each name, the scorer whose scores stand last in the file."""
+    """The scorers of a run without a summary: of each name, the one whose scores stand last in the file."""
     path = folder / "scores.jsonl"
-    size = path.stat().st_size
     with path.open("rb") as file:
-        file.seek(max(0, size - _TAIL))
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         lines = file.read().split(b"\n")
-    found = {stage.partition("@")[0]: stage for raw in lines if (stage := _stage(raw))}
-    return sorted(found.values(), key=lambda stage: stage.startswith(f"{JUDGE}@"))
+    scorers: dict[str, str] = {}
+    for line in lines:
+        try:
+            names = msgspec.json.decode(line, type=_ScorerLine)
+        except msgspec.DecodeError:
+            continue  # the first line may begin in the middle, and the last one may be being written
+        scorer = names.scorer or names.stage
+        if scorer:
+            scorers[scorer.partition("@")[0]] = scorer
+    # The judge comes last, as in the run itself.
+    return sorted(scorers.values(), key=lambda scorer: scorer.startswith(f"{JUDGE}@"))
 
 
-class _Said(msgspec.Struct):
-    """A score, or an end without scores."""
+class _ScorerLine(msgspec.Struct):
+    """A score, or the end of a scorer that gave none."""
 
     scorer: str = ""
     stage: str = ""
-
-
-def _stage(raw: bytes) -> str:
-    try:
-        said = msgspec.json.decode(raw, type=_Said)
-        return said.scorer or said.stage
-    except msgspec.DecodeError:
-        return ""

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from assay.core.errors import InputError, UsageError
 from assay.journal.folder import HOME, RunInfo, Summary, read_info, read_summary
-from assay.journal.index import Index
+from assay.journal.index import RunIndex
+from assay.store.legacy_report import report_of
 
+# Folders below the one that is named which may hold output folders. A deeper search would walk whole disks.
 _DEPTH = 4
 
 
@@ -26,24 +28,16 @@ class RunState(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """The first number of each set, such as `gsm8k exact_match 0.61`."""
-        if self.summary is not None and self.summary.report is not None:
-            parts = []
-            for entry in self.summary.report.entries:
-                metric = entry.metrics[0] if entry.metrics else None
-                if metric is not None and metric.value is not None:
-                    name = ",".join(filter(None, (metric.name, metric.filter)))
-                    parts.append(f"{entry.name} {name} {metric.value:.4f}")
-            return "; ".join(parts)
-        if self.summary is None or not self.summary.results:
+        """The first number of each entry of the report, such as `gsm8k exact_match 0.61`."""
+        if self.summary is None:
             return ""
-        parts = []
-        for name, found in self.summary.results.items():
-            best = found["metrics"][0] if found.get("metrics") else None
-            if best and best["value"] is not None:
-                named = ",".join(filter(None, (best["metric"], best["filter"])))
-                parts.append(f"{name} {named} {best['value']:.4f}")
-        return "; ".join(parts)
+        numbers = []
+        for entry in report_of(self.summary).entries:
+            metric = entry.metrics[0] if entry.metrics else None
+            if metric is not None and metric.value is not None:
+                name = f"{metric.name},{metric.filter}" if metric.filter else metric.name
+                numbers.append(f"{entry.name} {name} {metric.value:.4f}")
+        return "; ".join(numbers)
 
 
 def run_folders(root: Path) -> Iterator[Path]:
@@ -53,33 +47,31 @@ def run_folders(root: Path) -> Iterator[Path]:
         return
     patterns = ["*/run.json"] if root.name == HOME else []
     patterns += [f"{'*/' * depth}{HOME}/*/run.json" for depth in range(_DEPTH)]
-    yield from sorted(
-        {path.parent for pattern in patterns for path in root.glob(pattern)}, key=lambda p: p.name
-    )
+    folders = {path.parent for pattern in patterns for path in root.glob(pattern)}
+    yield from sorted(folders, key=lambda folder: folder.name)
 
 
 def find_run(name: str, other_than: str = "") -> Path:
-    """A run folder, an output folder with one run (of another ask), or the beginning of a run's name."""
+    """The run that a name means: a run folder, an output folder with one run, or the beginning of its name.
+
+    Runs in an output folder whose name ends with `other_than` (the fingerprint of an ask) do not count.
+    """
     path = Path(name)
     if path.is_dir():
-        found = [
-            folder for folder in run_folders(path) if not other_than or not folder.name.endswith(other_than)
-        ]
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise UsageError(f"there is no run in {name!r}")
-        raise UsageError(f"{name!r} holds {len(found)} runs; name one of them:\n" + _listed(found))
-    found = [folder for folder in run_folders(Path()) if folder.name.startswith(name)]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise UsageError(f"there is no run {name!r}; `assay runs` lists them")
-    raise UsageError(f"{name!r} could be {len(found)} runs:\n" + _listed(found))
-
-
-def _listed(found: list[Path]) -> str:
-    return "\n".join(f"  {folder}" for folder in found[:20])
+        folders = list(run_folders(path))
+        if other_than:
+            folders = [folder for folder in folders if not folder.name.endswith(other_than)]
+        nothing = f"there is no run in {name!r}"
+        several = f"{name!r} holds {len(folders)} runs; name one of them:\n"
+    else:
+        folders = [folder for folder in run_folders(Path()) if folder.name.startswith(name)]
+        nothing = f"there is no run {name!r}; `assay runs` lists them"
+        several = f"{name!r} could be {len(folders)} runs:\n"
+    if not folders:
+        raise UsageError(nothing)
+    if len(folders) > 1:
+        raise UsageError(several + "\n".join(f"  {folder}" for folder in folders[:20]))
+    return folders[0]
 
 
 def states(root: Path) -> Iterator[RunState]:
@@ -94,23 +86,21 @@ def states(root: Path) -> Iterator[RunState]:
 def state_of(folder: Path) -> RunState:
     """How a run stands: running, finished, incomplete, stopped, or unfinished after a crash."""
     info, summary = read_info(folder), read_summary(folder)
-    if _locked(folder):
-        return RunState(folder, info, summary, "running", _done(folder))
-    if summary is None:
-        return RunState(folder, info, None, "unfinished", _done(folder))
-    return RunState(
-        folder, info, summary, summary.state, summary.ok + summary.subject_error + summary.infra_error
-    )
-
-
-def _done(folder: Path) -> int:
-    index = Index([])
+    if _is_locked(folder):
+        state = "running"
+    elif summary is None:
+        state = "unfinished"
+    else:
+        done = summary.ok + summary.subject_error + summary.infra_error
+        return RunState(folder, info, summary, summary.state, done)
+    index = RunIndex([])
     index.scan(folder / "records.jsonl")
-    codes = index.ask.codes
-    return len(codes) - codes.count(0)
+    done = len(index.ask.codes) - index.ask.codes.count(0)
+    return RunState(folder, info, summary, state, done)
 
 
-def _locked(folder: Path) -> bool:
+def _is_locked(folder: Path) -> bool:
+    """Whether a process works on the run. It holds the lock as long as it lives."""
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

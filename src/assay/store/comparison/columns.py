@@ -1,132 +1,172 @@
-"""A run as columns of numbers: one row a case and one row a score, by subject; no record is held.
+"""Runs as columns of numbers, and the cases and scores that two of them share.
 
-A case takes 45 bytes and a score 33. Texts are read again by the case's place in the run.
+A case takes 45 bytes and a score 33, so that runs of a million cases are compared in memory. Texts are not
+held: they are read again from the journal by the case's index.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.report import Metric
+from assay.core.report import Report
 from assay.core.types import End, Score
 from assay.journal.folder import RunInfo, Summary
-from assay.journal.index import Index
+from assay.journal.index import RunIndex
 from assay.journal.reader import RunReader
+from assay.store.legacy_report import parts_are_filters, report_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SCORED, NO_NUMBER, NOT_APPLICABLE, INVALID, NOT_SCORED, NO_ANSWER = range(6)
 STATES = ("scored", "no number", "not_applicable", "invalid", "not scored", "infra_error")
-"""How a score stands, by its code in the column `state`."""
-_STATES = {"not_applicable": NOT_APPLICABLE, "invalid": INVALID}
+"""What the codes in the column `score_state` mean."""
+
+# Odd factors that mix several numbers into one key of 64 bits: equal numbers give equal keys, and keys of
+# different ones stay spread.
+_MIX_SET, _MIX_NAME, _MIX_PAIR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 
 
-class Slot(NamedTuple):
-    """What a row of the table is about, besides the set. `part` is empty where parts are many questions."""
+class ScoreName(NamedTuple):
+    """What a row of the table is about, besides the set. `part` is the filter; parts that are rows have none."""
 
     scorer: str
     metric: str
     part: str
 
 
-class Names:
-    """Numbers for the sets and slots of all runs of one comparison."""
+class NameNumbers:
+    """Numbers for the sets and score names of all runs of one comparison: equal names, equal numbers."""
 
     def __init__(self) -> None:
         self.sets: dict[str, int] = {}
-        self.slots: dict[Slot, int] = {}
+        self.scores: dict[ScoreName, int] = {}
 
-    def set(self, name: str) -> int:
-        """Equal names have equal numbers."""
+    def of_set(self, name: str) -> int:
+        """The number of a set."""
         return self.sets.setdefault(name, len(self.sets))
 
-    def slot(self, slot: Slot) -> int:
-        """Equal slots have equal numbers."""
-        return self.slots.setdefault(slot, len(self.slots))
+    def of_score(self, name: ScoreName) -> int:
+        """The number of a score name."""
+        return self.scores.setdefault(name, len(self.scores))
 
 
-class Columns:
+class SubjectColumns:
     """The cases and scores of one subject of a run, in data order."""
 
     def __init__(self) -> None:
         self.keys = array("Q")
         self.sets = array("I")
-        self.places = array("I")
-        self.failed = array("B")
+        self.indexes = array("I")
+        self.no_answer = array("B")
         self.seconds = array("d")
         self.input = array("Q")
         self.output = array("Q")
         self.calls = array("I")
         self.score_case = array("I")
-        self.score_slot = array("I")
+        self.score_name = array("I")
         self.score_part = array("Q")
         self.score_value = array("d")
         self.score_state = array("B")
         self.score_gold = array("Q")
-        self.marked = False
+        self.names_gold = False
         """Whether some score names the expectations that it was judged by."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
-    def add(self, end: End, set_number: int) -> None:
-        """One case that ended."""
-        self.keys.append(digest(end.case))
+    def add_case(self, end: End, set_number: int) -> None:
+        """Add a case that ended."""
+        self.keys.append(_digest(end.case))
         self.sets.append(set_number)
-        self.places.append(end.index)
-        self.failed.append(end.status == "infra_error")
+        self.indexes.append(end.index)
+        self.no_answer.append(end.status == "infra_error")
         self.seconds.append(end.seconds)
         self.input.append(end.usage.input if end.usage else 0)
         self.output.append(end.usage.output if end.usage else 0)
         self.calls.append(end.calls)
 
-    def add_score(self, score: Score, slot_number: int) -> None:
-        """One score of the case that was added last."""
-        gold = gold_mark(score)
-        self.marked |= gold != ""
+    def add_score(self, score: Score, name_number: int) -> None:
+        """Add a score of the case that was added last."""
+        if score.status == "not_applicable":
+            state = NOT_APPLICABLE
+        elif score.status == "invalid":
+            state = INVALID
+        else:
+            state = NO_NUMBER if score.value is None else SCORED
+        # A suite whose expectations are edited one by one puts a fingerprint of each case's into `gold`.
+        gold = score.data.get("gold") if isinstance(score.data, dict) else None
+        if gold:
+            self.names_gold = True
         self.score_case.append(len(self.keys) - 1)
-        self.score_slot.append(slot_number)
+        self.score_name.append(name_number)
         self.score_part.append(part_digest(score.vote, score.part))
         self.score_value.append(nan if score.value is None else score.value)
-        self.score_state.append(_state(score))
-        self.score_gold.append(digest(gold) if gold else 0)
+        self.score_state.append(state)
+        self.score_gold.append(_digest(str(gold)) if gold else 0)
 
 
-def _state(score: Score) -> int:
-    if score.status != "scored":
-        return _STATES[score.status]
-    return NO_NUMBER if score.value is None else SCORED
+class RunColumns:
+    """One run: its columns by subject, its report, and its texts on demand."""
+
+    def __init__(self, folder: Path, info: RunInfo, summary: Summary, numbers: NameNumbers) -> None:
+        self.folder = folder
+        self.info = info
+        self.summary = summary
+        self.report: Report = report_of(summary)
+        self._index = RunIndex.of_run(folder, summary.scorers)
+        self._reader = RunReader(folder, self._index)
+        self.subjects: dict[str, SubjectColumns] = {}
+        filters = parts_are_filters(info, summary)
+        for index in range(len(self._index.ask.codes)):
+            end = self._reader.end(index)
+            if end is None:
+                continue
+            columns = self.subjects.get(end.subject)
+            if columns is None:
+                columns = self.subjects[end.subject] = SubjectColumns()
+            columns.add_case(end, numbers.of_set(end.set))
+            for score in self.scores(index):
+                if not score.interim:
+                    part = score.part if filters else ""
+                    name = ScoreName(scorer_name(score.scorer), score.metric, part)
+                    columns.add_score(score, numbers.of_score(name))
+
+    def scores(self, index: int) -> list[Score]:
+        """The scores that all scorers gave to a case."""
+        scores = []
+        for scorer in self.summary.scorers:
+            scores += self._reader.scores(index, scorer)
+        return scores
+
+    def last_record(self, index: int) -> Any:
+        """The content of the last record of a case."""
+        records = self._reader.records(index)
+        return records[-1].data if records else None
+
+    def end(self, index: int) -> End:
+        """How a case of these columns ended."""
+        end = self._reader.end(index)
+        assert end is not None
+        return end
+
+    def close(self) -> None:
+        """Close the files."""
+        self._reader.close()
 
 
-def gold_mark(score: Score) -> str:
-    """The name of the expectations that the score was judged by, where it has one."""
-    data = score.data
-    return str(data["gold"]) if isinstance(data, dict) and data.get("gold") else ""
-
-
-def digest(text: str) -> int:
-    """Eight bytes of a text."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-@lru_cache(maxsize=1024)
-def part_digest(vote: int, part: str) -> int:
-    """Eight bytes that name a score within its case, besides metric and scorer; filters come often."""
-    return digest(f"{vote}/{part}")
-
-
-def view(column: array[Any]) -> NDArray[Any]:
-    """The column's own memory, to be read only."""
+def as_numpy(column: array[Any]) -> NDArray[Any]:
+    """The column's own memory, for reading only."""
     import numpy as np
 
-    return np.frombuffer(column, dtype=column.typecode) if column else np.empty(0, dtype=column.typecode)
+    if not column:
+        return np.empty(0, dtype=column.typecode)
+    return np.frombuffer(column, dtype=column.typecode)
 
 
 @lru_cache(maxsize=64)
@@ -135,77 +175,126 @@ def scorer_name(scorer: str) -> str:
     return scorer.partition("@")[0]
 
 
-class Reading:
-    """One run: its columns by subject, and its texts on demand."""
-
-    def __init__(self, folder: Path, info: RunInfo, summary: Summary, names: Names) -> None:
-        self.folder = folder
-        self.info = info
-        self.summary = summary
-        self._index = Index.of_run(folder, summary.scorers)
-        self._reader = RunReader(folder, self._index)
-        self._filters = _filters(summary)
-        self.subjects: dict[str, Columns] = {}
-        for end in self._ends():
-            self._take(end, names)
-
-    def _ends(self) -> Iterator[End]:
-        for index in range(len(self._index.ask.codes)):
-            end = self._reader.end(index)
-            if end is not None:
-                yield end
-
-    def _take(self, end: End, names: Names) -> None:
-        columns = self.subjects.get(end.subject)
-        if columns is None:
-            columns = self.subjects[end.subject] = Columns()
-        columns.add(end, names.set(end.set))
-        for score in self.scores(end.index):
-            if score.interim:
-                continue
-            part = score.part if score.part in self._filters else ""
-            columns.add_score(score, names.slot(Slot(scorer_name(score.scorer), score.metric, part)))
-
-    def scores(self, index: int) -> list[Score]:
-        """What all scorers said of a case."""
-        return [score for name in self.summary.scorers for score in self._reader.scores(index, name)]
-
-    def produced(self, index: int) -> Any:
-        """The last thing that a case produced."""
-        records = self._reader.records(index)
-        return records[-1].data if records else None
-
-    def end(self, index: int) -> End:
-        """How a case ended that did."""
-        end = self._reader.end(index)
-        assert end is not None
-        return end
-
-    def close(self) -> None:
-        """Let go of the files."""
-        self._reader.close()
+@lru_cache(maxsize=1024)
+def part_digest(vote: int, part: str) -> int:
+    """Eight bytes that name a score within its case, besides metric and scorer. Filters come often."""
+    return _digest(f"{vote}/{part}")
 
 
-def _filters(summary: Summary) -> set[str]:
-    """Parts that the run's own table has rows for: a task's filters. Others are tests or questions."""
-    return {metric.filter for metric in metrics_of(summary)}
+def _digest(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def metrics_of(summary: Summary, name: str | None = None) -> Iterator[Metric]:
-    """The metrics of a run's report: all of them, or those of one entry, set or subject."""
-    if summary.report is not None:
-        for entry in summary.report.entries:
-            if name in (None, entry.name, entry.set, entry.subject):
-                yield from entry.metrics
-        return
-    for key, found in summary.results.items():
-        if name in (None, key) and isinstance(found, dict):
-            for metric in found.get("metrics", ()):
-                yield Metric(
-                    name=metric["metric"],
-                    value=None,
-                    denominator=0,
-                    filter=str(metric.get("filter", "")),
-                    aggregation=metric.get("aggregation", "mean"),
-                    higher_is_better=metric.get("higher_is_better"),
-                )
+class CasePairs(NamedTuple):
+    """Positions in the columns of both sides, in the base's data order, and of cases without a partner."""
+
+    base: NDArray[Any]
+    new: NDArray[Any]
+    only_base: NDArray[Any]
+    only_new: NDArray[Any]
+
+
+def pair_cases(base: SubjectColumns, new: SubjectColumns) -> CasePairs:
+    """Pair cases of equal set and key. Of the others, pair those whose key stands once on each side."""
+    import numpy as np
+
+    base_in_set, new_in_set = _match_unique(_keys_in_sets(base), _keys_in_sets(new))
+    base_rest, new_rest = _others(len(base), base_in_set), _others(len(new), new_in_set)
+    by_key = _match_unique(as_numpy(base.keys)[base_rest], as_numpy(new.keys)[new_rest])
+    base_cases = np.concatenate([base_in_set, base_rest[by_key[0]]])
+    new_cases = np.concatenate([new_in_set, new_rest[by_key[1]]])
+    order = np.argsort(base_cases, kind="stable")
+    return CasePairs(
+        base_cases[order], new_cases[order], _others(len(base), base_cases), _others(len(new), new_cases)
+    )
+
+
+def _keys_in_sets(columns: SubjectColumns) -> NDArray[Any]:
+    import numpy as np
+
+    mixed: NDArray[Any] = as_numpy(columns.sets) * np.uint64(_MIX_SET)
+    mixed += as_numpy(columns.keys)
+    return mixed
+
+
+def _others(count: int, taken: NDArray[Any]) -> NDArray[Any]:
+    """The positions below `count` that are not taken."""
+    import numpy as np
+
+    free = np.ones(count, dtype=bool)
+    free[taken] = False
+    return np.flatnonzero(free)
+
+
+def _match_unique(base: NDArray[Any], new: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Positions of equal values that stand once on each side."""
+    import numpy as np
+
+    sides = []
+    for values in (base, new):
+        distinct, positions, counts = np.unique(values, return_index=True, return_counts=True)
+        sides.append((distinct[counts == 1], positions[counts == 1]))
+    (base_values, base_positions), (new_values, new_positions) = sides
+    _, first, second = np.intersect1d(base_values, new_values, assume_unique=True, return_indices=True)
+    return base_positions[first], new_positions[second]
+
+
+class ScorePairs(NamedTuple):
+    """One row a score of a paired case: its position on both sides (-1 where it is missing) and its states."""
+
+    pair: NDArray[Any]
+    name: NDArray[Any]
+    base: NDArray[Any]
+    new: NDArray[Any]
+    base_state: NDArray[Any]
+    new_state: NDArray[Any]
+
+
+def pair_scores(base: SubjectColumns, new: SubjectColumns, cases: CasePairs) -> ScorePairs:
+    """Pair scores of equal name and part of paired cases. A score without a partner gets a row, too."""
+    import numpy as np
+
+    ours, theirs = _SideScores(base, cases.base), _SideScores(new, cases.new)
+    in_ours, in_theirs = _match_unique(ours.keys, theirs.keys)
+    only_ours, only_theirs = _others(len(ours.keys), in_ours), _others(len(theirs.keys), in_theirs)
+    missing = np.full(max(len(only_ours), len(only_theirs)), -1, dtype=np.int32)
+    pairs = ScorePairs(
+        pair=np.concatenate([ours.pair[in_ours], ours.pair[only_ours], theirs.pair[only_theirs]]),
+        name=np.concatenate([ours.name[in_ours], ours.name[only_ours], theirs.name[only_theirs]]),
+        base=np.concatenate([ours.rows[in_ours], ours.rows[only_ours], missing[: len(only_theirs)]]),
+        new=np.concatenate([theirs.rows[in_theirs], missing[: len(only_ours)], theirs.rows[only_theirs]]),
+        base_state=np.concatenate(
+            [ours.state[in_ours], ours.state[only_ours], ours.why_missing(theirs.pair[only_theirs])]
+        ),
+        new_state=np.concatenate(
+            [theirs.state[in_theirs], theirs.why_missing(ours.pair[only_ours]), theirs.state[only_theirs]]
+        ),
+    )
+    # The order of the base's data: case by case, score by score.
+    order = np.lexsort((pairs.new, pairs.base, pairs.pair))
+    return ScorePairs(*(column[order] for column in pairs))
+
+
+class _SideScores:
+    """The scores of one side's paired cases. `cases` are the positions of the cases, by pair."""
+
+    def __init__(self, columns: SubjectColumns, cases: NDArray[Any]) -> None:
+        import numpy as np
+
+        pair_of_case = np.full(len(columns), -1, dtype=np.int32)
+        pair_of_case[cases] = np.arange(len(cases), dtype=np.int32)
+        pairs = pair_of_case[as_numpy(columns.score_case)]
+        self.rows = np.flatnonzero(pairs >= 0).astype(np.int32)
+        self.pair = pairs[self.rows]
+        self.name = as_numpy(columns.score_name)[self.rows]
+        self.state = as_numpy(columns.score_state)[self.rows]
+        self.keys = as_numpy(columns.score_part)[self.rows]
+        self.keys += self.name * np.uint64(_MIX_NAME)
+        self.keys += self.pair.astype(np.uint64) * np.uint64(_MIX_PAIR)
+        self._no_answer = as_numpy(columns.no_answer)[cases]
+
+    def why_missing(self, pairs: NDArray[Any]) -> NDArray[Any]:
+        """The states of these pairs on this side, which has no score for them."""
+        import numpy as np
+
+        return np.where(self._no_answer[pairs], NO_ANSWER, NOT_SCORED).astype(np.uint8)

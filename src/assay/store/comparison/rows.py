@@ -1,188 +1,360 @@
-"""Makes the rows of the table from paired scores, and says which of them got worse."""
+"""The table of a comparison, and the cases that went from right to wrong or back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from assay.core.report import Metric, PairedRow
-from assay.journal.folder import Summary
-from assay.scoring.paired import Paired, paired
-from assay.store.comparison.columns import SCORED, STATES, Columns, Names, Slot, metrics_of, view
-from assay.store.comparison.pairing import CasePairs, score_pairs
+from msgspec import Struct, field
+
+from assay.core.report import PairedRow, Report
+from assay.core.types import Score
+from assay.scoring.paired import fill_row, paired
+from assay.store.comparison.columns import (
+    SCORED,
+    STATES,
+    CasePairs,
+    NameNumbers,
+    RunColumns,
+    ScoreName,
+    SubjectColumns,
+    as_numpy,
+    pair_scores,
+    part_digest,
+    scorer_name,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OTHER_GOLD = "judged by other expectations"
-LEVEL = 0.05
-_OF_LOGPROBS = frozenset({"perplexity"})
-"""Aggregations that fall as the cases' own values rise."""
+# Aggregations that fall while the values of the cases rise: a perplexity of log-likelihoods.
+_FALLING = frozenset({"perplexity"})
 
 
-class Values:
-    """The paired scores as arrays: a pair counts if both are numbers, judged by the same expectations."""
+class PairedScores:
+    """The paired scores of two subjects as arrays. A pair counts if both are numbers, judged alike."""
 
     def __init__(
-        self, sides: tuple[Columns, Columns], cases: CasePairs, names: Names, other_scorers: set[str]
+        self,
+        sides: tuple[SubjectColumns, SubjectColumns],
+        cases: CasePairs,
+        numbers: NameNumbers,
+        other_scorers: set[str],
     ) -> None:
         import numpy as np
 
         base, new = sides
-        self.scores = found = score_pairs(base, new, cases)
-        self.set_names, self.slot_names = list(names.sets), list(names.slots)
-        self.set = view(base.sets)[cases.base][found.pair]
-        self.cluster = view(base.keys)[cases.base][found.pair]
-        self.base = _at(view(base.score_value), found.base)
-        self.new = _at(view(new.score_value), found.new)
-        both = (found.base >= 0) & (found.new >= 0)
-        gold = _at(view(base.score_gold), found.base), _at(view(new.score_gold), found.new)
-        strict = np.isin(found.slot, [i for i, s in enumerate(self.slot_names) if s.scorer in other_scorers])
-        scored = both & (found.base_state == SCORED) & (found.new_state == SCORED)
-        self.other_gold = scored & ((gold[0] != gold[1]) | (strict & (gold[0] == 0)))
+        self.set_names, self.score_names = list(numbers.sets), list(numbers.scores)
+        self.pairs = pairs = pair_scores(base, new, cases)
+        self.set = as_numpy(base.sets)[cases.base][pairs.pair]
+        self.cluster = as_numpy(base.keys)[cases.base][pairs.pair]
+        self.base = _take(as_numpy(base.score_value), pairs.base)
+        self.new = _take(as_numpy(new.score_value), pairs.new)
+        both = (pairs.base >= 0) & (pairs.new >= 0)
+        scored = both & (pairs.base_state == SCORED) & (pairs.new_state == SCORED)
+        # Scorers of other fingerprints mean the same only where the score names equal expectations.
+        base_gold = _take(as_numpy(base.score_gold), pairs.base)
+        new_gold = _take(as_numpy(new.score_gold), pairs.new)
+        other = [number for number, name in enumerate(self.score_names) if name.scorer in other_scorers]
+        unknown_gold = np.isin(pairs.name, other) & (base_gold == 0)
+        self.other_gold = scored & ((base_gold != new_gold) | unknown_gold)
         self.counts = scored & ~self.other_gold
 
 
-def _at(values: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """Values at places; of -1 any value, which nobody looks at."""
+def _take(values: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
+    """Values at these positions. Position -1 gives any value: such pairs do not count."""
     import numpy as np
 
-    return values[places] if len(values) else np.zeros(len(places), dtype=values.dtype)
+    return values[positions] if len(values) else np.zeros(len(positions), dtype=values.dtype)
 
 
-class Table:
-    """Rows with the positions of their pairs."""
+def table_rows(
+    scores: PairedScores, reports: tuple[Report, Report], subjects: tuple[str, str]
+) -> Iterator[tuple[PairedRow, NDArray[Any]]]:
+    """The rows of the table, each with the positions of its pairs.
 
-    def __init__(self, values: Values, summaries: tuple[Summary, Summary], subjects: tuple[str, str]) -> None:
-        self._values = values
-        self._summaries = summaries
-        self._subjects = subjects
+    Where there are several sets and parts are no filters, rows over all sets come first.
+    """
+    import numpy as np
 
-    def rows(self) -> Iterator[tuple[PairedRow, NDArray[Any]]]:
-        """Where parts are no filters and sets are several, a row over all sets; then set by set."""
-        import numpy as np
-
-        values = self._values
-        slot = values.scores.slot
-        by_set = list(_grouped(values.set, slot))
-        several = len({one for one, _, _ in by_set}) > 1
-        for _, number, places in _grouped(np.zeros_like(slot), slot) if several else ():
-            if not values.slot_names[number].part:
-                yield self._row("", values.slot_names[number], places), places
-        for one, number, places in by_set:
-            yield self._row(values.set_names[one], values.slot_names[number], places), places
-
-    def _row(self, name: str, slot: Slot, places: NDArray[Any]) -> PairedRow:
-        values = self._values
-        counted = places[values.counts[places]]
+    names = scores.pairs.name
+    by_set = list(_group(scores.set, names))
+    groups = []
+    if len({set_number for set_number, _, _ in by_set}) > 1:
+        for _, name, positions in _group(np.zeros_like(names), names):
+            if not scores.score_names[name].part:
+                groups.append(("", name, positions))
+    for set_number, name, positions in by_set:
+        groups.append((scores.set_names[set_number], name, positions))
+    for set_name, name, positions in groups:
+        score_name = scores.score_names[name]
+        counted = positions[scores.counts[positions]]
         row = PairedRow(
-            set=name,
-            metric=slot.metric,
-            part=slot.part,
-            higher_is_better=self._higher(name, slot),
-            n=len(counted),
-            left_out=self._left_out(places),
+            set=set_name,
+            metric=score_name.metric,
+            part=score_name.part,
+            higher_is_better=_higher_is_better(set_name, score_name, reports, subjects),
+            n=0,
+            left_out=_left_out(scores, positions),
         )
         if len(counted):
-            found = paired(values.base[counted], values.new[counted], values.cluster[counted])
-            _fill(row, found)
-        return row
-
-    def _left_out(self, places: NDArray[Any]) -> dict[str, int]:
-        import numpy as np
-
-        values, scores = self._values, self._values.scores
-        left = places[~values.counts[places]]
-        gold = values.other_gold[left]
-        counts = {OTHER_GOLD: int(gold.sum())} if gold.any() else {}
-        codes = scores.base_state[left[~gold]] * np.uint8(len(STATES)) + scores.new_state[left[~gold]]
-        for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-            base, new = divmod(int(code), len(STATES))
-            counts[_reason(base, new)] = int(count)
-        return counts
-
-    def _higher(self, name: str, slot: Slot) -> bool:
-        """As the runs' own tables say: of this set, of the subject, or of any; up where none says."""
-        for summary, subject in zip(self._summaries, self._subjects, strict=True):
-            for place in (name, subject, None):
-                for metric in metrics_of(summary, place):
-                    if metric.name == slot.metric and metric.filter in (slot.part, ""):
-                        return _higher(metric)
-        return True
+            fill_row(row, paired(scores.base[counted], scores.new[counted], scores.cluster[counted]))
+        yield row, positions
 
 
-def _grouped(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Each pair of numbers that occurs, with the positions where it does, in order."""
+def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
+    """Each pair of numbers that occurs, in order, with the positions at which it does."""
     import numpy as np
 
+    if not len(first):
+        return
     order = np.lexsort((second, first))
-    ones, others = first[order], second[order]
-    starts = np.flatnonzero((ones[1:] != ones[:-1]) | (others[1:] != others[:-1])) + 1
-    for places in np.split(order, starts) if len(order) else ():
-        yield int(first[places[0]]), int(second[places[0]]), places
+    firsts, seconds = first[order], second[order]
+    starts = np.flatnonzero((firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])) + 1
+    for positions in np.split(order, starts):
+        yield int(first[positions[0]]), int(second[positions[0]]), positions
 
 
-def _higher(metric: Metric) -> bool:
-    return metric.aggregation in _OF_LOGPROBS or metric.higher_is_better is not False
+def _higher_is_better(
+    set_name: str, name: ScoreName, reports: tuple[Report, Report], subjects: tuple[str, str]
+) -> bool:
+    """The direction that the runs' reports give: of this set, of the subject, or of any entry. Else True."""
+    for report, subject in zip(reports, subjects, strict=True):
+        for wanted in (set_name, subject, None):
+            if wanted == "":
+                continue  # a row over all sets
+            for entry in report.entries:
+                if wanted is not None and wanted not in (entry.name, entry.set, entry.subject):
+                    continue
+                for metric in entry.metrics:
+                    if metric.name == name.metric and metric.filter in (name.part, ""):
+                        return metric.aggregation in _FALLING or metric.higher_is_better is not False
+    return True
 
 
-def _reason(base: int, new: int) -> str:
-    if base == new:
-        return f"{STATES[base]} in both"
-    named = [
-        f"{STATES[state]} in {side}" for state, side in ((base, "base"), (new, "new")) if state != SCORED
-    ]
-    return ", ".join(named)
+def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
+    """How many pairs do not count, by reason."""
+    import numpy as np
+
+    left = positions[~scores.counts[positions]]
+    other_gold = scores.other_gold[left]
+    counts = {OTHER_GOLD: int(other_gold.sum())} if other_gold.any() else {}
+    rest = left[~other_gold]
+    codes = scores.pairs.base_state[rest] * np.uint8(len(STATES)) + scores.pairs.new_state[rest]
+    for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
+        base, new = divmod(int(code), len(STATES))
+        if base == new:
+            reason = f"{STATES[base]} in both"
+        else:
+            sides = ((base, "base"), (new, "new"))
+            reason = ", ".join(f"{STATES[state]} in {side}" for state, side in sides if state != SCORED)
+        counts[reason] = int(count)
+    return counts
 
 
-def _fill(row: PairedRow, found: Paired) -> None:
-    row.clusters, row.base, row.new = found.clusters, found.base, found.new
-    row.difference, row.stderr = found.difference, found.stderr
-    row.interval = found.interval
-    row.interval_method = found.method
-    row.wins, row.losses = (found.rose, found.fell) if row.higher_is_better else (found.fell, found.rose)
-    row.ties, row.right_wrong, row.p = found.ties, found.right_wrong, found.p
-    row.verdict = verdict(row)
-
-
-def verdict(row: PairedRow) -> str:
-    """Better, worse or unclear: by McNemar's p where there is one, else by where the interval lies."""
-    if row.p is not None:
-        sure = row.p < LEVEL
-        return "unclear" if not sure else "better" if row.wins > row.losses else "worse"
-    if row.interval is None or row.interval[0] <= 0 <= row.interval[1]:
-        return "unclear"
-    return "better" if (row.interval[0] > 0) == row.higher_is_better else "worse"
-
-
-def covered(row: PairedRow, rows: list[PairedRow]) -> bool:
+def is_sum_row(row: PairedRow, rows: list[PairedRow]) -> bool:
     """Whether this is a row over all sets, and the sets have rows of their own."""
-    return row.set == "" and any(one.set and (one.metric, one.part) == (row.metric, row.part) for one in rows)
+    if row.set:
+        return False
+    return any(other.set and (other.metric, other.part) == (row.metric, row.part) for other in rows)
 
 
 def regressions(rows: list[PairedRow]) -> list[str]:
     """Every set and metric in which a case that was right is wrong now, or the number is surely worse."""
-    found = []
+    sentences = []
     for row in rows:
-        if row.right_wrong and covered(row, rows):
+        if row.right_wrong and is_sum_row(row, rows):
             continue
         if row.right_wrong and row.losses:
-            found.append(f"{row.name}: {row.losses:,} of {row.n:,} were right and are wrong now")
+            sentences.append(f"{row.name}: {row.losses:,} of {row.n:,} were right and are wrong now")
         elif row.verdict == "worse":
-            found.append(_worse(row))
-    return found
+            sentences.append(_worse_sentence(row))
+    return sentences
 
 
-def significant(rows: list[PairedRow]) -> list[str]:
+def significant_regressions(rows: list[PairedRow]) -> list[str]:
     """Every number that is surely worse."""
-    return [_worse(row) for row in rows if row.verdict == "worse"]
+    return [_worse_sentence(row) for row in rows if row.verdict == "worse"]
 
 
-def _worse(row: PairedRow) -> str:
-    by = f"p {row.p:.3g}" if row.p is not None else f"95% interval {_shown(row)}"
-    return f"{row.name}: {row.base:.4f} → {row.new:.4f}, {by}"
+def _worse_sentence(row: PairedRow) -> str:
+    if row.p is not None:
+        evidence = f"p {row.p:.3g}"
+    else:
+        assert row.interval is not None
+        evidence = f"95% interval {row.interval[0]:+.4f} to {row.interval[1]:+.4f}"
+    return f"{row.name}: {row.base:.4f} → {row.new:.4f}, {evidence}"
 
 
-def _shown(row: PairedRow) -> str:
-    assert row.interval is not None
-    return f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}"
+class FlipSide(Struct, kw_only=True):
+    """One side of a flip: its value, what was answered, and why it was judged so."""
+
+    index: int
+    value: float
+    answer: Any = None
+    reason: str = ""
+
+
+class Flip(Struct, kw_only=True):
+    """A case that was right on one side and is wrong on the other.
+
+    `check` is the first check that went the other way: path, kind, expected, base, new, why, and the step
+    if it is of one. `id` is the one that the data gives the case, where its scores tell it.
+    """
+
+    set: str
+    case: str
+    metric: str
+    part: str
+    base: FlipSide
+    new: FlipSide
+    target: Any = None
+    check: dict[str, Any] | None = None
+    id: Any = None
+
+
+class Flips(Struct, kw_only=True):
+    """How many there are, and the first of them."""
+
+    count: int = 0
+    shown: list[Flip] = field(default_factory=list)
+
+
+Checks = list[dict[str, Any]]
+
+
+class FlipReader:
+    """Reads the texts of flips from the journals of both sides."""
+
+    def __init__(
+        self, runs: tuple[RunColumns, RunColumns], columns: tuple[SubjectColumns, SubjectColumns]
+    ) -> None:
+        self._runs = runs
+        self._columns = columns
+
+    def flips(
+        self, scores: PairedScores, table: list[tuple[PairedRow, NDArray[Any]]], most: int, *, worse: bool
+    ) -> Flips:
+        """The flips in one direction, in the table's order. Only right and wrong flips, each set once."""
+        flips = Flips()
+        rows = [row for row, _ in table]
+        for row, positions in table:
+            if not row.right_wrong or is_sum_row(row, rows):
+                continue
+            counted = positions[scores.counts[positions]]
+            rise = scores.new[counted] - scores.base[counted]
+            flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
+            flips.count += len(flipped)
+            for position in flipped[: most - len(flips.shown)].tolist():
+                name = scores.score_names[int(scores.pairs.name[position])]
+                base, new = int(scores.pairs.base[position]), int(scores.pairs.new[position])
+                flips.shown.append(self._flip(base, new, name))
+        return flips
+
+    def case_name(self, side: int, position: int) -> str:
+        """`set/key` of a case."""
+        end = self._runs[side].end(self._columns[side].indexes[position])
+        return f"{end.set}/{end.case}"
+
+    def _flip(self, base_row: int, new_row: int, name: ScoreName) -> Flip:
+        base, base_scores = self._scores(0, base_row, name)
+        new, new_scores = self._scores(1, new_row, name)
+        scores = [*base_scores, *new_scores]
+        expected = next((score.expected for score in scores if score.expected is not None), None)
+        return Flip(
+            set=base.set,
+            case=base.case,
+            metric=base.metric,
+            part=base.part,
+            base=self._side(0, base, base_scores),
+            new=self._side(1, new, new_scores),
+            target=_first_field(("target",), scores) if expected is None else expected,
+            check=_first_difference(_checks(base), _checks(new)),
+            id=_first_field(("id",), scores),
+        )
+
+    def _scores(self, side: int, row: int, name: ScoreName) -> tuple[Score, list[Score]]:
+        """The score of a row, and all scores of its part: the first of them carries what a filter gave."""
+        columns = self._columns[side]
+        wanted = columns.score_part[row]
+        scores = self._runs[side].scores(columns.indexes[columns.score_case[row]])
+        of_scorer = [score for score in scores if scorer_name(score.scorer) == name.scorer]
+        of_part = [score for score in of_scorer if part_digest(score.vote, score.part) == wanted]
+        (of_row,) = [score for score in of_part if score.metric == name.metric]
+        return of_row, of_part
+
+    def _side(self, side: int, score: Score, of_part: list[Score]) -> FlipSide:
+        """With the answer as it was judged, or else as it was given."""
+        assert score.value is not None
+        answer = _first_field(("filtered", "answer", "actual"), of_part)
+        if answer is None:
+            answer = self._runs[side].last_record(score.index)
+        return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
+
+
+def _first_field(names: Iterable[str], scores: list[Score]) -> Any:
+    """The first of these fields that the data of some score has."""
+    for name in names:
+        for score in scores:
+            if isinstance(score.data, dict) and name in score.data:
+                return score.data[name]
+    return None
+
+
+def _checks(score: Score) -> Checks:
+    checks = score.data.get("checks") if isinstance(score.data, dict) else None
+    if not isinstance(checks, list):
+        return []
+    return [check for check in checks if isinstance(check, dict)]
+
+
+def _first_difference(base: Checks, new: Checks) -> dict[str, Any] | None:
+    """The first check that both made and that went two ways; else the first that failed on either side."""
+    base_partners = _with_partners(base, new)
+    for check, partner in base_partners:
+        if partner is not None and check.get("passed") != partner.get("passed"):
+            return _check_of_both(check, partner)
+    for check, partner in _with_partners(new, base):
+        if check.get("passed") is False:
+            return _check_of_both(partner, check)
+    for check, partner in base_partners:
+        if check.get("passed") is False:
+            return _check_of_both(check, partner)
+    return None
+
+
+def _with_partners(checks: Checks, others: Checks) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+    """Each check with the other side's: of the same kind, else the only one at its place.
+
+    A value that is missing on one side is of another kind there. Steps may have paths of equal names.
+    """
+    counts = Counter(map(_place, others))
+    same_kind = {(_place(check), check.get("kind"), check.get("rule")): check for check in others}
+    only_one = {_place(check): check for check in others if counts[_place(check)] == 1}
+    pairs = []
+    for check in checks:
+        place = _place(check)
+        partner = same_kind.get((place, check.get("kind"), check.get("rule"))) or only_one.get(place)
+        pairs.append((check, partner))
+    return pairs
+
+
+def _place(check: dict[str, Any]) -> tuple[str, str, str]:
+    return str(check.get("of")), str(check.get("step")), str(check.get("path"))
+
+
+def _check_of_both(base: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """The check with what both sides had there; `why` is that of the side that failed it."""
+    check: dict[str, Any] = new or base or {}
+    failed = next((side for side in (new, base) if side and side.get("passed") is False), check)
+    step = {"step": check["step"]} if check.get("step") else {}
+    return step | {
+        "path": check.get("path"),
+        "kind": failed.get("kind"),
+        "expected": check.get("expected"),
+        "base": base.get("actual") if base else None,
+        "new": new.get("actual") if new else None,
+        "why": failed.get("why"),
+    }

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from assay.core.report import PairedRow
-from assay.scoring.paired import paired
-from assay.store.comparison.rows import verdict
+from assay.scoring.paired import fill_row, paired
 from assay.suites.hop.analysis import Seen
 
 
@@ -40,25 +39,6 @@ def _compared(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | No
     if not both:
         return None
     one, two = (np.array([side[key] for key in both], dtype=float) for side in (base, new))
-    found = paired(one, two, np.arange(len(both)))
-    row = PairedRow(
-        set="",
-        metric="correct",
-        part="",
-        higher_is_better=True,
-        n=found.n,
-        clusters=found.clusters,
-        base=found.base,
-        new=found.new,
-        difference=found.difference,
-        stderr=found.stderr,
-        interval=found.interval,
-        interval_method=found.method,
-        wins=found.rose,
-        losses=found.fell,
-        ties=found.ties,
-        right_wrong=found.right_wrong,
-        p=found.p,
-    )
-    row.verdict = verdict(row)
+    row = PairedRow(set="", metric="correct", part="", higher_is_better=True, n=0)
+    fill_row(row, paired(one, two, np.arange(len(both))))
     return row

@@ -1,0 +1,354 @@
+"""Compares runs, or subjects of a run, of any suite, on the cases that they share.
+
+    compared = compare(["results-before", "results-now@concise"])
+    compared.comparisons[0].rows, compared.comparisons[0].now_failing
+
+The structs are the JSON document of `assay compare --json`, field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct, field
+
+from assay.core.errors import UsageError
+from assay.core.judges import JudgeInfo
+from assay.core.registry import short
+from assay.core.report import PairedRow
+from assay.core.types import JUDGE
+from assay.store.comparison.columns import (
+    CasePairs,
+    NameNumbers,
+    RunColumns,
+    SubjectColumns,
+    as_numpy,
+    pair_cases,
+    scorer_name,
+)
+from assay.store.comparison.rows import (
+    FlipReader,
+    Flips,
+    PairedScores,
+    regressions,
+    significant_regressions,
+    table_rows,
+)
+from assay.store.judges import with_calibration
+from assay.store.runs import find_run, state_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_MOST_NAMED = 10
+
+
+class Side(Struct, kw_only=True):
+    """One of the two sides: a subject of a run."""
+
+    run: str
+    folder: str
+    suite: str
+    subject: str
+    model: str
+    started: float
+    state: str
+    cases: int
+    scorers: list[str]
+    reference: bool = False
+    """A yardstick, as its run's report says."""
+    judges: list[JudgeInfo] = field(default_factory=list)
+    """The judges behind its scores, with the calibrations that are known now."""
+
+
+class OneSided(Struct, kw_only=True):
+    """Cases without a partner: how many, and the first of them as `set/key`."""
+
+    count: int = 0
+    shown: list[str] = field(default_factory=list)
+
+
+class Cost(Struct, kw_only=True):
+    """What the paired cases of one side took, without scoring."""
+
+    seconds_per_case: float
+    input_tokens: int
+    output_tokens: int
+    calls: int
+
+
+class Comparison(Struct, kw_only=True):
+    """Two subjects on the cases that they share."""
+
+    base: Side
+    new: Side
+    paired: int
+    rows: list[PairedRow]
+    now_failing: Flips
+    now_passing: Flips
+    only_base: OneSided
+    only_new: OneSided
+    cost: dict[str, Cost]
+    notes: list[str]
+    regressions: list[str] = field(default_factory=list)
+    significant_regressions: list[str] = field(default_factory=list)
+
+
+class Compared(Struct, kw_only=True):
+    """All comparisons of one command."""
+
+    schema: int = 1
+    comparisons: list[Comparison]
+    notes: list[str] = field(default_factory=list)
+
+
+def compare(names: Sequence[str], flips: int = 10) -> Compared:
+    """Compare the first of these runs (RUN or RUN@SUBJECT) with each other one; show `flips` cases each way.
+
+    One run alone: its first subject with each of its others. Raises UsageError where runs cannot be compared.
+    """
+    selection = RunSelection(names)
+    try:
+        comparisons = []
+        for base, new in selection.pairs():
+            comparisons.append(_compare(base, new, selection.numbers, flips))
+        return Compared(comparisons=comparisons, notes=selection.notes)
+    finally:
+        selection.close()
+
+
+def _compare(base: SelectedSubject, new: SelectedSubject, numbers: NameNumbers, flips: int) -> Comparison:
+    other_scorers = check_comparable(base, new)
+    columns = base.columns, new.columns
+    cases = pair_cases(*columns)
+    if not len(cases.base):
+        raise UsageError(
+            f"{base.run.folder} ({base.subject}) and {new.run.folder} ({new.subject}) "
+            "have no case in common: cases are paired by their content"
+        )
+    scores = PairedScores(columns, cases, numbers, other_scorers)
+    table = list(table_rows(scores, (base.run.report, new.run.report), (base.subject, new.subject)))
+    rows = [row for row, _ in table]
+    reader = FlipReader((base.run, new.run), columns)
+    return Comparison(
+        base=base.describe(),
+        new=new.describe(),
+        paired=len(cases.base),
+        rows=rows,
+        now_failing=reader.flips(scores, table, flips, worse=True),
+        now_passing=reader.flips(scores, table, flips, worse=False),
+        only_base=_one_sided(reader, 0, cases.only_base, flips),
+        only_new=_one_sided(reader, 1, cases.only_new, flips),
+        cost={"base": _cost(columns[0], cases.base), "new": _cost(columns[1], cases.new)},
+        notes=_notes(base, new, cases, other_scorers),
+        regressions=regressions(rows),
+        significant_regressions=significant_regressions(rows),
+    )
+
+
+def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int) -> OneSided:
+    shown = [reader.case_name(side, position) for position in positions[:most].tolist()]
+    return OneSided(count=len(positions), shown=shown)
+
+
+def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
+    return Cost(
+        seconds_per_case=float(as_numpy(columns.seconds)[positions].mean()),
+        input_tokens=int(as_numpy(columns.input)[positions].sum()),
+        output_tokens=int(as_numpy(columns.output)[positions].sum()),
+        calls=int(as_numpy(columns.calls)[positions].sum()),
+    )
+
+
+def _notes(
+    base: SelectedSubject, new: SelectedSubject, cases: CasePairs, other_scorers: set[str]
+) -> list[str]:
+    """What a reader should know about the pairing."""
+    notes = []
+    if JUDGE in other_scorers:
+        notes.append("the two sides have not the same judge: what judges said is not compared")
+    base_sets = as_numpy(base.columns.sets)[cases.base]
+    new_sets = as_numpy(new.columns.sets)[cases.new]
+    renamed = int((base_sets != new_sets).sum())
+    if renamed:
+        notes.append(
+            f"{renamed:,} cases stand in sets of other names; they are paired by their content alone"
+        )
+    return notes
+
+
+class SelectedRun(NamedTuple):
+    """A run that a command names, with the subjects that are meant."""
+
+    run: RunColumns
+    subjects: list[str]
+    state: str
+
+
+class SelectedSubject(NamedTuple):
+    """One side of one comparison."""
+
+    run: RunColumns
+    subject: str
+    state: str
+
+    @property
+    def columns(self) -> SubjectColumns:
+        """The subject's cases and scores."""
+        return self.run.subjects[self.subject]
+
+    def describe(self) -> Side:
+        """The side as the comparison names it."""
+        info, report = self.run.info, self.run.report
+        entries = [entry for entry in report.entries if self.subject in (entry.subject, entry.name)]
+        # Suites with one subject have entries by task: the judges of all of them are behind the scores.
+        judges = report.judges(self.subject if entries else None)
+        return Side(
+            run=self.run.folder.name,
+            folder=str(self.run.folder),
+            suite=short(info.suite),
+            subject=self.subject,
+            model=str(info.spec.get("model", "")),
+            started=info.started,
+            state=self.state,
+            cases=len(self.columns),
+            scorers=self.run.summary.scorers,
+            reference=any(entry.reference for entry in entries),
+            judges=[with_calibration(judge) for judge in judges],
+        )
+
+
+class RunSelection:
+    """The runs and subjects that a command names. Each run is read once."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.numbers = NameNumbers()
+        self.notes: list[str] = []
+        self._runs: dict[Path, tuple[RunColumns, str]] = {}
+        self._selected: list[SelectedRun] = []
+        try:
+            for name in names:
+                self._selected.append(self._select(name))
+        except BaseException:
+            self.close()
+            raise
+
+    def _select(self, name: str) -> SelectedRun:
+        run_name, subject = _split_subject(name)
+        folder = find_run(run_name)
+        if folder not in self._runs:
+            self._runs[folder] = self._read(folder)
+        run, state = self._runs[folder]
+        subjects = list(run.subjects)
+        if not subject:
+            return SelectedRun(run, subjects, state)
+        if subject not in subjects:
+            raise UsageError(f"{folder} has no subject {subject!r}; it has {_list_names(subjects)}")
+        return SelectedRun(run, [subject], state)
+
+    def _read(self, folder: Path) -> tuple[RunColumns, str]:
+        """Read a run. Refuses one that is still to be continued: its numbers would change."""
+        state = state_of(folder)
+        summary = state.summary
+        if summary is None or state.state not in ("finished", "incomplete"):
+            raise UsageError(
+                f"{folder} is not finished ({state.state}); the command that started it continues it"
+            )
+        run = RunColumns(folder, state.info, summary, self.numbers)
+        if not run.subjects:
+            raise UsageError(f"{folder} has no case that ended")
+        missing = summary.total - summary.ok - summary.subject_error
+        if missing:
+            self.notes.append(f"{folder.name}: {missing:,} of {summary.total:,} cases have no answer")
+        return run, state.state
+
+    def pairs(self) -> Iterator[tuple[SelectedSubject, SelectedSubject]]:
+        """(base, new) of every comparison that the command means."""
+        base, *others = self._selected
+        if not others:
+            yield from self._pairs_within(base)
+        for new in others:
+            for base_subject, new_subject in self._pair_subjects(base, new):
+                yield (
+                    SelectedSubject(base.run, base_subject, base.state),
+                    SelectedSubject(new.run, new_subject, new.state),
+                )
+
+    def _pairs_within(self, selected: SelectedRun) -> Iterator[tuple[SelectedSubject, SelectedSubject]]:
+        run, subjects, state = selected
+        if len(subjects) < 2:
+            raise UsageError(
+                f"{run.folder} alone has one subject, {subjects[0]!r}; "
+                "name a second run, or RUN@SUBJECT twice"
+            )
+        for subject in subjects[1:]:
+            yield SelectedSubject(run, subjects[0], state), SelectedSubject(run, subject, state)
+
+    def _pair_subjects(self, base: SelectedRun, new: SelectedRun) -> list[tuple[str, str]]:
+        """Single subjects are paired whatever their names, several by equal names."""
+        if len(base.subjects) == len(new.subjects) == 1:
+            return [(base.subjects[0], new.subjects[0])]
+        common = [name for name in base.subjects if name in new.subjects]
+        if not common:
+            raise UsageError(
+                f"no subject of {base.run.folder} ({_list_names(base.subjects)}) is one of "
+                f"{new.run.folder} ({_list_names(new.subjects)}); name them: RUN@SUBJECT"
+            )
+        for side in (base, new):
+            only_here = [name for name in side.subjects if name not in common]
+            if only_here:
+                self.notes.append(f"only in {side.run.folder.name}: the subjects {_list_names(only_here)}")
+        return [(name, name) for name in common]
+
+    def close(self) -> None:
+        """Close all files."""
+        for run, _ in self._runs.values():
+            run.close()
+
+
+def check_comparable(base: SelectedSubject, new: SelectedSubject) -> set[str]:
+    """Raise where numbers would not mean the same. Returns the names of scorers that differ.
+
+    A judge may differ or be there on one side only: the other scores are compared, its own are left out.
+    Other scorers may differ if their scores name the expectations that they were judged by.
+    """
+    base_run, new_run = base.run, new.run
+    base_suite, new_suite = short(base_run.info.suite), short(new_run.info.suite)
+    if base_suite != new_suite:
+        raise UsageError(
+            f"{base_run.folder} is a run of {base_suite}, {new_run.folder} one of "
+            f"{new_suite}; only runs of one suite can be compared"
+        )
+    base_scorers = {scorer_name(scorer): scorer for scorer in base_run.summary.scorers}
+    new_scorers = {scorer_name(scorer): scorer for scorer in new_run.summary.scorers}
+    differing = set()
+    for name in {*base_scorers, *new_scorers}:
+        if base_scorers.get(name) != new_scorers.get(name):
+            differing.add(name)
+    names_gold = base.columns.names_gold and new.columns.names_gold
+    if differing - {JUDGE} and not (names_gold and base_scorers.keys() == new_scorers.keys()):
+        raise UsageError(
+            f"{base_run.folder} is scored by {', '.join(base_scorers.values())}, {new_run.folder} by "
+            f"{', '.join(new_scorers.values())}: their numbers do not mean the same; "
+            "`assay rescore RUN` brings a run to the settings of its files as they are now"
+        )
+    return differing
+
+
+def _split_subject(name: str) -> tuple[str, str]:
+    """Split RUN@SUBJECT. Names of folders and of subjects may have an @ themselves: a folder wins."""
+    if Path(name).is_dir():
+        return name, ""
+    for position, character in enumerate(name):
+        if character == "@" and Path(name[:position]).is_dir():
+            return name[:position], name[position + 1 :]
+    run, _, subject = name.partition("@")
+    return run, subject
+
+
+def _list_names(names: list[str]) -> str:
+    text = ", ".join(map(repr, names[:_MOST_NAMED]))
+    more = len(names) - _MOST_NAMED
+    return f"{text} and {more:,} more" if more > 0 else text
