@@ -1,6 +1,7 @@
 """Evaluate LLM systems: models on tasks, pipelines, LLM functions and agent memories.
 
 `run(spec)` and `await arun(spec)` start or continue a run; `spec(suite, **options)` builds what they take.
+A suite of one's own is a subclass of `Suite`; examples/suites/quiz.py is a whole one.
 """
 
 from __future__ import annotations
@@ -9,20 +10,83 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.api import Run, arun, load, run, spec
-    from assay.core.spec import RunSpec
+    from assay.core.errors import Problem, UsageError
+    from assay.core.protocols import Context, Scorer, Solver, View
+    from assay.core.records import read_structs
+    from assay.core.report import Entry, Metric, Report
+    from assay.core.schema import refuse
+    from assay.core.spec import RunSpec, SuiteOptions, ask, how, score
+    from assay.core.suite import (
+        CaseContent,
+        ListedRows,
+        Match,
+        Outcome,
+        Results,
+        Row,
+        Rows,
+        RunFacts,
+        Suite,
+    )
+    from assay.core.types import Request, Score
 
 __version__ = "0.1.0"
-__all__ = ["Run", "RunSpec", "__version__", "arun", "load", "run", "spec"]
+
+# Where each public name stands. They are imported when they are used: `assay --help` needs none of them.
+_MODULES = {
+    "assay.api": ("Run", "arun", "load", "run", "spec"),
+    "assay.core.errors": ("Problem", "UsageError"),
+    "assay.core.protocols": ("Context", "Scorer", "Solver", "View"),
+    "assay.core.records": ("read_structs",),
+    "assay.core.report": ("Entry", "Metric", "Report"),
+    "assay.core.schema": ("refuse",),
+    "assay.core.spec": ("RunSpec", "SuiteOptions", "ask", "how", "score"),
+    "assay.core.suite": (
+        *("CaseContent", "ListedRows", "Match", "Outcome", "Results", "Row", "Rows", "RunFacts", "Suite"),
+    ),
+    "assay.core.types": ("Request", "Score"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = [
+    "CaseContent",
+    "Context",
+    "Entry",
+    "ListedRows",
+    "Match",
+    "Metric",
+    "Outcome",
+    "Problem",
+    "Report",
+    "Request",
+    "Results",
+    "Row",
+    "Rows",
+    "Run",
+    "RunFacts",
+    "RunSpec",
+    "Score",
+    "Scorer",
+    "Solver",
+    "Suite",
+    "SuiteOptions",
+    "UsageError",
+    "View",
+    "__version__",
+    "arun",
+    "ask",
+    "how",
+    "load",
+    "read_structs",
+    "refuse",
+    "run",
+    "score",
+    "spec",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Names load when they are used: `assay --help` must not import an HTTP client."""
-    if name == "RunSpec":
-        from assay.core.spec import RunSpec
+    """A public name, imported from its module."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    from importlib import import_module
 
-        return RunSpec
-    if name in __all__:
-        from assay import api
-
-        return getattr(api, name)
-    raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)

@@ -11,14 +11,18 @@ from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
+from assay.core.report import Report
 from assay.core.spec import Options, RunSpec, build
+from assay.core.suite import Match, Overview, Section
 from assay.core.types import Case
 from assay.journal.folder import Summary
+from assay.legacy import suite_for
 from assay.rescore import Rescore
 from assay.runner import Run, open_run
 from assay.store.comparison import Compared
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
+from assay.suites import BUILT_IN, find_suite, suite_names
 
 if TYPE_CHECKING:
     from assay.store.hop import BaseDataStore
@@ -29,11 +33,14 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "instead_of_run",
     "is_testset",
     "load",
     "options_of",
+    "overview",
     "providers",
     "pull_model",
+    "recognise",
     "rescore",
     "run",
     "spec",
@@ -94,10 +101,27 @@ def listed_tasks(include: list[str]) -> list[tuple[str, str, str]]:
     return list(registry.find("suite", "task").listed(include))
 
 
+def overview(spec: RunSpec) -> Overview:
+    """What a run would ask, of whom and how often; nothing is asked or written."""
+
+    async def look() -> Overview:
+        runner = open_run(spec, asks=False)
+        try:
+            return runner.suite.overview(runner.suite.rows())
+        finally:
+            await runner.close()
+
+    return asyncio.run(look())
+
+
+def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
+    """What the options ask for instead of a run, such as a list of tasks; None where they ask for a run."""
+    return suite_for(spec.suite).instead_of_run(spec)
+
+
 def options_of(suite: str) -> type[Options]:
     """The options struct of a suite."""
-    options: type[Options] = registry.find("suite", suite).Options
-    return options
+    return suite_for(suite).Options
 
 
 def spec(suite: str, **values: Any) -> RunSpec:
@@ -137,33 +161,53 @@ def pull_model(name: str, say: Callable[[str], None]) -> Path:
     return pull_weights(name, say)
 
 
-def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
-    """Every problem of what some suite reads; a testset may be checked against its pipeline."""
-    name = "pipeline" if pipeline is not None else _suite_of(path)
-    suite = registry.find("suite", name)
-    problems: list[Problem] = suite.check(path, pipeline) if name == "pipeline" else suite.check(path)
-    return problems
+def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Problem]:
+    """Every problem of a file, as the suite sees it that is named or that recognises the file.
+
+    `beside` is another file that it belongs to: the pipeline of a testset.
+    """
+    return suite_for(suite or recognise(path, beside)).check(path, beside)
 
 
-def _suite_of(path: Path) -> str:
-    """Which suite reads it: what can only be of one comes first, data of tasks may look like anything."""
-    hop, pipeline = registry.find("suite", "hop"), registry.find("suite", "pipeline")
-    if pipeline.is_pipeline(path):
+def recognise(path: Path, beside: Path | None = None) -> str:
+    """The name of the suite that reads a file. Raises UsageError where two are equally sure, or none is."""
+    if beside is not None:
         return "pipeline"
-    if hop.is_hop(path):
-        return "hop"
-    if pipeline.is_testset(path):
-        return "pipeline"
-    if registry.find("suite", "memory-eval").has_samples(path):
-        return "memory-eval"
-    if registry.find("suite", "memory-test").has_conversations(path):
-        return "memory-test"
-    return "hop" if hop.has_rows(path) else "task"
+    matches = {name: find_suite(name).recognises(path) for name in suite_names()}
+    old, certainty = _old_suite_of(path)
+    matches.setdefault(old, certainty)
+    best = max(matches.values())
+    names = [name for name, match in matches.items() if match == best]
+    if best == Match.NO:
+        raise UsageError(f"no suite reads {path}; --as SUITE names one of {', '.join(matches)}")
+    if len(names) > 1:
+        raise UsageError(f"{path} could be read by {' or '.join(names)}; --as SUITE decides")
+    return names[0]
+
+
+def _old_suite_of(path: Path) -> tuple[str, Match]:
+    """The same for suites that are no subclass of Suite yet."""
+    plans = {
+        name: registry.find("suite", name) for name in registry.built_in("suite") if name not in BUILT_IN
+    }
+    if "pipeline" in plans and plans["pipeline"].is_pipeline(path):
+        return "pipeline", Match.SURE
+    if "hop" in plans and plans["hop"].is_hop(path):
+        return "hop", Match.SURE
+    if "pipeline" in plans and plans["pipeline"].is_testset(path):
+        return "pipeline", Match.SURE
+    if "memory-eval" in plans and plans["memory-eval"].has_samples(path):
+        return "memory-eval", Match.SURE
+    if "memory-test" in plans and plans["memory-test"].has_conversations(path):
+        return "memory-test", Match.SURE
+    if "hop" in plans and plans["hop"].has_rows(path):
+        return "hop", Match.LIKELY
+    return "task", Match.MAYBE
 
 
 def is_testset(path: Path) -> bool:
     """Whether a file is a testset of pipelines, by its first record or the folder it lies in."""
-    return path.suffix == ".jsonl" and _suite_of(path) == "pipeline"
+    return path.suffix == ".jsonl" and recognise(path) == "pipeline"
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:

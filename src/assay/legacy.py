@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from assay.core import registry
 from assay.core.connect import CHAT, role_of
+from assay.core.errors import Problem
 from assay.core.protocols import Reader
 from assay.core.protocols import RunFacts as PlanFacts
 from assay.core.report import Report
@@ -18,17 +19,16 @@ from assay.core.spec import RunSpec, SuiteOptions
 from assay.core.suite import CaseContent, Outcome, Results, Row, Rows, RunFacts, Suite
 from assay.core.types import Case, Record
 from assay.engine.cases import Cases
+from assay.suites import BUILT_IN, find_suite
 
 _URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
 
 
 def suite_for(name: str) -> type[Suite[Any, Any]]:
     """The suite of this name as a class."""
+    if name in BUILT_IN or name not in registry.built_in("suite"):
+        return find_suite(name)
     found = registry.find("suite", name)
-    if isinstance(found, type) and issubclass(found, Suite):
-        return found
-    if (converted := getattr(found, "SUITE", None)) is not None:
-        return cast("type[Suite[Any, Any]]", converted)
     return type("NamedLegacySuite", (LegacySuite,), {"module": found, "name": name, "Options": found.Options})
 
 
@@ -108,6 +108,12 @@ class LegacySuite(Suite[SuiteOptions, Any]):
         await super().close()
         if hasattr(self.plan, "close"):
             await self.plan.close()
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        # A submodule of the name `check` takes the function's place once it is imported.
+        check = getattr(cls.module.check, "check_file", cls.module.check)
+        return cast("list[Problem]", check(path, beside) if cls.name == "pipeline" else check(path))
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[Any]:
         return _never()

@@ -54,14 +54,19 @@ def test_a_table_worth_looking_at(capsys: Captured) -> None:
     """Overall and by category, what each said how often, what was left out, and the line that is remembered."""
     code, out, err = calibrate(capsys)
     assert (code, err) == (0, "")
-    (overall,) = [line.split() for line in out.splitlines() if line.startswith("all ")]
-    assert overall[:6] == ["all", "10", "0.500", "0.900", "0.900", "0.800"]
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("  ") and "/" in line] == [
-        "4",
-        "5",
+    lines = [line.split() for line in out.splitlines()]
+    for row in (["base", "rate", "0.500", "10"], ["accuracy", "0.900", "10"], ["AUC", "0.900", "10"]):
+        assert row in lines
+    assert ["balanced", "accuracy", "0.900", "10"] in lines
+    assert any(line[:2] == ["kappa", "0.800"] and line[-1] == "10" for line in lines)
+    assert ["false", "accepts", "↓", "0.200", "1/5"] in lines
+    assert [(line[0], line[3]) for line in lines if line and line[0] in ("one", "two")] == [
+        ("one", "4"),
+        ("two", "5"),
     ]
     assert "label: wrong              1              4" in out
     assert "left out: 1 row, without a label" in out
+    assert "interval of kappa: " in out
     assert "calibrated: kappa 0.80 (" in out
     assert "disagreements.jsonl" in out
 

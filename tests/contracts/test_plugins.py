@@ -11,12 +11,13 @@ import pytest
 from assay.core import registry
 from assay.core.connect import CHAT, TEXT, About
 from assay.core.errors import MissingExtra, UsageError
-from assay.core.spec import Options, fields
+from assay.core.spec import SuiteOptions, fields
 from assay.core.types import Request, Response
 from assay.scoring.filters import takes_doc
 from assay.scoring.metrics import DEFAULT_METRICS
 from assay.scoring.questions import KINDS
 from assay.scoring.statistics import AGGREGATIONS
+from assay.suites import find_options, find_suite, suite_names
 
 # Options without which a filter cannot be built.
 NEEDED: dict[str, Any] = {"take_first_k": {"k": 2}, "custom": {"filter_fn": lambda resps, _docs: resps}}
@@ -108,11 +109,11 @@ def test_options_are_keywords(kind: str) -> None:
             assert parameter.kind is parameter.KEYWORD_ONLY, f"{kind} {name} {parameter.name}"
 
 
-@pytest.mark.parametrize("name", registry.names("suite"))
+@pytest.mark.parametrize("name", suite_names())
 def test_a_suite_marks_its_options(name: str) -> None:
-    """Every option of every suite is marked and explained."""
-    suite = registry.find("suite", name)
-    assert issubclass(suite.Options, Options)
-    assert all(field.help for field in fields(suite.Options))
-    assert callable(suite.plan)
-    assert callable(suite.check)
+    """Every option of every suite is marked and explained, and so is its command."""
+    options = find_options(name)
+    assert issubclass(options, SuiteOptions)
+    assert all(field.help for field in fields(options))
+    assert options.__doc__
+    assert find_suite(name).Options is options

@@ -10,12 +10,14 @@ import click
 from assay import api
 from assay.cli.screen import block, counted
 from assay.core.errors import Problem
+from assay.suites import absolute
 
 
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--pipeline", type=click.Path(path_type=Path), help="Pipeline file that the testsets are for.")
-def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
+@click.option("--as", "suite", metavar="SUITE", help="The suite that reads the files, where several could.")
+def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
     """Say what is wrong in files and folders of any suite, every problem with its line.
 
     These are task YAML files, folders of them, and their data; pipelines and testsets; task folders of HOP,
@@ -29,12 +31,14 @@ def command(files: tuple[Path, ...], pipeline: Path | None) -> int:
       assay check testsets/sentiment_basic.jsonl --pipeline pipeline.yaml
       assay check Tasks/Verify
       assay check examples/memory/talks.json examples/memory-eval
+      assay check rows.jsonl --as hop
     """
     failed = False
     for path in files:
-        problems = api.check(path, pipeline)
+        name = absolute(suite) if suite else api.recognise(path, pipeline)
+        problems = api.check(path, pipeline, name)
         failed = failed or any(problem.level == "error" for problem in problems)
-        if pipeline is not None or api.is_testset(path):
+        if name == "pipeline" and path.suffix == ".jsonl":
             _apart(problems)
         else:
             _in_order(problems)

@@ -10,7 +10,7 @@ import msgspec
 
 from assay.api import Run
 from assay.cli.compare import show_pairs, table_row
-from assay.cli.report import closing
+from assay.cli.footer import print_footer as closing
 from assay.cli.screen import block, counted, heading, table
 from assay.core.report import PairedRow
 from assay.core.types import Record

@@ -1,4 +1,4 @@
-"""The `assay` command: a table of commands, each loaded when it is used."""
+"""The `assay` command: suites and other commands by their words, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ import click
 
 import assay
 from assay.cli.screen import tell
-from assay.core.errors import AssayError
+from assay.cli.suite_command import SETTINGS, suite_command
+from assay.core.errors import AssayError, UsageError
+from assay.core.registry import unknown
+from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {
-    "task": "Run model tasks in the format of lm-evaluation-harness.",
-    "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
-    "hop": "Run an LLM function over the rows of a file, with every profile.",
-    "memory": "Test memories of conversations: what they find, and what is answered from it.",
-    "judge": "Calibrate judges: how well they agree with labels that people gave.",
+    "run": "Run a suite that stands in a file: FILE.py:NAME.",
     "rescore": "Grade a finished run anew with other filters or metrics; nothing is asked.",
     "runs": "List runs with their state, progress and score.",
     "show": "Show a run's summary, or one of its cases with prompt, replies and scores.",
@@ -30,6 +29,15 @@ COMMANDS = {
     "convert": "Write a testset as compact v2 records.",
     "models": "List model providers, or fetch the embedded model.",
 }
+"""Commands that belong to no suite, each in the module of its name."""
+OLD_SUITES = {
+    "task": "Run model tasks in the format of lm-evaluation-harness.",
+    "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
+    "hop": "Run an LLM function over the rows of a file, with every profile.",
+    "memory test": "Insert conversations into memories, and test what can be answered from them.",
+    "memory eval": "Feed samples to memories session by session, and judge six dimensions.",
+}
+"""Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
 _GRACE_SECONDS = 1.0
 EXAMPLES = """\b
 Examples:
@@ -40,27 +48,77 @@ Examples:
 """
 
 
-class LazyGroup(click.Group):
-    """Knows its commands by name; imports one only to run it."""
+class CommandGroup(click.Group):
+    """The commands below some first words: none for `assay` itself, `memory` for `memory test`.
+
+    Commands are known by name and imported only to run. Installed suites are imported for the list of commands,
+    and when a word is neither a command nor a built-in suite.
+    """
+
+    def __init__(self, words: str = "", **settings: Any) -> None:
+        super().__init__(**settings)
+        self.words = words
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the table, not of the alphabet."""
-        return list(COMMANDS)
+        """Suites first, then the other commands, in the order of their tables."""
+        return list(self._summaries())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of the module that has its name."""
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = importlib.import_module(f"assay.cli.{cmd_name}").command
-        return command
+        """The command of this word, or the group of commands that begin with it."""
+        words = f"{self.words} {cmd_name}".strip()
+        if not self.words and cmd_name in COMMANDS:
+            return _command_of(cmd_name)
+        for built_in, about in BUILT_IN.items():
+            if about.command == words:
+                return suite_command(built_in, words)
+        if words in OLD_SUITES:
+            old = _command_of(words.partition(" ")[0])
+            return old.commands[cmd_name] if isinstance(old, click.Group) else old
+        if words in COMMAND_GROUPS:
+            return CommandGroup(words, name=words, help=COMMAND_GROUPS[words], context_settings=SETTINGS)
+        installed = command_table()
+        if words in installed:
+            return suite_command(installed[words].name, words)
+        if any(command.startswith(f"{words} ") for command in installed):
+            return CommandGroup(words, name=words, context_settings=SETTINGS)
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; a word that is no command is refused with the nearest ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            raise UsageError(unknown("command", args[0], self.list_commands(ctx))) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without importing anything."""
+        """The table of commands, without importing one of ours."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self._summaries().items()))
+
+    def _summaries(self) -> dict[str, str]:
+        """The next word of each command with a line about it."""
+        suites = {words: command.summary for words, command in command_table().items()}
+        order = {words: suites.get(words, summary) for words, summary in OLD_SUITES.items()}
+        summaries: dict[str, str] = {}
+        for words, summary in (order | suites).items():
+            if self.words and not words.startswith(f"{self.words} "):
+                continue
+            word, _, rest = words.removeprefix(self.words).strip().partition(" ")
+            if rest:
+                summaries.setdefault(word, COMMAND_GROUPS.get(word, summary))
+            else:
+                summaries[word] = summary
+        return summaries if self.words else summaries | COMMANDS
 
 
-@click.group(cls=LazyGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+def _command_of(module: str) -> click.Command:
+    command: click.Command = importlib.import_module(f"assay.cli.{module}").command
+    return command
+
+
+@click.group(cls=CommandGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(assay.__version__, prog_name="assay")
 def cli() -> None:
     """Evaluate LLM systems on one crash-safe engine. The same command continues what was interrupted."""

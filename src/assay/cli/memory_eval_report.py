@@ -9,9 +9,9 @@ import click
 
 from assay.api import Run
 from assay.cli.compare import show_scores
+from assay.cli.footer import print_footer as closing
 from assay.cli.judge_report import say_judge
 from assay.cli.memory_report import show_use
-from assay.cli.report import closing
 from assay.cli.screen import block, table
 from assay.core.types import Record, Score
 from assay.store.cases import CaseView

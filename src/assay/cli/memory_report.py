@@ -10,8 +10,8 @@ import click
 
 from assay.api import Run
 from assay.cli.compare import show_scores
+from assay.cli.footer import print_footer as closing
 from assay.cli.judge_report import say_judge
-from assay.cli.report import closing
 from assay.cli.screen import block, table
 from assay.core.chart import sparkline
 from assay.store.cases import CaseView

@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
-import msgspec
 
 from assay.api import Run
 from assay.cli.compare import show_pairs
-from assay.cli.judge_report import judge_lines
-from assay.cli.report import closing
+from assay.cli.footer import print_footer as closing
+from assay.cli.judge_report import say_judge
 from assay.cli.screen import block, heading, safe, table
-from assay.core.report import Cell, Entry, Table
 from assay.core.types import Record
 
 _COUNTED = ("passed", "failed", "errored", "not_evaluated", "skipped", "invalid", "no_answer")
@@ -24,66 +22,86 @@ _MOST_SHOWN = 4000
 
 def report_pipeline(run: Run) -> None:
     """Everything a person wants to know when a pipeline run ends or is looked at."""
-    if run.report is not None:
-        for entry in run.report.entries:
-            _rates(entry)
-            _steps(entry.tables[0])
-            _worst(entry)
-        show_pairs(run)
-        for line in judge_lines(run.report.judges()):
-            block(line, indent="")
+    for variant, found in run.summary.results.items():
+        _rates(variant, found)
+        _steps(found["steps"])
+        _worst(found["worst"])
+    show_pairs(run)
+    say_judge(run.results)
     closing(run)
 
 
-def _rates(entry: Entry) -> None:
-    rows = [(entry.title, entry.metrics[0], entry.counts)]
-    sets = [part for part in entry.slices if part.by == "set"]
-    if len(sets) > 1:
-        rows += [(f"  {part.name}", part.metrics[0], part.counts) for part in sets]
-    rows += [(f"  #{part.name}", part.metrics[0], part.counts) for part in entry.slices if part.by == "tag"]
-    names = [name for name in _COUNTED if name == "passed" or any(counts.get(name) for _, _, counts in rows)]
-    cells = []
-    for title, metric, counts in rows:
-        value, interval = "none evaluated", ""
-        if metric.value is not None:
-            value = f"{metric.value:.3f}  {metric.numerator:,.0f}/{metric.denominator:,}"
-        if metric.interval:
-            interval = f"{metric.interval[0]:.2f} – {metric.interval[1]:.2f}"
-        cells.append([safe(title), value, interval, *(str(counts.get(name, 0)) for name in names)])
+def _rates(variant: str, found: dict[str, Any]) -> None:
+    whole = {**found["metrics"][0], "counts": found["counts"]}
+    rows = [_rate(variant, whole)]
+    if len(found["sets"]) > 1:
+        rows += [_rate(f"  {name}", rate) for name, rate in found["sets"].items()]
+    rows += [_rate(f"  #{tag}", rate) for tag, rate in found["tags"].items()]
+    shown = [name for name in _COUNTED if any(row["counts"].get(name) for row in _all(whole, found))]
+    names = ["passed", *(name for name in shown if name != "passed")]
+    cells = [[*row[:3], *(str(row[3].get(name, 0)) for name in names)] for row in rows]
     table(["variant", "pass rate", "95% interval", *(name.replace("_", " ") for name in names)], cells)
     click.echo()
 
 
-def _steps(steps: Table) -> None:
-    table(steps.columns, [[_cell(cell) for cell in row] for row in steps.rows])
-    if steps.note:
-        click.echo(steps.note)
+def _all(whole: dict[str, Any], found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [whole, *found["sets"].values(), *found["tags"].values()]
+
+
+def _rate(name: str, rate: dict[str, Any]) -> Any:
+    low_high = rate["interval"]
+    shown = f"{low_high[0]:.2f} – {low_high[1]:.2f}" if low_high else ""
+    value = f"{rate['value']:.3f}  {rate['numerator']:,}/{rate['n']:,}" if rate["n"] else "none evaluated"
+    return safe(name), value, shown, rate["counts"]
+
+
+def _steps(steps: dict[str, Any]) -> None:
+    rows = [
+        [
+            name,
+            f"{step['ok']:,}",
+            f"{step['failed']:,}",
+            f"{step['skipped']:,}",
+            f"{step['first_wrong']:,}",
+            _seconds(step["p50"]),
+            _seconds(step["p95"]),
+            f"{step['calls']:,}",
+            f"{step['input_tokens']:,}",
+            f"{step['output_tokens']:,}",
+        ]
+        for name, step in steps.items()
+    ]
+    table(
+        ["step", "ok", "failed", "skipped", "wrong first", "p50 s", "p95 s", "calls", "tokens in", "out"],
+        rows,
+    )
+    for name, step in steps.items():
+        if step.get("failed_items"):
+            click.echo(f"{name}: {step['failed_items']:,} of {step['items']:,} items failed")
     click.echo()
 
 
-def _cell(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    if isinstance(cell, float):
-        return f"{cell:.3f}"
-    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
 
 
-def _worst(entry: Entry) -> None:
-    for examples in entry.examples:
-        for example in examples.shown:
-            heading(f"✗ {example.label} {example.verdict}")
-            for difference in example.differences:
-                _difference(msgspec.to_builtins(difference))
-            if not example.differences:
-                block(example.reason, indent="    ", most=_MOST_CHARACTERS)
-        if examples.shown:
-            click.echo()
+def _worst(cases: list[dict[str, Any]]) -> None:
+    for case in cases:
+        wrong = case["first_wrong"] or {}
+        place = f" at step {wrong['step']}" if wrong.get("step") else ""
+        count = f", {case['failed_checks']} of {case['checks']} checks" if case["checks"] else ""
+        heading(f"✗ {case['set']}/{case['id']} {case['verdict']}{place}{count}")
+        if "expected" in wrong or "actual" in wrong:
+            _difference(wrong)
+        else:
+            block(wrong.get("why") or case["reason"], indent="    ", most=_MOST_CHARACTERS)
+    if cases:
+        click.echo()
 
 
 def _difference(wrong: dict[str, Any]) -> None:
     """What was expected, what came, and why that is not the same."""
-    block(f"{wrong.get('path') or 'output'}: {wrong.get('why', '')}", indent="    ", most=_MOST_CHARACTERS)
+    block(f"{wrong['path'] or 'output'}: {wrong.get('why', '')}", indent="    ", most=_MOST_CHARACTERS)
     for sign, name in (("-", "expected"), ("+", "actual")):
         shown = json.dumps(wrong[name], ensure_ascii=False) if name in wrong else "(nothing)"
         block(f"{sign} {shown}", indent="    ", most=_MOST_CHARACTERS)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
 from assay.api import Run
+from assay.cli.footer import print_footer as closing
 from assay.cli.judge_report import say_judge
-from assay.cli.screen import counted, duration, number, table, tell
-
-_MOST_FILES = 8
+from assay.cli.screen import counted, number, table
 
 
 def report(run: Run) -> None:
@@ -26,32 +21,6 @@ def report(run: Run) -> None:
         say_judge(run.results)
         click.echo()
     closing(run)
-
-
-def closing(run: Run) -> None:
-    """What it cost, what failed, where the files are, and how to go on."""
-    click.echo(_counts(run))
-    for kind, count in run.summary.failures.items():
-        click.echo(f"  {count:,} × {kind}")
-    for path in _few(shown_files(run)):
-        click.echo(f"wrote {path}" if run.asked else f"found {path}")
-    click.echo(f"run   {run.folder}")
-    if run.exit_code in (3, 130):
-        _how_to_continue(run)
-
-
-def _few(files: list[Path]) -> list[str]:
-    """Of many files, their folders and how many are in each."""
-    if len(files) <= _MOST_FILES:
-        return list(map(str, files))
-    counts = Counter(file.parent for file in files)
-    return [f"{folder}/ ({counted(count, 'file')})" for folder, count in counts.items()]
-
-
-def shown_files(run: Run) -> list[Path]:
-    """Where people look for them: in the folder of the newest run, if there is one."""
-    newest = run.summary.newest
-    return [Path(newest) / file.name for file in (*run.files, Path("summary.json"))] if newest else run.files
 
 
 def score_table(results: dict[str, Any]) -> None:
@@ -127,42 +96,3 @@ def _curve(kind: str, values: list[float]) -> str:
     """At powers of two, and at the end."""
     ks = [k for k in range(1, len(values) + 1) if k & (k - 1) == 0 or k == len(values)]
     return kind + " ".join(f"@{k} {values[k - 1]:.4f}" for k in ks)
-
-
-def _counts(run: Run) -> str:
-    """What the run cost over all its starts, and what this start asked."""
-    summary, spent, now = run.summary, run.summary.spent, run.summary.this_start
-    ended = summary.ok + summary.subject_error + summary.infra_error
-    parts = [f"{ended:,} of {counted(summary.total, 'case')}", counted(spent.get("calls", 0), "call")]
-    if spent.get("retries"):
-        parts.append(counted(spent["retries"], "retry", "retries"))
-    if spent.get("input_tokens") or spent.get("output_tokens"):
-        parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
-    if not run.asked:
-        state = "finished before" if summary.state == "finished" else summary.state
-        return " · ".join([*parts, f"{state}, nothing asked"])
-    if now.get("paid", 0) != spent.get("calls"):
-        parts.append(f"{now.get('paid', 0):,} of them now")
-    if now.get("replayed"):
-        parts.append(f"{now['replayed']:,} replayed")
-    return " · ".join([*parts, duration(summary.seconds)])
-
-
-def _again(count: int, what: str) -> str:
-    return f"{counted(count, 'case')} {what}; {'it' if count == 1 else 'they'} will"
-
-
-def _how_to_continue(run: Run) -> None:
-    if run.reason:
-        tell(run.reason)
-    unfit = run.summary.failures.get("bad_case", 0)
-    if unfit:
-        click.echo(f"{counted(unfit, 'document')} cannot be asked; `assay check` says why.", err=True)
-    if (unasked := run.summary.infra_error - unfit) > 0:
-        click.echo(f"{_again(unasked, 'got no answer')} be asked again.", err=True)
-    if unscored := run.summary.unscored:
-        click.echo(f"{_again(unscored, 'could not be judged')} be judged again.", err=True)
-    asks = run.asked and sys.argv[1:2] != ["rescore"]  # which would stop at the same place again
-    words = (sys.argv if asks else run.info.command)[1:]
-    command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])
-    click.echo(f"Nothing is lost. To continue: {command}", err=True)

@@ -34,4 +34,6 @@ def _row(run: RunState) -> list[str]:
     started = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.info.started))
     model = str(run.info.spec.get("model", ""))
     done = f"{run.done:,}/{run.info.total:,}"
-    return [run.folder.name, started, run.info.suite, model, run.state, done, run.headline]
+    # A suite by its file is named without the folder, which would push everything else off the screen.
+    suite = run.info.suite.rpartition("/")[2]
+    return [run.folder.name, started, suite, model, run.state, done, run.headline]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from itertools import islice
 from statistics import fmean
 from typing import Any
@@ -11,16 +12,20 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.calibration_report import report_calibration, show_answer
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
+from assay.cli.printer import print_run, print_sections
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
+from assay.core.errors import AssayError
+from assay.core.suite import Suite, record_sections, score_sections
 from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
+from assay.suites import BUILT_IN, find_suite
 
+OLD_SUITES = ("task", "pipeline", "hop", "memory-test", "memory-eval")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
@@ -28,9 +33,8 @@ _REPORTS = {
     "hop": report_hop,
     "memory-test": report_memory_test,
     "memory-eval": report_memory_eval,
-    "calibration": report_calibration,
 }
-_RECORDS = {"hop": show_row, "calibration": show_answer}
+_RECORDS = {"hop": show_row}
 _WHOLE = {"memory-test": show_tests, "memory-eval": show_sample}
 """What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")
@@ -77,7 +81,15 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
 
 def report_run(run: Run) -> None:
     """A run's summary, in the way of its suite."""
-    _REPORTS.get(run.info.suite, report)(run)
+    if run.report is not None or is_subclass(run.info.suite):
+        print_run(run)
+    else:
+        _REPORTS.get(run.info.suite, report)(run)
+
+
+def is_subclass(suite: str) -> bool:
+    """Whether a suite is a subclass of Suite, which not all of ours are yet."""
+    return suite not in OLD_SUITES or suite in BUILT_IN
 
 
 def _row(view: CaseView, suite: str) -> list[str]:
@@ -102,8 +114,22 @@ def _scores(view: CaseView) -> str:
 
 
 def _row_of(view: CaseView, suite: str) -> list[str]:
-    """What people call a case whose scores tell its id, as rows of a batch are."""
+    """What people call the case: `row 3 with fast`."""
+    if is_subclass(suite):
+        if not view.end.label:
+            return []
+        found = loadable_suite(suite)
+        return [f"{found.case_word if found else 'case'} {view.end.label} with {view.end.subject}"]
     return [] if view.id is None else [f"{_WORDS.get(suite, 'row')} {view.id} with {view.end.subject}"]
+
+
+@cache
+def loadable_suite(name: str) -> type[Suite[Any, Any]] | None:
+    """The suite of a run; None if it cannot be imported any more, since its runs can be read without it."""
+    try:
+        return find_suite(name)
+    except AssayError:
+        return None
 
 
 def _preview(view: CaseView) -> str:
@@ -132,14 +158,22 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     heading(" · ".join([f"case {end.index}", end.set, end.case, *_row_of(view, suite), end.status]))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
+        if end.failure.traceback:
+            block(end.failure.traceback.rstrip("\n"), indent="    ")
     asked: list[Request] = []
-    for call in cases.calls(end.index):
+    calls = cases.calls(end.index)
+    for call in calls:
         if call.request is not None:
             asked.append(call.request)
             rule()
             _show_request(asked)
         _show_reply(call)
     rule()
+    if is_subclass(suite):
+        found = loadable_suite(suite)
+        case = view._replace(calls=calls)
+        print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
+        return
     if suite in _WHOLE:
         _WHOLE[suite](view)
         return
@@ -173,6 +207,9 @@ def _show_reply(call: Call) -> None:
     if likely := _likelihood(call.response):
         heading(f"{likely} ({call.seconds:.2f} s{tries})")
         return
+    if call.response.reasoning:
+        heading(f"reasoning {call.n}")
+        block(call.response.reasoning, most=_MOST_CHARACTERS)
     heading(f"reply {call.n} ({call.seconds:.2f} s{tries}, {call.response.finish or 'no finish reason'})")
     block(call.response.text, most=_MOST_CHARACTERS)
 

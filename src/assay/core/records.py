@@ -19,12 +19,14 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
-from assay.core.schema import JSON_WORDING, KeyPath, Wording, json_path, kind_of
+from assay.core.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
+
+T = TypeVar("T")
 
 TORN = "the last line is cut off and left out; the file was probably being written"
 
@@ -105,6 +107,16 @@ def read_records(
         yield from _document(path, data, thing, problems)
     else:
         yield from _Scan(path, data, problems, torn).records()
+
+
+def read_structs(path: Path, schema: type[T], problems: list[Problem]) -> list[T]:
+    """Return the objects of a file as structs. Those that are wrong are left out and go to `problems`."""
+    rows = []
+    for record in read_records(path, problems):
+        row = convert(record.value, schema, record, problems)
+        if row is not None:
+            rows.append(row)
+    return rows
 
 
 def key_line(record: FileRecord, key: str | int) -> int:

@@ -11,9 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assay.core.code import code_sha256
 from assay.core.errors import UsageError
-from assay.core.user_code import load_module
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
@@ -83,6 +81,8 @@ def short(name: str) -> str:
 
 def identity(name: str) -> str:
     """The plugin's name for a fingerprint. A plugin named by path is identified by its content."""
+    from assay.core.code import code_sha256
+
     path, by_path, attribute = name.partition(".py:")
     return f"{code_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
 
@@ -98,6 +98,8 @@ def unknown(kind: str, name: str, known: list[str]) -> str:
 
 def load_from_file(reference: str) -> Any:
     """The object that `path/to/file.py:Name` names. The file is executed: the user asked for it by name."""
+    from assay.core.user_code import load_module  # brings asyncio, which `--help` does not need
+
     path, _, attribute = reference.rpartition(":")
     module = load_module(Path(path))
     try:

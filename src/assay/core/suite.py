@@ -36,6 +36,7 @@ the data, cases run, `finish` reads the results once, `shown` hears the report w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
@@ -48,7 +49,7 @@ from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
-from assay.core.spec import RunSpec, SuiteOptions
+from assay.core.spec import RunSpec, SuiteOptions, limited
 from assay.core.types import Call, Case, End, Failure, Record, Score
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
@@ -93,7 +94,10 @@ class Rows(Protocol[DataT]):
 
 
 class ListedRows(Generic[DataT]):
-    """Rows of a list that is in memory. Equal keys are numbered: the second one is `key~2`."""
+    """Rows of a list that is in memory. Equal keys are numbered: the second one is `key~2`.
+
+    `limit` is that of the spec: only the first items of each set, or a share of them.
+    """
 
     def __init__(
         self,
@@ -102,7 +106,11 @@ class ListedRows(Generic[DataT]):
         key: Callable[[DataT], bytes | str],
         set: str | Callable[[DataT], str],  # noqa: A002 - the field's own name
         facts: dict[str, Any] | None = None,
+        limit: float | None = None,
     ) -> None:
+        self._set = set
+        if limit is not None:
+            items = self._first_of_each_set(items, limit)
         self._items = items
         self.count = len(items)
         self.facts = facts or {}
@@ -112,14 +120,26 @@ class ListedRows(Generic[DataT]):
             repeats.add(name)
         twins = Twins(repeats.repeated())
         self.keys = [twins.name(name) for name in keys]
-        self._set = set
+
+    def _first_of_each_set(self, items: Sequence[DataT], limit: float) -> Sequence[DataT]:
+        counts = Counter(self._set_of(item) for item in items)
+        left = {name: limited(limit, count) for name, count in counts.items()}
+        kept = []
+        for item in items:
+            name = self._set_of(item)
+            left[name] -= 1
+            if left[name] >= 0:
+                kept.append(item)
+        return kept
+
+    def _set_of(self, item: DataT) -> str:
+        return self._set if isinstance(self._set, str) else self._set(item)
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[DataT]]:
         """Rows in the order of the list."""
         for number, item in enumerate(self._items):
             if skip is None or not skip(number):
-                name = self._set if isinstance(self._set, str) else self._set(item)
-                yield Row(number, self.keys[number], name, item)
+                yield Row(number, self.keys[number], self._set_of(item), item)
 
 
 def _as_bytes(text: bytes | str) -> bytes:

@@ -40,8 +40,15 @@ class BuiltIn(NamedTuple):
     suite: str
 
 
-BUILT_IN: dict[str, BuiltIn] = {}
-"""By name. `BuiltIn("memory test", "…", "assay.suites.memory_test.options:MemoryTestOptions", "…")` is a line."""
+BUILT_IN: dict[str, BuiltIn] = {
+    "calibration": BuiltIn(
+        command="judge calibrate",
+        summary="Measure how well a judge agrees with labelled answers.",
+        options="assay.suites.calibration.options:CalibrationOptions",
+        suite="assay.suites.calibration.suite:CalibrationSuite",
+    ),
+}
+"""Every suite of this package by name."""
 
 COMMAND_GROUPS: Mapping[str, str] = {
     "memory": "Test memories of conversations: what they find, and what is answered from it.",
@@ -59,7 +66,7 @@ class SuiteCommand(NamedTuple):
 
 def suite_names() -> list[str]:
     """The names of all suites, built in and installed."""
-    return [*BUILT_IN, *(name for name in _installed() if name not in BUILT_IN)]
+    return [*BUILT_IN, *(name for name in installed_suites() if name not in BUILT_IN)]
 
 
 def find_suite(name: str) -> type[Suite[Any, Any]]:
@@ -70,7 +77,7 @@ def find_suite(name: str) -> type[Suite[Any, Any]]:
         suite = load_from_file(name)
     elif name in BUILT_IN:
         suite = _load(BUILT_IN[name].suite)
-    elif point := _installed().get(name):
+    elif point := installed_suites().get(name):
         suite = _load_installed(point)
     else:
         raise UsageError(unknown("suite", name, suite_names()))
@@ -94,7 +101,7 @@ def command_table() -> dict[str, SuiteCommand]:
     does not take the other commands away.
     """
     commands = {about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items()}
-    for name in _installed():
+    for name in installed_suites():
         try:
             options = find_options(name)
         except AssayError as error:
@@ -119,7 +126,8 @@ def absolute(name: str) -> str:
 
 
 @cache
-def _installed() -> dict[str, EntryPoint]:
+def installed_suites() -> dict[str, EntryPoint]:
+    """The entry points of suites, by name."""
     from importlib.metadata import entry_points  # 30 ms, which built-in suites need not wait for
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}

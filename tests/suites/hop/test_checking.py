@@ -45,7 +45,7 @@ def suite_of(tmp_path: Path, record: Any, name: str = "f.jsonl") -> str:
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(record if isinstance(record, str) else json.dumps(record))
-    return api._suite_of(path)
+    return api.recognise(path)
 
 
 @pytest.mark.parametrize("record", [META, OBSERVED, FLAT, VIEW, ["OK", "{}"], {"id": 1, "tag": "t", "q": 1}])

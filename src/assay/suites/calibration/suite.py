@@ -38,7 +38,7 @@ from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_catego
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
-from assay.store.calibrations import remember, shown, write
+from assay.store.calibrations import remember, write
 from assay.store.judges import panel_judge, rubric_judge, too_weak
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
@@ -416,4 +416,3 @@ def _notes(calibration: Calibration) -> Iterator[str]:
         yield f"voters: unanimous on {votes.unanimous:,} of {votes.rows:,} rows ({share:.1%})"
     for why, count in calibration.left_out.items():
         yield f"left out: {count:,} row{'' if count == 1 else 's'}, {why}"
-    yield shown(calibration)

@@ -1,0 +1,80 @@
+"""A whole suite in one file: ask each question of a file, compare the reply with its answer, write a file.
+
+assay run examples/suites/quiz.py:Quiz examples/suites/quiz.jsonl --model local/smollm2
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Struct
+
+import assay
+from assay import Context, Match, Metric, Outcome, Problem, Request, Score
+
+
+class QuizOptions(assay.SuiteOptions, frozen=True, kw_only=True):
+    """Ask the questions of FILE and count the exact answers."""
+
+    file: Annotated[str, assay.ask("Lines of question and answer.", positional="FILE", content=True)] = ""
+    shout: Annotated[bool, assay.ask("Ask in capital letters.")] = False
+
+
+class Question(Struct, forbid_unknown_fields=True):
+    question: str
+    answer: str
+
+
+class AskOnce(assay.Solver):
+    async def solve(self, inputs: str, ctx: Context) -> None:
+        model, messages = ctx.model(), [{"role": "user", "content": inputs}]
+        reply = await model.ask(Request(model=model.name, endpoint=model.endpoint, messages=messages))
+        ctx.emit("answer", reply.text.strip())
+
+
+class ExactMatch(assay.Scorer):
+    id = "exact_match@1"
+
+    async def score(self, view: assay.View, ctx: Context) -> list[Score]:
+        right = view.records[-1].data.casefold() == view.case.gold.casefold()
+        return [Score(*view.case.head, self.id, "exact_match", value=float(right), expected=view.case.gold)]
+
+
+class Quiz(assay.Suite[QuizOptions, Question]):
+    name = "quiz"
+    case_word = "question"
+    Options = QuizOptions
+    solver = AskOnce()
+    scorers = (ExactMatch(),)
+
+    def ask_identity(self) -> dict[str, Any]:
+        return {}  # the run knows options, rows and the content of this file already
+
+    def rows(self, facts: dict[str, Any] | None = None) -> assay.ListedRows[Question]:
+        path, problems = Path(self.options.file), []
+        questions = assay.read_structs(path, Question, problems)
+        assay.refuse(problems, path)  # wrong rows stop the run before anything is asked
+        return assay.ListedRows(questions, key=lambda row: row.question, set=path.stem, limit=self.spec.limit)
+
+    def case(self, row: assay.Row[Question], subject: str) -> assay.CaseContent:
+        text = row.data.question.upper() if self.options.shout else row.data.question
+        return assay.CaseContent(text, gold=row.data.answer, label=str(row.number + 1))
+
+    def finish(self, results: assay.Results[Question], run: assay.RunFacts) -> Outcome:
+        rows = [(r.row.data.question, r.records[-1].data, r.scores[0].value) for r in results if r.scores]
+        path = Path(self.spec.output_dir) / "answers.jsonl"
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        right = sum(value for *_, value in rows)
+        share = right / len(rows) if rows else None
+        metric = Metric(name="exact_match", value=share, numerator=right, denominator=len(rows))
+        entry = assay.Entry(name=self.spec.model, metrics=[metric])
+        return Outcome(assay.Report(entries=[entry], entry_word="model"), [path])
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        return Match.LIKELY if path.is_file() and b'"question"' in path.read_bytes()[:99] else Match.NO
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        assay.read_structs(path, Question, problems := [])
+        return problems

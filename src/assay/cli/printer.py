@@ -1,0 +1,504 @@
+"""Prints a Report on the terminal: the one printer of all suites.
+
+The order is the same everywhere: the main table, the judges behind it, remarks on single numbers, slices, curves,
+tables, cases worth a look, and pairs of subjects. `print_run` adds what a run cost and how to continue it.
+
+Tables are made by `screen.table`, not by rich: rich folds or cuts cells to fit a terminal, while ours repeats the
+columns that name a row and continues below, so that a number is never broken. Its output through a pipe does not
+depend on the terminal, and rich takes 60 ms to import.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+from msgspec import UNSET
+
+from assay.cli.footer import print_footer
+from assay.cli.screen import block, counted, heading, number, safe, table, tell
+from assay.core.chart import sparkline
+from assay.core.errors import UsageError
+from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, PairedRow, Report, Slice, Table
+
+if TYPE_CHECKING:
+    from assay.api import Run
+    from assay.core.judges import JudgeInfo
+    from assay.core.suite import Overview, Section
+
+# A report may keep more cases for its page than a terminal should show.
+MOST_EXAMPLES = 10
+MOST_CHARACTERS = 300
+MOST_METRICS_OF_A_JUDGE = 3
+NOT_MEASURED = "–"
+PAIR_COLUMNS = ["base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
+
+
+def print_run(run: Run) -> None:
+    """Everything a person wants to know when a run ends or is looked at."""
+    if run.report is not None:
+        print_report(run.report, str(run.folder))
+        print_pairs(run)
+        print_notices(run.report)
+    print_footer(run)
+
+
+def print_report(report: Report, run: str = "") -> None:
+    """The numbers of a report. `run` is how the reader names the run, for hints; files have none."""
+    if not report.entries:
+        return
+    if any(metric.filter for _, metric in report.metrics()):
+        _print_long_table(report)
+    else:
+        _print_main_table(report)
+    print_judges(report.judges())
+    _print_remarks(report, run)
+    click.echo()
+    _print_slices(report)
+    _print_curves(report)
+    _print_tables(report)
+    _print_examples(report, run)
+    if report.differences:
+        rows = [[pair.base, pair.new, *pair_cells(pair.row)] for pair in report.differences]
+        table(["base", "new", *PAIR_COLUMNS], rows, names=2)
+        click.echo()
+
+
+def print_notices(report: Report) -> None:
+    """Sentences about the run as a whole."""
+    for notice in report.notices:
+        block(notice, indent="")
+    if report.notices:
+        click.echo()
+
+
+# The main table.
+
+
+def _print_long_table(report: Report) -> None:
+    """One line for each entry, filter and metric: for suites whose answers are read in several ways."""
+    rows = []
+    for entry, depth in nested(report.entries):
+        for metric in entry.metrics:
+            bounds = metric.interval
+            count = f"{metric.denominator:,}"
+            if metric.numerator is not None:
+                count = f"{_count(metric.numerator)}/{count}"
+            rows.append(
+                [
+                    f"{'  ' * depth}{entry.title}",
+                    metric.filter,
+                    metric_title(metric),
+                    number(metric.value),
+                    number(metric.stderr),
+                    f"{bounds[0]:.4f} – {bounds[1]:.4f}" if bounds else "",
+                    count,
+                    ", ".join(f"{count:,} {why}" for why, count in metric.left_out.items()),
+                ]
+            )
+    header = [report.entry_word, "filter", "metric", "value", "stderr", "95% interval", "n", "left out"]
+    table(header, rows, names=3)
+
+
+def _print_main_table(report: Report) -> None:
+    """Entries and metrics; the longer side goes down, because a screen scrolls down more easily than right."""
+    metrics = _metric_names(entry.metrics for entry in report.entries)
+    counts = _count_names(entry.counts for entry in report.entries)
+    entries = list(nested(report.entries))
+    if len(metrics) > len(entries):
+        rows = [
+            [title, *(metric_cell(entry.metric(name)) for entry, _ in entries)]
+            for name, title in metrics.items()
+        ]
+        rows += [[name, *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts]
+        table([report.entry_word, *(entry.title for entry, _ in entries)], rows, several_left=True)
+        return
+    rows = []
+    for entry, depth in entries:
+        cells = [metric_cell(entry.metric(name)) for name in metrics]
+        cells += [_count_cell(entry.counts, name) for name in counts]
+        rows.append([f"{'  ' * depth}{entry.title}", *cells])
+    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows, several_left=True)
+
+
+def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Every entry with its depth: groups before their members, each entry once though two groups have it."""
+    by_name = {entry.name: entry for entry in entries}
+    members = {name for entry in entries for name in entry.members}
+    printed: set[str] = set()
+
+    def below(entry: Entry, depth: int) -> Iterator[tuple[Entry, int]]:
+        if entry.name not in printed:
+            printed.add(entry.name)
+            yield entry, depth
+            for name in entry.members:
+                if name in by_name:
+                    yield from below(by_name[name], depth + 1)
+
+    for entry in entries:
+        if entry.name not in members:
+            yield from below(entry, 0)
+
+
+def metric_title(metric: Metric) -> str:
+    """The name for people, with an arrow where less is better."""
+    title = metric.title
+    return f"{title} ↓" if metric.higher_is_better is False and "↓" not in title else title
+
+
+def metric_cell(metric: Metric | None) -> str:
+    """`0.812 (0.74–0.88) 29.2/36, 1 invalid`: value, interval, what it rests on, what was left out."""
+    if metric is None:
+        return NOT_MEASURED
+    left_out = "".join(f", {count:,} {_plain(why)}" for why, count in metric.left_out.items() if count)
+    if metric.value is None:
+        return f"{NOT_MEASURED}{left_out}"
+    between = ""
+    if metric.interval:
+        between = f" ({metric.interval[0]:.2f}–{metric.interval[1]:.2f})"
+    count = f"{metric.denominator:,}"
+    if metric.numerator is not None:
+        count = f"{_count(metric.numerator)}/{count}"
+    return f"{metric.value:.3f}{between} {count}{left_out}"
+
+
+def _metric_names(lists: Iterable[Sequence[Metric]]) -> dict[str, str]:
+    """The name of every metric with its title, in the order in which they appear."""
+    names: dict[str, str] = {}
+    for metrics in lists:
+        for metric in metrics:
+            names.setdefault(metric.name, metric_title(metric))
+    return names
+
+
+def _count_names(counts: Iterable[dict[str, int]]) -> list[str]:
+    return list(dict.fromkeys(name for by_name in counts for name in by_name))
+
+
+def _count_cell(counts: dict[str, int], name: str) -> str:
+    """A count that is not there is 0, unless nothing was counted at all."""
+    return f"{counts.get(name, 0):,}" if counts else NOT_MEASURED
+
+
+def _count(value: float) -> str:
+    """A sum of shares has a digit behind the point."""
+    return f"{value:,.1f}" if value % 1 else f"{int(value):,}"
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", " ")
+
+
+# Below the main table.
+
+
+def print_judges(judges: Iterable[JudgeInfo]) -> None:
+    """A line for each judge: who it is, what it decided, and how well it agrees with labels."""
+    for line in judge_lines(judges):
+        block(line, indent="")
+
+
+def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
+    """`judge offline (answer): calibrated: kappa …`. Kinds of which the same is known share a line."""
+    metrics_by_judge: dict[tuple[str, int, str], list[str]] = {}
+    for judge in judges:
+        from assay.store.calibrations import shown
+        from assay.store.judges import calibration_of
+
+        about = (judge.name, judge.votes, shown(calibration_of(judge, tell)))
+        metrics_by_judge.setdefault(about, []).extend(judge.metrics)
+    lines = []
+    for (name, votes, calibration), metrics in metrics_by_judge.items():
+        decided = ", ".join(metrics)
+        if len(metrics) > MOST_METRICS_OF_A_JUDGE:
+            decided = f"{len(metrics)} scores"
+        if votes > 1:
+            decided += f", {votes} votes"
+        lines.append(
+            f"judge {name} ({decided}): {calibration}" if metrics else f"judge {name}: {calibration}"
+        )
+    return lines
+
+
+def _print_remarks(report: Report, run: str) -> None:
+    """Why a number is missing or doubtful, where invalid scores are explained, and what entries have to say."""
+    invalid = 0
+    warnings: dict[tuple[str, str], list[str]] = {}
+    for entry, metric in report.metrics():
+        name = ",".join(filter(None, (metric.title, metric.filter)))
+        invalid += metric.left_out.get("invalid", 0)
+        if metric.reason:
+            block(f"{entry.title} {name}: {metric.reason}", indent="")
+        if metric.warning:
+            warnings.setdefault((entry.title, metric.warning), []).append(name)
+    for (title, warning), names in warnings.items():
+        block(f"{title} {', '.join(names)}: {warning}", indent="")
+    if invalid and run:
+        scores = counted(invalid, "score is", "scores are")
+        click.echo(f"{scores} invalid; why: assay show {run} --failed")
+    for entry in report.entries:
+        for note in entry.notes:
+            block(f"{entry.title}: {note}" if len(report.entries) > 1 else note, indent="")
+
+
+def _print_slices(report: Report) -> None:
+    """A table for each kind of slice. The entries of one slice stand below each other, to be compared."""
+    # A yardstick takes part in the main table only, unless there is nothing else.
+    entries = [entry for entry in report.entries if not entry.reference] or report.entries
+    kinds = dict.fromkeys(part.by for entry in entries for part in entry.slices)
+    for by in kinds:
+        found = [(entry, part) for entry in entries for part in entry.slices if part.by == by]
+        names = list(dict.fromkeys(part.name for _, part in found))
+        if by == "set" and len(names) == 1:
+            continue  # the main table says the same
+        metrics = _metric_names(part.metrics for _, part in found)
+        counts = _count_names(part.counts for _, part in found)
+        rows = []
+        for name in names:
+            for entry, part in found:
+                if part.name == name:
+                    head = [_slice_title(part), entry.title] if len(entries) > 1 else [_slice_title(part)]
+                    by_name = {metric.name: metric for metric in part.metrics}
+                    cells = [metric_cell(by_name.get(metric)) for metric in metrics]
+                    rows.append([*head, *cells, *(_count_cell(part.counts, count) for count in counts)])
+        first = [by, report.entry_word] if len(entries) > 1 else [by]
+        header = [*first, *metrics.values(), *map(_plain, counts)]
+        table(header, rows, names=len(first), several_left=True)
+        click.echo()
+
+
+def _slice_title(part: Slice) -> str:
+    if part.by == "tag":
+        return f"#{part.title}"
+    if part.label and part.label != part.name:
+        return f"{part.label} ({part.name})"
+    return part.name or "(none)"
+
+
+def _print_curves(report: Report) -> None:
+    """pass@k and maj@k as numbers; other curves as a line of bars with their first and last value."""
+    by_name: dict[tuple[str, str], list[list[str]]] = {}
+    for entry in report.entries:
+        repeats = [curve for curve in entry.curves if curve.name.endswith("@k")]
+        _print_repeats(entry, repeats)
+        for curve in entry.curves:
+            values = [point.metric.value for point in curve.points]
+            measured = [value for value in values if value is not None]
+            if curve in repeats or not measured:
+                continue
+            bars = sparkline(values, min(0.0, *measured, 0.0), max(1.0, *measured, 1.0))
+            ends = [f"{value:.3f}" for value in (values[0], values[-1]) if value is not None]
+            row = [entry.title, bars, " → ".join(ends)]
+            by_name.setdefault((curve.name, curve.title or f"{curve.name} by {curve.x}"), []).append(row)
+    for (_, title), rows in by_name.items():
+        table([report.entry_word, title, ""], rows)
+        click.echo()
+
+
+def _print_repeats(entry: Entry, curves: Sequence[Curve]) -> None:
+    """`pass@1 0.41 @2 0.55` and `maj@1 0.41 @2 0.41`. Filters that read the same answers share the lines."""
+    lines_by_filter: dict[str, list[str]] = {}
+    heads: dict[str, str] = {}
+    for curve in curves:
+        if not curve.points:
+            continue
+        last = curve.points[-1].metric
+        heads[last.filter] = f"{last.title} of {last.denominator:,} cases"
+        shown = []
+        for point in curve.points:
+            k = int(point.x)
+            # Powers of two and the end: enough to see the shape of 64 repeats in one line.
+            if k & (k - 1) == 0 or point is curve.points[-1]:
+                shown.append(f"@{k} {number(point.metric.value)}")
+        kind = curve.name.removesuffix("@k")
+        lines_by_filter.setdefault(last.filter, []).append(f"  {kind}{' '.join(shown)}")
+    filters_by_text: dict[str, list[str]] = {}
+    for name, lines in lines_by_filter.items():
+        filters_by_text.setdefault("\n".join([heads[name], *lines]), []).append(name)
+    for text, names in filters_by_text.items():
+        title = ", ".join(filter(None, (entry.title, " and ".join(filter(None, names)))))
+        click.echo(f"{safe(title)}: {safe(text, keep=chr(10))}")
+    if filters_by_text:
+        click.echo()
+
+
+def _print_tables(report: Report) -> None:
+    """Tables of the same name and columns become one, with the entry in front of each row."""
+    several = sum(1 for entry in report.entries if entry.tables) > 1
+    merged: dict[tuple[str, ...], Table] = {}
+    for entry in report.entries:
+        for one in entry.tables:
+            rows: list[list[Cell]] = one.rows
+            columns, names, note = one.columns, one.names, one.note
+            if several:
+                rows = [[entry.title, *row] for row in rows]
+                columns, names = [report.entry_word, *columns], names + 1
+                note = f"{entry.title}: {note}" if note else ""
+            key = (one.name, one.title, *columns)
+            if key in merged:
+                merged[key].rows.extend(rows)
+                merged[key].note = "\n".join(filter(None, (merged[key].note, note)))
+            else:
+                merged[key] = Table(
+                    name=one.name, title=one.title, columns=columns, rows=[*rows], note=note, names=names
+                )
+    for one in merged.values():
+        if one.rows:
+            print_table(one)
+            click.echo()
+
+
+def print_table(one: Table) -> None:
+    """A table with its title above and its note below."""
+    if one.title:
+        heading(one.title)
+    table(one.columns, [[table_cell(cell) for cell in row] for row in one.rows], names=one.names)
+    if one.note:
+        block(one.note, indent="")
+
+
+def table_cell(cell: Cell) -> str:
+    """A cell as text. What was not measured is a dash."""
+    if cell is None:
+        return NOT_MEASURED
+    if isinstance(cell, Metric):
+        return metric_cell(cell)
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    # Small seconds need a digit more: 0.0004 s must not look like nothing.
+    return f"{cell:,.4f}" if abs(cell) < 0.1 else f"{cell:,.3f}"
+
+
+def _print_examples(report: Report, run: str) -> None:
+    for entry in report.entries:
+        for examples in entry.examples:
+            if not examples.total:
+                continue
+            count = f"{examples.total:,}"
+            title = examples.title
+            heading(f"{entry.title}: {title if title.startswith(count) else f'{title} ({count})'}")
+            for example in examples.shown[:MOST_EXAMPLES]:
+                _print_example(example)
+            if more := examples.total - len(examples.shown[:MOST_EXAMPLES]):
+                hint = f"; all of them: assay show {run} --failed --limit {examples.total}" if run else ""
+                click.echo(f"  … {more:,} more{hint}")
+            click.echo()
+
+
+def _print_example(example: Example) -> None:
+    if not example.differences and not example.verdict:
+        block(f"{example.label}: {example.reason}", most=MOST_CHARACTERS)
+        return
+    block(f"✗ {' '.join(filter(None, (example.label, example.verdict)))}", indent="")
+    for difference in example.differences:
+        print_difference(difference)
+    if example.reason and not example.differences:
+        block(example.reason, indent="    ", most=MOST_CHARACTERS)
+
+
+def print_difference(difference: Difference, indent: str = "    ") -> None:
+    """The place and why it is wrong; then what was expected and what came, if either is known."""
+    place = difference.path or "output"
+    block(f"{place}: {difference.why}" if difference.why else place, indent=indent, most=MOST_CHARACTERS)
+    if difference.expected is UNSET and difference.actual is UNSET:
+        return
+    for sign, value in (("-", difference.expected), ("+", difference.actual)):
+        text = "(nothing)" if value is UNSET else json.dumps(value, ensure_ascii=False)
+        block(f"{sign} {text}", indent=indent, most=MOST_CHARACTERS)
+
+
+# Pairs of subjects of one run.
+
+
+def print_pairs(run: Run) -> None:
+    """The subjects of a run compared on the cases that both have.
+
+    Every later subject is compared with the first by every metric of the report. The other pairs are compared by
+    the headline alone.
+    """
+    assert run.report is not None
+    titles: dict[str, str] = {}
+    references = set()
+    for entry in run.report.entries:
+        titles.setdefault(entry.subject or entry.name, entry.title)
+        if entry.reference:
+            references.add(entry.subject or entry.name)
+    subjects = list(titles)
+    if len(subjects) < 2 or run.exit_code == 130:
+        return
+    from assay import api
+
+    labels = _metric_names(entry.metrics for entry in run.report.entries)
+    rows = []
+    try:
+        for place in range(len(subjects) - 1):
+            others = [name for name in subjects[place + 1 :] if place == 0 or name not in references]
+            if place and (subjects[place] in references or not others):
+                continue
+            sides = [f"{run.folder}@{name}" for name in (subjects[place], *others)]
+            for pair in api.compare(sides, 0).comparisons:
+                chosen = [row for row in pair.rows if row.metric in labels] or pair.rows[:1]
+                for row in chosen if place == 0 else chosen[:1]:
+                    names = [titles.get(side.subject, side.subject) for side in (pair.base, pair.new)]
+                    rows.append([*names, labels.get(row.metric, _plain(row.metric)), *pair_cells(row)])
+    except UsageError as error:  # the run itself is well, and so are its files
+        block(f"not compared: {error}", indent="")
+        return
+    table(["base", "new", "score", *PAIR_COLUMNS], rows, names=3)
+    click.echo(f"case by case: assay compare {run.folder}")
+    click.echo()
+
+
+def pair_cells(row: PairedRow) -> list[str]:
+    """Both values, their difference, how sure it is."""
+    p = ""
+    if row.p is not None:
+        p = f"{row.p:.4f}" if row.p >= 0.0001 else f"{row.p:.1e}"
+    return [
+        number(row.base),
+        number(row.new),
+        "n/a" if row.difference is None else f"{row.difference:+.4f}",
+        f"{row.interval[0]:+.4f} to {row.interval[1]:+.4f}" if row.interval else "",
+        f"{row.n:,}",
+        f"{row.wins:,}/{row.losses:,}",
+        p,
+        row.verdict,
+    ]
+
+
+# Sections and overviews.
+
+
+def print_sections(sections: Iterable[Section]) -> None:
+    """Headings, texts and tables, each as far in as the section says."""
+    for section in sections:
+        indent = "  " * section.indent
+        if section.heading:
+            heading(f"{indent}{section.heading}")
+        if section.text:
+            block(section.text, indent=f"{indent}  " if section.heading else indent, most=section.most)
+        if section.table is not None and section.table.rows:
+            print_table(section.table)
+            click.echo()
+
+
+def print_overview(overview: Overview) -> None:
+    """What a run would do, for `--dry-run`."""
+    if overview.facts:
+        table(["what", ""], [[name, value] for name, value in overview.facts.items()])
+        click.echo()
+    if overview.calls:
+        rows: list[list[Any]] = []
+        for planned in overview.calls:
+            tokens = [planned.calls, planned.input_tokens, planned.output_tokens]
+            rows.append(
+                [planned.what, planned.model, *("unknown" if n is None else f"{n:,}" for n in tokens)]
+            )
+        table(["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)"], rows, names=2)
+        click.echo()
+    print_sections(overview.sections)
+    click.echo("nothing was asked or written")

@@ -1,0 +1,261 @@
+"""The command of a suite, made from its options: each field is a flag or an argument, the docstring is the help.
+
+    class QuizOptions(SuiteOptions, frozen=True, kw_only=True):
+        \"\"\"Ask the questions of a file.\"\"\"
+
+        file: Annotated[str, ask("JSON lines of question and answer.", positional="FILE")] = ""
+        shout: Annotated[bool, ask("Ask in capital letters.")] = False
+
+makes `assay quiz FILE [--shout]` with all common options. Only the options are imported for `--help`; what runs a
+suite is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+import click
+
+from assay.cli.screen import tell
+from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
+from assay.suites import find_options
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+SETTINGS: dict[str, Any] = {
+    # lm-evaluation-harness writes flags with `_`; both spellings work everywhere.
+    "token_normalize_func": lambda token: token.replace("_", "-"),
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
+TYPES = {int: click.INT, float: click.FLOAT, str: click.STRING}
+# Name of the parameter of a flag that says the same as an argument, such as `--tasks` beside TASK.
+FLAG_OF_ARGUMENT = "flag_of_"
+
+
+class SuiteCommandLine(click.Command):
+    """A command of a suite: takes words of other tools, and refuses flags of earlier spellings."""
+
+    def __init__(self, suite: str, words: str, options: type[SuiteOptions]) -> None:
+        self.suite = suite
+        self.options = options
+        self.own, self.common = _parameters(options), _parameters(RunSpec)
+        self.common += [
+            click.Option(
+                ["--config"], type=click.Path(path_type=Path), help="YAML file with any of these options."
+            ),
+            click.Option(
+                ["--dry-run"], is_flag=True, help="Show what would be asked; ask and write nothing."
+            ),
+        ]
+        epilog = f"\b\nExamples:\n{_indented(options.examples)}" if options.examples.strip() else None
+        super().__init__(
+            words.rpartition(" ")[2],
+            params=[*self.own, *self.common, *_ignored_flags(options)],
+            callback=self.run,
+            help=options.__doc__,
+            epilog=epilog,
+            context_settings=SETTINGS,
+        )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Translate the words of other tools, then parse."""
+        renamed = {_normal(old): new for old, new in self.options.renamed.items()}
+        for word in args:
+            flag = _normal(word.partition("=")[0])
+            if flag in renamed:
+                raise click.UsageError(f"{flag} is called {renamed[flag]} now", ctx)
+        return super().parse_args(ctx, self.options.translate(list(args), tell))
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Arguments, the suite's own options, and those that all suites share."""
+        arguments = [
+            (field.extra["positional"], field.help)
+            for field in fields(self.options)
+            if "positional" in field.extra and field.help
+        ]
+        help_option = self.get_help_option(ctx)
+        own, common = (
+            [
+                record
+                for parameter in parameters
+                if isinstance(parameter, click.Option) and (record := parameter.get_help_record(ctx))
+            ]
+            for parameters in (self.own, [*self.common, *([help_option] if help_option else [])])
+        )
+        for title, rows in (("Arguments", arguments), ("Options", own), ("Common options", common)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def spec(self, flags: dict[str, Any], config: Path | None = None) -> RunSpec:
+        """What the configuration file says, and over it the flags of the command line."""
+        values: dict[str, Any] = {}
+        if config is not None:
+            values = self.options.translate_values(read_config(self.options, config), tell)
+            build(self.suite, self.options, values, str(config))  # complains of the file by its name
+        return build(self.suite, self.options, values | self.options.translate_values(_values(flags), tell))
+
+    def run(self, config: Path | None, dry_run: bool, **flags: Any) -> int:
+        """Run the suite and print its report; returns the exit code."""
+        for flag, reason in self.options.ignored.items():
+            if flags.pop(_parameter_name(flag), None):
+                tell(f"{flag.partition(' ')[0]} is ignored: {reason}")
+        spec = self.spec(flags, config)
+        return run_suite(spec, dry_run=dry_run)
+
+
+def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
+    """The command of a suite that is found by its name or its file."""
+    options = find_options(suite)
+    return SuiteCommandLine(suite, words or options.command or suite, options)
+
+
+def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
+    """One run with progress and report; returns the exit code. A quiet run says only what stopped it."""
+    from assay import api
+    from assay.cli.printer import print_notices, print_overview, print_report, print_run, print_sections
+    from assay.cli.progress import observers
+    from assay.core.report import Report
+
+    instead = api.instead_of_run(spec)
+    if isinstance(instead, Report):
+        print_report(instead)
+        print_notices(instead)
+        return 0
+    if instead is not None:
+        print_sections(instead)
+        return 0
+    if dry_run:
+        print_overview(api.overview(spec))
+        return 0
+    if spec.options.shows_sections():
+        print_sections(api.overview(spec).sections)
+    run = api.run(spec, observers(quiet=spec.quiet))
+    if not spec.quiet:
+        print_run(run)
+    elif run.reason:
+        tell(run.reason)
+    return run.exit_code
+
+
+def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
+    """The values of a `--config` file. A flag's other name is a key too, and a list may be written `a,b`."""
+    from assay.core.yamlfile import load_yaml
+
+    known = [*fields(RunSpec), *fields(options)]
+    names = {flag[2:].replace("-", "_"): field.name for field in known for flag in _flag_names(field)}
+    lists = {field.name for field in known if get_origin(field.type) is list}
+    ignored = {_parameter_name(flag): flag for flag in options.ignored}
+    values: dict[str, Any] = {}
+    for key, value in load_yaml(path).value.items():
+        name = names.get(key, key)
+        if name in ignored:
+            if value:
+                tell(f"{key} is ignored: {options.ignored[ignored[name]]}")
+        elif name in lists and isinstance(value, str):
+            values[name] = value.split(",")
+        else:
+            values[name] = value
+    return values
+
+
+def _values(flags: dict[str, Any]) -> dict[str, Any]:
+    """The flags that were given. An argument and the flag that says the same are one list."""
+    values: dict[str, Any] = {}
+    for name, value in flags.items():
+        if value is None or value == ():
+            continue
+        if isinstance(value, tuple):
+            values.setdefault(name.removeprefix(FLAG_OF_ARGUMENT), []).extend(value)
+        else:
+            values.setdefault(name.removeprefix(FLAG_OF_ARGUMENT), value)
+    return values
+
+
+# Fields as parameters of click.
+
+
+def _parameters(struct: type[Struct]) -> list[click.Parameter]:
+    parameters: list[click.Parameter] = []
+    for field in fields(struct):
+        if metavar := field.extra.get("positional"):
+            several = get_origin(_plain_type(field.type)) is list
+            # Required ones are asked for by the suite: a configuration file may name them.
+            parameters.append(
+                click.Argument([field.name], required=False, nargs=-1 if several else 1, metavar=metavar)
+            )
+            if field.extra.get("flags"):
+                parameters.append(_option(field, f"{FLAG_OF_ARGUMENT}{field.name}"))
+        elif field.extra.get("cli", True):
+            parameters.append(_option(field, field.name))
+    return parameters
+
+
+def _option(field: Field, name: str) -> click.Option:
+    flags, kind = _flag_names(field), _plain_type(field.type)
+    settings: dict[str, Any] = {"default": None, "help": field.help + _default_text(field)}
+    if kind is bool and field.default is None:
+        settings |= {"is_flag": False, "flag_value": "true"}  # `--flag`, `--flag true` or `--flag false`
+    elif kind is bool:
+        if field.default:
+            flags = [f"{flags[0]}/--no-{flags[0][2:]}"]
+        settings["is_flag"] = True
+    elif get_origin(kind) is list:
+        settings["multiple"] = True
+    else:
+        settings["type"] = click.STRING if field.extra.get("as_text") else TYPES.get(kind, click.STRING)
+    return click.Option([*flags, name], **settings)
+
+
+def _flag_names(field: Field) -> list[str]:
+    flags: list[str] = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
+    return flags
+
+
+def _plain_type(kind: Any) -> Any:
+    """`int | None` is an int on the command line, whatever its bounds."""
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(arg for arg in get_args(kind) if arg is not type(None))
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
+
+
+def _default_text(field: Field) -> str:
+    if field.default in (None, "", [], {}) or isinstance(field.default, bool):
+        return ""
+    if "[default:" in field.help:
+        return ""  # the default depends on something else, which the help explains
+    if isinstance(field.default, float):
+        return f"  [default: {field.default:g}]"
+    return f"  [default: {field.default}]"
+
+
+def _ignored_flags(options: type[SuiteOptions]) -> Sequence[click.Option]:
+    """Flags of another tool that do nothing: `--name` is a switch, `--name WORD` takes a value."""
+    parameters = []
+    for text in options.ignored:
+        flag, _, value = text.partition(" ")
+        settings: dict[str, Any] = {"hidden": True, "default": None}
+        if not value:
+            settings["is_flag"] = True
+        elif value.startswith("["):
+            settings |= {"is_flag": False, "flag_value": "true"}
+        parameters.append(click.Option([flag, _parameter_name(text)], **settings))
+    return parameters
+
+
+def _parameter_name(flag: str) -> str:
+    return flag.partition(" ")[0].lstrip("-").replace("-", "_")
+
+
+def _normal(flag: str) -> str:
+    return flag.replace("_", "-") if flag.startswith("--") else flag
+
+
+def _indented(text: str) -> str:
+    lines = text.strip("\n").splitlines()
+    return "\n".join(line if line.startswith("  ") else f"  {line}" for line in lines) + "\n"
