@@ -32,7 +32,6 @@ COMMANDS = {
 """Commands that belong to no suite, each in the module of its name."""
 OLD_SUITES = {
     "task": "Run model tasks in the format of lm-evaluation-harness.",
-    "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
     "hop": "Run an LLM function over the rows of a file, with every profile.",
     "memory test": "Insert conversations into memories, and test what can be answered from them.",
     "memory eval": "Feed samples to memories session by session, and judge six dimensions.",

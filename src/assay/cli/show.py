@@ -15,7 +15,6 @@ from assay.api import Run
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
-from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.printer import print_run, print_sections
 from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
@@ -25,11 +24,10 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("task", "pipeline", "hop", "memory-test", "memory-eval")
+OLD_SUITES = ("task", "hop", "memory-test", "memory-eval")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
-    "pipeline": report_pipeline,
     "hop": report_hop,
     "memory-test": report_memory_test,
     "memory-eval": report_memory_eval,
@@ -177,7 +175,8 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
     if suite in _WHOLE:
         _WHOLE[suite](view)
         return
-    _RECORDS.get(suite, show_steps)(view.records)
+    if suite in _RECORDS:
+        _RECORDS[suite](view.records)
     _show_scores(view)
 
 
@@ -235,7 +234,6 @@ def _show_scores(view: CaseView) -> None:
         heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:
             block(score.reason)
-        show_checks(data.get("checks", []))
         if "filtered" in data:
             block(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
         if "votes" in data:

@@ -41,6 +41,12 @@ class BuiltIn(NamedTuple):
 
 
 BUILT_IN: dict[str, BuiltIn] = {
+    "pipeline": BuiltIn(
+        command="pipeline",
+        summary="Run multi-step pipelines over testsets, with expectations for every step.",
+        options="assay.suites.pipeline.options:PipelineOptions",
+        suite="assay.suites.pipeline.suite:PipelineSuite",
+    ),
     "calibration": BuiltIn(
         command="judge calibrate",
         summary="Measure how well a judge agrees with labelled answers.",

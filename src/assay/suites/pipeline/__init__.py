@@ -5,14 +5,19 @@ In Python, testsets are read by `TestsetLoader` into `TestCase`s:
     from assay.suites.pipeline import TestCase, TestsetLoader
 """
 
-from assay.suites.pipeline.options import PipelineOptions as Options
-from assay.suites.pipeline.suite import PipelineSuite, is_pipeline
-from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.loader import TestsetLoader
-from assay.suites.pipeline.testset.loader import convert_testset as convert
-from assay.suites.pipeline.testset.scan import is_testset
+from typing import TYPE_CHECKING, Any
 
-SUITE = PipelineSuite
-check = PipelineSuite.check
+if TYPE_CHECKING:
+    from assay.suites.pipeline.testset.case import TestCase
+    from assay.suites.pipeline.testset.loader import TestsetLoader
 
-__all__ = ["SUITE", "Options", "TestCase", "TestsetLoader", "check", "convert", "is_pipeline", "is_testset"]
+__all__ = ["TestCase", "TestsetLoader"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import these names when they are used: `assay pipeline --help` imports the options only."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from assay.suites.pipeline.testset import case, loader
+
+    return case.TestCase if name == "TestCase" else loader.TestsetLoader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from msgspec import Meta, field
 
@@ -10,9 +10,20 @@ from assay.core.spec import SuiteOptions, ask, how
 
 
 class PipelineOptions(SuiteOptions, frozen=True, kw_only=True):
-    """What a pipeline run can be told besides the common options."""
+    """Run a pipeline over its testsets, and say which step went wrong first in each failed test.
 
-    pipeline: Annotated[str, ask("The pipeline's YAML file.", cli=False, content=True)] = ""
+    Exit code 1 when a check fails, 3 when a test got no answer, 4 when a judge's verdict is missing. The same
+    command continues a run that was interrupted; an edited expectation only grades anew, an edited prompt asks
+    anew.
+    """
+
+    command: ClassVar[str] = "pipeline"
+    examples: ClassVar[str] = """\
+assay pipeline examples/pipeline/quickstart.yaml --model local/smollm2
+assay pipeline flow.yaml --testset testsets/ --include-tags critical --model openai/NAME
+assay pipeline flow.yaml --variant baseline,shorter --model openai/NAME --judge openai/JUDGE"""
+
+    pipeline: Annotated[str, ask("The pipeline's YAML file.", positional="PIPELINE.yaml", content=True)] = ""
     testset: Annotated[
         list[str],
         ask("Testset files, globs or folders; else the pipeline's default_testset.", content=True),

@@ -265,7 +265,10 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return Outcome(report, [*files.paths, junit.path], Path(self.spec.output_dir) / self.file.id)
 
     def overview(self, rows: Rows[CaseGroup]) -> Overview:
-        """One line for each step that asks a model. Replies of earlier steps are not counted as input."""
+        """One line for each step that asks a model.
+
+        Replies of earlier steps are not counted as input. With `max_tokens` every reply counts as that long.
+        """
         tests = self._tests.tests
         sets = ", ".join(f"{name} ({count:,})" for name, count in self._tests.sets.items())
         facts = {
@@ -305,8 +308,13 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
                     items = len(test.batch_items)
                 calls += items
                 characters += items * fixed + len(msgspec.json.encode([test.inputs, test.batch_items]))
+        longest = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
         return PlannedCalls(
-            what=what, model=model, calls=calls, input_tokens=characters // _CHARACTERS_A_TOKEN
+            what=what,
+            model=model,
+            calls=calls,
+            input_tokens=characters // _CHARACTERS_A_TOKEN,
+            output_tokens=calls * longest if isinstance(longest, int) else None,
         )
 
     # Files without a run.
