@@ -192,8 +192,6 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
     }
     if "hop" in plans and plans["hop"].is_hop(path):
         return "hop", Match.SURE
-    if "memory-eval" in plans and plans["memory-eval"].has_samples(path):
-        return "memory-eval", Match.SURE
     if "memory-test" in plans and plans["memory-test"].has_conversations(path):
         return "memory-test", Match.SURE
     if "hop" in plans and plans["hop"].has_rows(path):

@@ -212,7 +212,7 @@ class Runner:
             )
 
     def _find_folder(self) -> Path | None:
-        return None if self.spec.fresh else folders.find(self.home, self.spec.suite, self.ask)
+        return None if self.spec.fresh else folders.find_newest(self.home, self.spec.suite, self.ask)
 
     def finished(self) -> Run | None:
         """The run as it is, if nothing is left to ask, score or write."""
@@ -224,9 +224,9 @@ class Runner:
             return None
         if not all(Path(file).is_file() for file in summary.files):
             return None
-        if folders.written_over(path, summary, self.spec.suite):
+        if folders.is_overwritten(path, summary, self.spec.suite):
             return None
-        folders.show_newest(path, summary)
+        folders.copy_to_newest(path, summary)
         if summary.report is not None:
             self._notice(self.suite.shown(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
@@ -256,7 +256,7 @@ class Runner:
         path = self._find_folder()
         facts = folders.read_info(path).facts if path else None
         cases, facts = _cases_of(self.suite, facts)
-        with folders.choosing(self.home):
+        with folders.selection_lock(self.home):
             path = path or self._find_folder()
             if path is not None:
                 folder = RunFolder(path, created=False)
@@ -274,13 +274,13 @@ class Runner:
                 facts=facts,
                 score_parts=self.suite.parts,
             )
-            return folders.create(self.home, info), info, cases
+            return folders.create_run(self.home, info), info, cases
 
     def _refuse_shared_output(self) -> None:
         """Files of fixed names are paid work: another run in the same folder does not write over them."""
         if self.spec.fresh or not self.suite.exclusive_output:
             return
-        for other in folders.of_suite(self.home, self.spec.suite):
+        for other in folders.runs_of_suite(self.home, self.spec.suite):
             now = msgspec.to_builtins(self.ask_parts, str_keys=True)
             places = list(differences(folders.read_info(other).parts["ask"], now))
             options = [place for place in places if not place.startswith(("plan", "data", "models"))]
@@ -400,7 +400,7 @@ class Runner:
         summary = self._summary(journal, cases, seconds, stopped, outcome, results)
         try:
             folders.write_json(folder.path / "summary.json", summary)
-            folders.show_newest(folder.path, summary)
+            folders.copy_to_newest(folder.path, summary)
         except StopRun:
             if not stopped:
                 raise

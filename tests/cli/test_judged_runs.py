@@ -9,7 +9,7 @@ import pytest
 
 from support.commands import typed
 from support.lab import Lab, docs_of
-from support.memory_samples import Samples
+from support.memory_samples import Samples, entry_of
 from support.memory_talks import Talks, talk
 
 
@@ -94,12 +94,13 @@ def test_a_calibration_on_answers_speaks_for_answers_alone(
 ) -> None:
     """What else `offline` says of memories was never held against labels: it may not decide an exit code."""
     run = Samples(tmp_path).run(judge="offline")
-    found = run.results["bm25"]
-    assert (found["judge"]["metrics"], found["judge"]["calibration"]["judge"]) == (["answer"], "offline")
-    others = {one["kind"]: one["metrics"] for one in found["judges"]}
-    assert others["recall"] == ["recall", "update_recall"]
-    assert "answer" not in others
-    assert {one["calibration"] for one in found["judges"]} == {None}
+    first, *others = entry_of(run).judges
+    assert first.calibration is not None
+    assert (list(first.metrics), first.calibration.judge) == (["answer"], "offline")
+    by_kind = {judge.kind: list(judge.metrics) for judge in others}
+    assert by_kind["recall"] == ["recall", "update_recall"]
+    assert "answer" not in by_kind
+    assert {judge.calibration for judge in others} == {None}
     both = ("compare", str(run.folder), str(run.folder), "--fail-on-regression")
     assert typed(*both, "--min-kappa", "0.1") == 2
     said = capsys.readouterr()

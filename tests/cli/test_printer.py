@@ -91,7 +91,7 @@ def test_metrics_go_down_where_there_are_more_of_them(shown: Show) -> None:
     report = Report(entry_word="memory", entries=[Entry(name="bm25", metrics=metrics, counts={"asked": 4})])
     (table,) = shown(report)
     assert [line.split("  ")[0].strip() for line in table] == [
-        "memory",
+        "metric",
         table[1].split("  ")[0],
         "token F1",
         "made_up ↓",

@@ -141,6 +141,9 @@ def test_a_run_of_another_format_is_refused(half: Half, tmp_path: Path) -> None:
     assert refused.code == 2
     assert "was written in format 1; this version of assay reads and writes format 2" in refused.err
     assert job.run("--fresh").code == 0
+    listed = Job(["-m", "assay", "runs", str(job.out)], job.out).run()
+    assert (listed.code, listed.out.count("finished")) == (0, 1)
+    assert f"{info}: the run was written in format 1" in listed.err
 
 
 def test_run_with_an_empty_journal_is_listed_and_continues(half: Half, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import assay
 from assay import api
+from assay.core.report import Entry
 
 from support.commands import Job
 
@@ -128,6 +129,29 @@ class Samples:
         """The messages of every prompt that the model got."""
         path = self.folder / "asked.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def entry_of(run: api.Run, name: str = "bm25") -> Entry:
+    """What the report of a run says of one memory."""
+    assert run.report is not None
+    (entry,) = [entry for entry in run.report.entries if entry.name == name]
+    return entry
+
+
+def subjects_of(run: api.Run) -> list[str]:
+    """The memories of a run's report."""
+    assert run.report is not None
+    return [entry.name for entry in run.report.entries]
+
+
+def aggregate_of(run: api.Run, name: str = "bm25") -> dict[str, Any]:
+    """The aggregate file of one memory, as it is now."""
+    for path in run.files:
+        if path.name == "aggregate_metrics.json":
+            aggregate: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if aggregate["baseline_id"] == name:
+                return aggregate
+    raise AssertionError(f"{name} has no aggregate")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

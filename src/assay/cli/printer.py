@@ -112,8 +112,10 @@ def _print_main_table(report: Report) -> None:
             [title, *(metric_cell(entry.metric(name)) for entry, _ in entries)]
             for name, title in metrics.items()
         ]
-        rows += [[name, *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts]
-        table([report.entry_word, *(entry.title for entry, _ in entries)], rows, several_left=True)
+        rows += [
+            [_plain(name), *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts
+        ]
+        table(["metric", *(entry.title for entry, _ in entries)], rows, several_left=True)
         return
     rows = []
     for entry, depth in entries:
@@ -441,7 +443,9 @@ def print_pairs(run: Run) -> None:
                 continue
             sides = [f"{run.folder}@{name}" for name in (subjects[place], *others)]
             for pair in api.compare(sides, 0).comparisons:
-                chosen = [row for row in pair.rows if row.metric in labels] or pair.rows[:1]
+                # In the order of the main table. Scores that are no metric of the report are left to `compare`.
+                chosen = [row for name in labels for row in pair.rows if row.metric == name]
+                chosen = chosen or pair.rows[:1]
                 for row in chosen if place == 0 else chosen[:1]:
                     names = [titles.get(side.subject, side.subject) for side in (pair.base, pair.new)]
                     rows.append([*names, labels.get(row.metric, _plain(row.metric)), *pair_cells(row)])

@@ -1,4 +1,4 @@
-"""`assay rescore`: grade a finished run anew, without a request."""
+"""`assay rescore`: score a finished run again from the replies it has."""
 
 from __future__ import annotations
 

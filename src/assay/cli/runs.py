@@ -1,4 +1,4 @@
-"""`assay runs`: what there is."""
+"""`assay runs`: the runs below a folder."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from assay.cli.screen import table
-from assay.store.runs import RunState, states
+from assay.cli.screen import table, tell
+from assay.store.runs import states
 
 
 @click.command("runs", context_settings={"help_option_names": ["-h", "--help"]})
@@ -22,18 +22,16 @@ def command(folder: Path) -> int:
     Example:
       assay runs results
     """
-    rows = [_row(state) for state in states(folder)]
+    rows = []
+    for run in states(folder, tell):
+        started = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.info.started))
+        model = str(run.info.spec.get("model", ""))
+        # A suite by its file is named without the folder, which would push everything else off the screen.
+        suite = run.info.suite.rpartition("/")[2]
+        done = f"{run.done:,}/{run.info.total:,}"
+        rows.append([run.folder.name, started, suite, model, run.state, done, run.headline])
     if not rows:
         click.echo(f"no runs below {folder}")
         return 0
     table(["run", "started", "suite", "model", "state", "done", "score"], rows)
     return 0
-
-
-def _row(run: RunState) -> list[str]:
-    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.info.started))
-    model = str(run.info.spec.get("model", ""))
-    done = f"{run.done:,}/{run.info.total:,}"
-    # A suite by its file is named without the folder, which would push everything else off the screen.
-    suite = run.info.suite.rpartition("/")[2]
-    return [run.folder.name, started, suite, model, run.state, done, run.headline]

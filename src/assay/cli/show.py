@@ -13,7 +13,6 @@ import click
 from assay import api
 from assay.api import Run
 from assay.cli.hop_report import report_hop, show_row
-from assay.cli.memory_eval_report import report_memory_eval, show_sample
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.printer import print_run, print_sections
 from assay.cli.report import report
@@ -24,20 +23,19 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("task", "hop", "memory-test", "memory-eval")
+OLD_SUITES = ("task", "hop", "memory-test")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
     "hop": report_hop,
     "memory-test": report_memory_test,
-    "memory-eval": report_memory_eval,
 }
 _RECORDS = {"hop": show_row}
-_WHOLE = {"memory-test": show_tests, "memory-eval": show_sample}
+_WHOLE = {"memory-test": show_tests}
 """What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")
 """Kinds of last records that hold no answer."""
-_WORDS = {"memory-test": "conversation", "memory-eval": "sample"}
+_WORDS = {"memory-test": "conversation"}
 """What the id of a case names, where it is no row."""
 
 

@@ -1,6 +1,7 @@
-"""Lines over a number: a sparkline for terminals, an SVG for everything else. No script, no font, no address.
+"""Charts of lines: a sparkline for terminals, an SVG for everything else.
 
-The SVG has its colours for light and for dark pages in it, and a title for those who cannot see it.
+The SVG needs no script, no font and no network. It has colours for light and for dark pages, and a title for screen
+readers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _STYLE = (
 
 
 class Point(NamedTuple):
-    """Where a line passes; `low` and `high` are its interval, if it has one."""
+    """A point of a line. `low` and `high` are the bounds of its interval, if it has one."""
 
     x: float
     y: float
@@ -33,7 +34,7 @@ class Point(NamedTuple):
 
 
 def sparkline(values: Sequence[float | None], low: float = 0.0, high: float = 1.0) -> str:
-    """A bar of eight heights for each value; a gap where there is none."""
+    """One bar of eight heights for each value. A value that was not measured is a gap."""
     span = (high - low) or 1.0
     return "".join(
         " " if value is None else _BARS[min(7, max(0, int((value - low) / span * 8)))] for value in values
@@ -41,14 +42,12 @@ def sparkline(values: Sequence[float | None], low: float = 0.0, high: float = 1.
 
 
 def svg(lines: Mapping[str, Sequence[Point]], title: str, x: str, y: str) -> str:
-    """Every line with its points, intervals and a legend; the y axis is 0 to 1 unless values leave it."""
-    points = [point for line in lines.values() for point in line]
-    frame = _Frame(points, len(lines))
-    drawn = [
-        _line(frame, line, _COLOURS[at % len(_COLOURS)], _DASHES[at // len(_COLOURS) % len(_DASHES)])
-        for at, line in enumerate(lines.values())
-    ]
-    legend = [_entry(frame, at, name) for at, name in enumerate(lines)]
+    """An SVG of all lines with points, intervals and a legend. The y axis is 0 to 1 unless values leave it."""
+    frame = _Frame([point for line in lines.values() for point in line], len(lines))
+    drawn, legend = [], []
+    for number, (name, line) in enumerate(lines.items()):
+        drawn.append(_draw_line(frame, line, number))
+        legend.append(_draw_legend(number, name))
     box = f'viewBox="0 0 {_WIDTH} {frame.height}" role="img" aria-label="{escape(title, quote=True)}"'
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {box}>',
@@ -63,7 +62,7 @@ def svg(lines: Mapping[str, Sequence[Point]], title: str, x: str, y: str) -> str
 
 
 class _Frame:
-    """Where numbers stand on the picture."""
+    """Turns values into positions on the picture."""
 
     def __init__(self, points: list[Point], lines: int) -> None:
         xs = [point.x for point in points] or [0.0]
@@ -82,19 +81,18 @@ class _Frame:
 
 
 def _axes(frame: _Frame, x: str, y: str) -> list[str]:
-    found = []
+    parts = []
     for tick in _ticks(frame.y0, frame.y1):
-        at = frame.y(tick)
-        found.append(f'<line class="a" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{at}" y2="{at}"/>')
-        found.append(f'<text x="{_LEFT - 6}" y="{at + 4}" text-anchor="end">{tick:g}</text>')
-    found += [
-        f'<text x="{frame.x(tick)}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">{tick:,g}</text>'
-        for tick in _ticks(frame.x0, frame.x1)
-    ]
+        height = frame.y(tick)
+        parts.append(f'<line class="a" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height}" y2="{height}"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{height + 4}" text-anchor="end">{tick:g}</text>')
+    for tick in _ticks(frame.x0, frame.x1):
+        below = _HEIGHT - _BOTTOM + 16
+        parts.append(f'<text x="{frame.x(tick)}" y="{below}" text-anchor="middle">{tick:,g}</text>')
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    found.append(f'<text x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>')
-    found.append(f'<text x="{_LEFT}" y="{_TOP - 12}">{escape(y)}</text>')
-    return found
+    parts.append(f'<text x="{middle}" y="{_HEIGHT - 8}" text-anchor="middle">{escape(x)}</text>')
+    parts.append(f'<text x="{_LEFT}" y="{_TOP - 12}">{escape(y)}</text>')
+    return parts
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -102,31 +100,36 @@ def _ticks(low: float, high: float) -> list[float]:
     raw = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
-    first = math.ceil(low / step - 1e-9)
-    return [round(at * step, 10) for at in range(first, math.floor(high / step + 1e-9) + 1)]
+    # The small allowance keeps a bound that is a round number, although it is not exact in binary.
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(count * step, 10) for count in range(first, last + 1)]
 
 
-def _line(frame: _Frame, line: Sequence[Point], colour: str, dash: str) -> str:
+def _draw_line(frame: _Frame, line: Sequence[Point], number: int) -> str:
     if not line:
         return ""
     path = " ".join(f"{frame.x(point.x)},{frame.y(point.y)}" for point in line)
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    parts = [f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dashed}/>']
+    colour = _COLOURS[number % len(_COLOURS)]
+    parts = [f'<polyline points="{path}" fill="none" {_stroke(number)}/>']
     for point in line:
-        at = frame.x(point.x)
+        x = frame.x(point.x)
         if point.low is not None and point.high is not None:
             ends = f'y1="{frame.y(point.low)}" y2="{frame.y(point.high)}"'
-            parts.append(f'<line x1="{at}" x2="{at}" {ends} stroke="{colour}" stroke-opacity="0.4"/>')
-        parts.append(f'<circle cx="{at}" cy="{frame.y(point.y)}" r="3" fill="{colour}"/>')
+            parts.append(f'<line x1="{x}" x2="{x}" {ends} stroke="{colour}" stroke-opacity="0.4"/>')
+        parts.append(f'<circle cx="{x}" cy="{frame.y(point.y)}" r="3" fill="{colour}"/>')
     return "\n".join(parts)
 
 
-def _entry(frame: _Frame, at: int, name: str) -> str:
-    y = _HEIGHT + _ROW * at + 4
-    colour, dash = _COLOURS[at % len(_COLOURS)], _DASHES[at // len(_COLOURS) % len(_DASHES)]
-    dashed = f' stroke-dasharray="{dash}"' if dash else ""
-    stroke = f'stroke="{colour}" stroke-width="2"{dashed}'
+def _draw_legend(number: int, name: str) -> str:
+    y = _HEIGHT + _ROW * number + 4
     return (
-        f'<line x1="{_LEFT}" x2="{_LEFT + 24}" y1="{y}" y2="{y}" {stroke}/>'
+        f'<line x1="{_LEFT}" x2="{_LEFT + 24}" y1="{y}" y2="{y}" {_stroke(number)}/>'
         f'<text x="{_LEFT + 32}" y="{y + 4}">{escape(name)}</text>'
     )
+
+
+def _stroke(number: int) -> str:
+    """Colour and dashes of a line. Lines beyond the last colour repeat the colours with other dashes."""
+    dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
+    dashed = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'stroke="{_COLOURS[number % len(_COLOURS)]}" stroke-width="2"{dashed}'

@@ -24,7 +24,7 @@ HOME = "assay"
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
-    """`run.json`: what the run was told and what its data looked like. Written once, at the start."""
+    """`run.json`: the options of the run and facts about its data. Written once, at the start."""
 
     schema: int = FORMAT
     suite: str
@@ -69,15 +69,15 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Whole or not at all; a full disk stops the run, and nothing is lost."""
+    """Write a file whole or not at all. A full disk stops the run, and nothing is lost."""
     try:
         files.write_json(path, value)
     except OSError as error:
         raise cannot_write(path, error) from error
 
 
-def show_newest(folder: Path, summary: Summary) -> None:
-    """Copy the run's own files and its summary to where the newest run is looked for."""
+def copy_to_newest(folder: Path, summary: Summary) -> None:
+    """Copy the run's files and its summary to the folder that shows the newest run, if its suite has one."""
     if not summary.newest:
         return
     target = Path(summary.newest)
@@ -92,7 +92,7 @@ def show_newest(folder: Path, summary: Summary) -> None:
 
 
 def read_info(folder: Path) -> RunInfo:
-    """The run's `run.json`."""
+    """Read the run's `run.json`. Refuses a run of another format."""
     path = folder / "run.json"
     try:
         content = path.read_bytes()
@@ -107,7 +107,7 @@ def read_info(folder: Path) -> RunInfo:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """The run's `summary.json`, once there is one."""
+    """Read the run's `summary.json`; None where there is none yet."""
     try:
         return msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
     except FileNotFoundError:
@@ -117,25 +117,27 @@ def read_summary(folder: Path) -> Summary | None:
 
 
 def reopen(folder: Path) -> None:
-    """Take back what `summary.json` says: until it is written anew, files may be of another grading."""
+    """Mark the run as unfinished: until the summary is written anew, its files may be of another grading."""
     summary = read_summary(folder)
     if summary is not None:
         summary.state = "unfinished"
         write_json(folder / "summary.json", summary)
 
 
-def written_over(folder: Path, summary: Summary, suite: str) -> bool:
+def is_overwritten(folder: Path, summary: Summary, suite: str) -> bool:
     """Whether a later run has written files of the same names."""
-    own, when = _places(summary), _finished(folder)
-    later = (path for path in of_suite(folder.parent, suite) if _finished(path) > when)
-    return any(found and own & _places(found) for found in map(read_summary, later))
+    files = {Path(file).absolute() for file in summary.files}
+    finished = _time_finished(folder)
+    for other in runs_of_suite(folder.parent, suite):
+        if _time_finished(other) <= finished:
+            continue
+        later = read_summary(other)
+        if later is not None and any(Path(file).absolute() in files for file in later.files):
+            return True
+    return False
 
 
-def _places(summary: Summary) -> set[Path]:
-    return {Path(file).absolute() for file in summary.files}
-
-
-def _finished(folder: Path) -> int:
+def _time_finished(folder: Path) -> int:
     path = folder / "summary.json"
     return path.stat().st_mtime_ns if path.is_file() else 0
 
@@ -154,11 +156,11 @@ class RunFolder:
         self._lock = lock_folder(path)
 
     def info(self) -> RunInfo:
-        """What `run.json` says."""
+        """Read its `run.json`."""
         return read_info(self.path)
 
     def discard(self) -> None:
-        """Remove a folder made by this process in which nothing was recorded, and parents left empty."""
+        """Remove a folder that this process made and that has no record in it, and parents that become empty."""
         self.close()
         shutil.rmtree(self.path)
         for parent in (self.path.parent, self.path.parent.parent):
@@ -168,14 +170,17 @@ class RunFolder:
                 return
 
     def close(self) -> None:
-        """Unlock; a second time does nothing."""
+        """Unlock the folder. A second call does nothing."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
 
 
 def lock_folder(path: Path) -> int:
-    """One writer a run; the lock goes with the process, however it ends."""
+    """Lock a run folder for writing and return the lock's file descriptor.
+
+    The system releases the lock when the process ends, however it ends.
+    """
     fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -188,8 +193,8 @@ def lock_folder(path: Path) -> int:
 
 
 @contextmanager
-def choosing(home: Path) -> Iterator[None]:
-    """Only one process at a time decides which run folder a command means."""
+def selection_lock(home: Path) -> Iterator[None]:
+    """Let one process at a time decide which run folder a command means, or two would make the same one."""
     try:
         home.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
@@ -204,19 +209,19 @@ def choosing(home: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def find(home: Path, suite: str, ask: str) -> Path | None:
-    """The newest run of this ask below an output folder."""
-    found = of_suite(home, suite, ask)
-    return found[-1] if found else None
+def find_newest(home: Path, suite: str, ask: str) -> Path | None:
+    """The newest run with this fingerprint of its ask below an output folder."""
+    folders = runs_of_suite(home, suite, ask)
+    return folders[-1] if folders else None
 
 
-def of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
+def runs_of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
     """The runs of a suite below an output folder, oldest first."""
     return sorted(path for path in home.glob(f"*-{short(suite)}-{ask}") if (path / "run.json").is_file())
 
 
-def create(home: Path, info: RunInfo) -> RunFolder:
-    """A new run folder with its `run.json`. No two runs share a second: files are named by it."""
+def create_run(home: Path, info: RunInfo) -> RunFolder:
+    """Make a new run folder with its `run.json`. No two runs share a second: files are named by it."""
     while any(home.glob(f"{stamp(info.started)}-*")):
         info.started += 1.0
     path = home / f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
@@ -224,5 +229,5 @@ def create(home: Path, info: RunInfo) -> RunFolder:
     folder = RunFolder(path, created=True)
     for file in FILES:
         (path / file).touch()
-    write_json(path / "run.json", info)  # comes last: a folder that has it is whole
+    write_json(path / "run.json", info)  # last, since a folder counts as a run once it has this file
     return folder

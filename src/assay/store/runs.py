@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,13 +74,14 @@ def find_run(name: str, other_than: str = "") -> Path:
     return folders[0]
 
 
-def states(root: Path) -> Iterator[RunState]:
-    """Every readable run below a folder; one that cannot be read does not hide the others."""
+def states(root: Path, tell: Callable[[str], object] | None = None) -> Iterator[RunState]:
+    """Every run below a folder that can be read. `tell` gets the reason why another one cannot."""
     for folder in run_folders(root):
         try:
             yield state_of(folder)
-        except (InputError, UsageError):
-            continue
+        except (InputError, UsageError) as error:
+            if tell is not None:
+                tell(str(error))
 
 
 def state_of(folder: Path) -> RunState:

@@ -53,6 +53,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         options="assay.suites.calibration.options:CalibrationOptions",
         suite="assay.suites.calibration.suite:CalibrationSuite",
     ),
+    "memory-eval": BuiltIn(
+        command="memory eval",
+        summary="Feed samples to memories session by session, and judge six dimensions.",
+        options="assay.suites.memory_eval.options:MemoryEvalOptions",
+        suite="assay.suites.memory_eval.suite:MemoryEvalSuite",
+    ),
 }
 """Every suite of this package by name."""
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.scoring import offline
-from assay.scoring.offline.index import Index, index_of, pieces_of
+from assay.scoring.offline.index import TextIndex, index_of, pieces_of
 from assay.scoring.questions import COVERED, MISSED, EvidenceQuestion, RecallQuestion, Verdict
 
 TEXTS = (
@@ -125,7 +125,7 @@ def test_any_texts_get_labels(points: list[str], texts: list[str]) -> None:
 @given(st.lists(WORDS, min_size=1, max_size=6))
 def test_a_text_covers_itself(texts: list[str]) -> None:
     """A point that stands there word by word is covered, unless it has no word."""
-    index = Index(tuple(texts))
+    index = TextIndex(tuple(texts))
     for at, text in enumerate(texts):
         if index.pieces[at].words:
             assert kept((text,), tuple(texts)).labels == (COVERED,)

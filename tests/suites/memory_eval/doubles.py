@@ -10,8 +10,17 @@ from typing import Any, TypeVar, cast
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, End, Score
 from assay.scoring.questions import JudgeQuestion, Verdict, trivial_verdict
-from assay.suites.memory_eval.judging import EvalScorer
-from assay.suites.memory_eval.rows import Delta, GoldState, Held, QaRow, Retrieval, Retrieved, SessionRow
+from assay.suites.memory_eval.rows import (
+    GoldState,
+    MemoryDelta,
+    QaRow,
+    Retrieval,
+    RetrievedItem,
+    SampleRows,
+    SessionRow,
+    SnapshotMemory,
+)
+from assay.suites.memory_eval.scorers import EvalScorer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "memory_eval"
 T = TypeVar("T")
@@ -26,14 +35,17 @@ def point(memory_id: str, text: str, *original: str) -> dict[str, Any]:
 def session(
     name: str = "S01",
     *,
-    wrote: Iterable[str | Delta] = (),
-    holds: Iterable[str | Held] | None = None,
+    wrote: Iterable[str | MemoryDelta] = (),
+    holds: Iterable[str | SnapshotMemory] | None = None,
     **gold: list[Any],
 ) -> SessionRow:
     """A session that wrote some texts; it holds them too, unless it says what it holds."""
-    delta = [one if isinstance(one, Delta) else Delta(name, "add", one) for one in wrote]
+    delta = [one if isinstance(one, MemoryDelta) else MemoryDelta(name, "add", one) for one in wrote]
     items = [each.text for each in delta] if holds is None else holds
-    snapshot = [one if isinstance(one, Held) else Held(str(at), one, name) for at, one in enumerate(items)]
+    snapshot = [
+        one if isinstance(one, SnapshotMemory) else SnapshotMemory(str(at), one, name)
+        for at, one in enumerate(items)
+    ]
     listed = {kind: gold.get(kind, []) for kind in ("new", "update", "interference")}
     state = GoldState(
         name,
@@ -59,7 +71,7 @@ def question(
     difficulty: str = "easy",
 ) -> QaRow:
     """A question that was answered."""
-    items = [Retrieved(at, str(at), text, 1.0) for at, text in enumerate(found)]
+    items = [RetrievedItem(at, str(at), text, 1.0) for at, text in enumerate(found)]
     return QaRow(
         sample_id="s",
         checkpoint_id=checkpoint,
@@ -111,4 +123,4 @@ def scores_of(scorer: Scorer) -> list[Score]:
 
 def judge(panel: Any, sessions: list[SessionRow], questions: list[QaRow]) -> list[Score]:
     """All scores of some rows."""
-    return scores_of(EvalScorer(panel, lambda _: (sessions, questions)))
+    return scores_of(EvalScorer(panel, lambda _: SampleRows(sessions, questions)))

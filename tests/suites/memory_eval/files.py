@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.memory_eval.loading import load
 from assay.suites.memory_eval.sample import Sample
+from assay.suites.memory_eval.sample_files import load_samples
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "memory-eval"
 
@@ -125,12 +125,12 @@ def written(path: Path, value: Any) -> Path:
 
 def loaded(path: Path, value: Any = GOOD) -> list[Sample]:
     """What is read of a value as a file."""
-    return list(load(written(path, value)))
+    return load_samples(written(path, value)).samples
 
 
 def problems(path: Path) -> list[str]:
     """What keeps a file or folder from being run, without the folder's name."""
     with pytest.raises(InputError) as caught:
-        load(path)
+        load_samples(path)
     folder = path if path.is_dir() else path.parent
     return [str(problem).replace(f"{folder}/", "") for problem in caught.value.problems]

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from assay.suites.memory_eval.aggregate import Aggregate, aggregate_records
-from assay.suites.memory_eval.rows import Labelled, QaEval, SessionEval, encode
+from assay.suites.memory_eval.eval_columns import Aggregate, aggregate_records
+from assay.suites.memory_eval.rows import MemoryLabel, QaEval, SessionEval, encode
 
 from suites.memory_eval.doubles import GOLDEN, question, session
 
@@ -179,10 +179,10 @@ def test_an_empty_delta_that_another_tool_calls_0_is_left_out() -> None:
 def test_error_is_irrelevant_by_another_name() -> None:
     """Where another tool labels so, whatever it counts."""
     records = [
-        Labelled(1, "correct"),
-        Labelled(2, "error"),
-        Labelled(3, "error"),
-        Labelled(4, "hallucination"),
+        MemoryLabel(1, "correct"),
+        MemoryLabel(2, "error"),
+        MemoryLabel(3, "error"),
+        MemoryLabel(4, "hallucination"),
     ]
     told = {"correctness_rate": 0.25, "num_memories": 4, "num_correct": 1, "num_hallucination": 1}
     found = total_of([{**told, "correctness_records": records}], [])["memory_correctness"]

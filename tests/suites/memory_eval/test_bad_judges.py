@@ -17,7 +17,7 @@ from assay.scoring.questions import KINDS, AnswerQuestion, JudgeQuestion, Recall
 from servers.judging import FORGIVEN, SPOILED, JudgingServer
 from support.commands import typed
 from support.memory_court import Court, reply, stage_two
-from support.memory_samples import lines, sample
+from support.memory_samples import aggregate_of, entry_of, lines, sample
 
 UNREADABLE = [how for how in SPOILED if how not in FORGIVEN]
 OF_KIND = {
@@ -51,12 +51,18 @@ def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[a
 
 def figures(run: api.Run) -> dict[str, Any]:
     """By metric, what a figure is over what was judged."""
-    names = ("value", "numerator", "denominator", "interval", "pooled")
-    return {one["metric"]: [one.get(name) for name in names] for one in run.results["bm25"]["metrics"]}
+    return {
+        one.name: [one.value, one.numerator, one.denominator, one.interval, one.beside.get("pooled")]
+        for one in entry_of(run).metrics
+    }
 
 
 def of(run: api.Run, key: str) -> dict[str, Any]:
-    return {one["metric"]: one[key] for one in run.results["bm25"]["metrics"]}
+    return {one.name: getattr(one, key) for one in entry_of(run).metrics}
+
+
+def invalid(run: api.Run) -> dict[str, int]:
+    return {one.name: one.left_out.get("invalid", 0) for one in entry_of(run).metrics}
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +72,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[api.Run, Cour
 
 @pytest.fixture(scope="module")
 def first_alone(tmp_path_factory: pytest.TempPathFactory) -> api.Run:
-    return evaluated(tmp_path_factory.mktemp("first") / "court", sample=["one"])[0]
+    return evaluated(tmp_path_factory.mktemp("first") / "court", sample_id=["one"])[0]
 
 
 def test_the_undisturbed_run_is_worth_comparing(undisturbed: tuple[api.Run, Court]) -> None:
@@ -74,7 +80,7 @@ def test_the_undisturbed_run_is_worth_comparing(undisturbed: tuple[api.Run, Cour
     run, court = undisturbed
     between = [value for value in of(run, "value").values() if 0 < value < 1]
     assert len(between) >= 8
-    assert set(of(run, "invalid").values()) == {0}
+    assert set(invalid(run).values()) == {0}
     assert {matter.kind for matter in court.server.questions} == set(KINDS)
 
 
@@ -107,22 +113,20 @@ def test_what_cannot_be_read_leaves_the_denominator(
     assert {name: figures(run)[name] for name in ("f1", "bleu1")} == {
         name: figures(whole)[name] for name in ("f1", "bleu1")
     }
-    for name, found in of(run, "over_all").items():
-        assert found["denominator"] == of(whole, "denominator")[name]
-        assert found["value"] == pytest.approx(of(run, "numerator")[name] / found["denominator"])
-    assert of(run, "invalid") == {
+    for name, beside in of(run, "beside").items():
+        over_all = beside["over_all"]
+        assert over_all.denominator == of(whole, "denominator")[name]
+        assert over_all.value == pytest.approx(of(run, "numerator")[name] / over_all.denominator)
+    assert invalid(run) == {
         name: 0 if name in ("f1", "bleu1") else of(whole, "denominator")[name] - number
         for name, number in of(first_alone, "denominator").items()
     }
-    only_questions = {"question_answering": {**aggregate(first_alone)["question_answering"], "num_total": 5}}
-    assert aggregate(run) == aggregate(first_alone) | only_questions
-    assert aggregate(run)["question_answering"]["num_valid"] == 3
+    only_questions = {
+        "question_answering": {**aggregate_of(first_alone)["question_answering"], "num_total": 5}
+    }
+    assert aggregate_of(run) == aggregate_of(first_alone) | only_questions
+    assert aggregate_of(run)["question_answering"]["num_valid"] == 3
     nulls(court)
-
-
-def aggregate(run: api.Run) -> dict[str, Any]:
-    found: dict[str, Any] = run.results["bm25"]["aggregate"]
-    return found
 
 
 def nulls(court: Court) -> None:
@@ -153,7 +157,7 @@ def test_one_judge_that_fails_leaves_the_others(
     for name, figure in figures(run).items():
         if name in OF_KIND[kind]:
             assert figure[:3] == [None, 0, 0]
-            assert of(run, "invalid")[name] == of(whole, "over_all")[name]["denominator"]
+            assert invalid(run)[name] == of(whole, "beside")[name]["over_all"].denominator
         else:
             assert figure == figures(whole)[name]
 
@@ -171,7 +175,7 @@ def test_a_judge_without_time_is_asked_later(
         court = Court(tmp_path / "court", server, sample("one", 3), sample("two", 2))
         run = court.run(max_retries=0)
         assert (run.exit_code, run.summary.state, run.summary.unscored) == (3, "incomplete", 1)
-        assert set(of(run, "invalid").values()) == {0}
+        assert set(invalid(run).values()) == {0}
         judged = figures(run) | {"f1": 0, "bleu1": 0}
         assert judged == figures(first_alone) | {"f1": 0, "bleu1": 0}
         assert typed("show", str(court.out)) == 0
@@ -202,6 +206,12 @@ class Wavering:
         return isinstance(matter, AnswerQuestion | RecallQuestion) and "pet1x1" in repr(matter)
 
 
+def flaky(run: api.Run) -> dict[str, tuple[Any, Any]]:
+    """By score, how many verdicts had several votes, and in how many they disagree."""
+    tables = [table for table in entry_of(run).tables if table.name == "votes"]
+    return {str(name): (count, differ) for table in tables for name, count, differ in table.rows}
+
+
 def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The majority counts, so no figure moves; the mark is in the scores, the summary and `assay show`."""
     one = sample("one", 2)
@@ -213,10 +223,12 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
         run = court.run(votes=3, output_dir=f"{tmp_path}/votes")
         assert court.calls()["judge-a"] == 4 * asked
     assert figures(run) == figures(single)
-    assert single.results["bm25"]["flaky"] == {}
-    flaky = run.results["bm25"]["flaky"]
-    assert {name for name, found in flaky.items() if found["flaky"]} == {"answer", "recall"}
-    assert flaky["answer"] == {"flaky": 1, "n": 2}
+    assert flaky(single) == {}
+    assert {name for name, (_, differ) in flaky(run).items() if differ} == {
+        "question answering",
+        "memory recall",
+    }
+    assert flaky(run)["question answering"] == (2, 1)
     assert typed("show", f"{tmp_path}/votes", "one") == 0
     said = capsys.readouterr().out.splitlines()
     marked = [line.split()[0] for line in said if "(flaky)" in line]

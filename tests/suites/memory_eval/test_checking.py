@@ -11,9 +11,8 @@ import pytest
 
 from assay import api
 from assay.core.errors import Problem
-from assay.suites.memory_eval import has_samples, shape
-from assay.suites.memory_eval.loading import load
-from assay.suites.memory_eval.sources import CHECKPOINTS, MAIN, POINTS
+from assay.suites.memory_eval import sample_files
+from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, has_samples, load_samples
 
 from suites.memory_eval.files import EXAMPLES, GOOD, Path_, changed, without, written
 
@@ -52,7 +51,7 @@ def test_what_a_run_would_bear_is_found(tmp_path: Path, at: Path_, value: Any, p
     """The run takes such data as it is; only the checker speaks of it."""
     path = written(tmp_path / "a.json", changed(at, value))
     assert problem in found(path)
-    assert len(load(path)) == 1
+    assert len(load_samples(path).samples) == 1
 
 
 def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
@@ -88,7 +87,9 @@ def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
         (tmp_path / "a.json").write_text(block)
         assert found(tmp_path / "a.json") == []
     shapes = [
-        each for each in vars(shape).values() if isinstance(each, type) and each.__module__ == shape.__name__
+        each
+        for each in vars(sample_files).values()
+        if isinstance(each, type) and each.__module__ == sample_files.__name__
     ]
     keys = {name for each in shapes for name in getattr(each, "__struct_encode_fields__", ())}
     assert len(keys) > 20

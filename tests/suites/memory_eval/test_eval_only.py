@@ -19,7 +19,7 @@ from assay.scoring.questions import JudgeQuestion, Verdict
 from servers.judging import JudgingServer
 from support.commands import typed
 from support.memory_court import STAGE_ONE, SUBJECT, Court, reply, stage_one, stage_two
-from support.memory_samples import lines, sample
+from support.memory_samples import aggregate_of, entry_of, lines, sample, subjects_of
 from support.memory_talks import MEMORY
 
 SEVERAL = "FUMemory,bm25,GAMemory"
@@ -66,9 +66,9 @@ def test_a_second_judge_is_all_that_is_asked(court: Court, baselines: str) -> No
     (added,) = court.scorers().keys() - scored.keys()
     assert court.scorers() == {**scored, added: scored[judged]}
     assert words.startswith("words@")
-    assert [found["judge"]["name"] for found in second.results.values()] == ["openai/judge-b"] * len(
-        second.results
-    )
+    assert second.report is not None
+    judges = [{judge.name for judge in entry.judges} for entry in second.report.entries]
+    assert judges == [{"openai/judge-b"}] * len(baselines.split(","))
 
 
 @pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
@@ -97,7 +97,7 @@ def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
         asked = court.calls()
         for named in ([baselines], []):
             again = court.judged("openai/judge-a", baseline=named, output_dir=out)
-            assert (again.folder, list(again.results)) == (run.folder, list(run.results))
+            assert (again.folder, subjects_of(again)) == (run.folder, subjects_of(run))
         assert court.calls() == asked
 
 
@@ -119,7 +119,7 @@ def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:
     asked, scored = court.calls(), court.scorers()
     path = court.folder / "data" / "s1.json"
     path.write_text(path.read_text().replace('"answer": "Rex1x1"', '"answer": "Bella"'))
-    found = court.run().results["bm25"]["aggregate"]["question_answering"]
+    found = aggregate_of(court.run())["question_answering"]
     assert court.calls() - asked == {"judge-a": 1}
     assert (found["num_valid"], found["correct_ratio"]) == (3, pytest.approx(2 / 3))
     assert sorted(court.scorers().values()) == sorted([*scored.values()] * 2)
@@ -157,11 +157,11 @@ def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer
     bad["sessions"][1]["dialogue"][0]["content"] = "poison"
     court = Court(tmp_path / "court", server, bad, sample("good", 2))
     (court.folder / "own.py").write_text(MEMORY)
-    first = court.run(baseline=[f"{court.folder}/own.py:Own"]).results["own"]
-    assert (first["counts"]["samples"], first["counts"]["failed"]) == (1, 1)
+    first = entry_of(court.run(baseline=[f"{court.folder}/own.py:Own"]), "own")
+    assert (first.counts["samples"], first.counts["failed"]) == (1, 1)
     for options in ({}, {"retry_failed": True}):
-        second = court.judged("openai/judge-b", **options).results["own"]
-        assert (second["counts"], second["failures"]) == (first["counts"], first["failures"])
+        second = entry_of(court.judged("openai/judge-b", **options), "own")
+        assert (second.counts, second.examples) == (first.counts, first.examples)
     assert court.calls()[SUBJECT] == 3
 
 
@@ -180,7 +180,7 @@ def test_one_of_several_is_judged_apart(court: Court) -> None:
     run = court.run(baseline=[SEVERAL], judge="offline")
     files, before = stage_one(court.out), stage_two(court.out)
     apart = court.judged("openai/judge-a", baseline=["bm25"])
-    assert (list(apart.results), apart.folder == run.folder) == (["bm25"], False)
+    assert (subjects_of(apart), apart.folder == run.folder) == (["bm25"], False)
     assert stage_one(court.out) == files
     changed = {name for name, content in stage_two(court.out).items() if before[name] != content}
     assert {Path(name).parent.name for name in changed} == {"bm25"}
@@ -286,8 +286,8 @@ def test_files_without_a_run_become_one(
     run = foreign.judged()
     asked = court.calls()
     assert set(asked) == {SUBJECT, "judge-b"}
-    here = court.judged("openai/judge-b").results["bm25"]
-    assert run.results["bm25"]["aggregate"] == here["aggregate"]
+    here = court.judged("openai/judge-b")
+    assert aggregate_of(run) == aggregate_of(here)
     assert court.calls()["judge-b"] == 2 * asked["judge-b"]
     again = foreign.judged()
     assert (again.folder, again.asked) == (run.folder, False)
@@ -301,8 +301,8 @@ def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
     """Keys that nobody here knows stay where they stand; an `eval` is replaced and comes last."""
     rows = [[FOREIGN[how](row) for row in kind] for kind in foreign.rows]
     foreign.write(*rows)
-    found = foreign.judged().results["bm25"]
-    assert (found["counts"]["sessions"], found["counts"]["questions"]) == (3, 3)
+    found = entry_of(foreign.judged())
+    assert (found.counts["sessions"], found.counts["questions"]) == (3, 3)
     for records, written in zip(foreign.records(), rows, strict=True):
         assert [list(without(record, "eval").items()) for record in records] == [
             list(without(row, "eval").items()) for row in written
@@ -314,26 +314,25 @@ def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
 def test_edited_files_are_judged_as_they_are_now(court: Court) -> None:
     """The run that wrote them keeps its scores; the edited ones are another run's."""
     run = court.run()
+    before = aggregate_of(run)
     path = court.out / STAGE_ONE[1]
     path.write_text(path.read_text().replace('"Rex1x1"', '"Bella"'))
     edited = court.judged("openai/judge-a")
     assert edited.folder != run.folder
-    correct = [
-        each.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] for each in (run, edited)
-    ]
+    correct = [each["question_answering"]["correct_ratio"] for each in (before, aggregate_of(edited))]
     assert correct == [1.0, pytest.approx(1 / 3)]
     assert court.calls()[SUBJECT] == 3
 
 
 def test_samples_may_be_mixed_and_lines_blank(foreign: Foreign) -> None:
     """Each sample is judged as if its lines stood together; no newline at the end is needed."""
-    expected = foreign.judged().results["bm25"]["aggregate"]
+    expected = aggregate_of(foreign.judged())
     sessions, questions = foreign.rows
     foreign.write([sessions[0], sessions[2], sessions[1]], [questions[2], *questions[:2]])
     for name in STAGE_ONE:
         path = foreign.out / name
         path.write_text("\n" + path.read_text().replace("\n", "\r\n \n").rstrip())
-    assert foreign.judged().results["bm25"]["aggregate"] == expected
+    assert aggregate_of(foreign.judged()) == expected
     assert Counter(row["sample_id"] for row in foreign.records()[1]) == {"s1": 2, "s2": 1}
 
 
@@ -341,10 +340,10 @@ def test_a_sample_may_have_no_questions(foreign: Foreign) -> None:
     """Or nothing but questions: what is there is judged."""
     sessions, questions = foreign.rows
     foreign.write(sessions, questions[2:])
-    assert foreign.judged().results["bm25"]["counts"]["questions"] == 1
+    assert entry_of(foreign.judged()).counts["questions"] == 1
     foreign.write(sessions[2:], questions)
-    found = foreign.judged().results["bm25"]
-    assert (found["counts"]["samples"], found["counts"]["sessions"]) == (2, 1)
+    found = entry_of(foreign.judged())
+    assert (found.counts["samples"], found.counts["sessions"]) == (2, 1)
     foreign.write([], [])
     with pytest.raises(UsageError, match="no line"):
         foreign.judged()
@@ -352,14 +351,14 @@ def test_a_sample_may_have_no_questions(foreign: Foreign) -> None:
 
 def test_the_name_of_another_tools_memory_is_told_or_found(foreign: Foreign) -> None:
     """By --baseline, else by what the rows say, else there is none."""
-    assert list(foreign.judged(baseline=["theirs"]).results) == ["theirs"]
+    assert subjects_of(foreign.judged(baseline=["theirs"])) == ["theirs"]
     sessions, questions = foreign.rows
     nameless = [row | {"retrieval": row["retrieval"] | {"raw_trace": {}}} for row in questions]
     bare = [row | {"memory_snapshot": []} for row in sessions]
     foreign.write(sessions, nameless)
-    assert list(foreign.judged().results) == ["bm25"]
+    assert subjects_of(foreign.judged()) == ["bm25"]
     foreign.write(bare, nameless)
-    assert list(foreign.judged().results) == ["baseline"]
+    assert subjects_of(foreign.judged()) == ["baseline"]
 
 
 @pytest.mark.parametrize("baseline", [[], ["bm25"]])

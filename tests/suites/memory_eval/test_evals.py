@@ -8,9 +8,16 @@ import pytest
 from msgspec import Struct
 
 from assay.scoring.questions import JudgeQuestion, UpdateQuestion, Verdict, invalid
-from assay.suites.memory_eval.aggregate import Aggregate
-from assay.suites.memory_eval.evals import evals, qa_eval, session_eval
-from assay.suites.memory_eval.rows import Handled, Labelled, QaEval, QaRow, SessionEval, SessionRow
+from assay.suites.memory_eval.eval_columns import Aggregate, qa_eval, sample_evals, session_eval
+from assay.suites.memory_eval.rows import (
+    MemoryLabel,
+    PointLabel,
+    QaEval,
+    QaRow,
+    SampleRows,
+    SessionEval,
+    SessionRow,
+)
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, session
 
@@ -80,24 +87,24 @@ def test_a_session_counts_its_labels() -> None:
         num_hallucination=1,
         num_irrelevant=1,
         correctness_reasoning="because of correctness",
-        correctness_records=[Labelled(at, label) for at, label in enumerate(SAYS["correctness"], 1)],
+        correctness_records=[MemoryLabel(at, label) for at, label in enumerate(SAYS["correctness"], 1)],
         update_score=0.5,
         update_num_updated=1,
         update_num_both=1,
         update_num_outdated=1,
         update_total_items=3,
         update_records=[
-            Handled("d", "updated", "because of update"),
-            Handled("d", "both", "because of update"),
-            Handled("f", "outdated", "because of update"),
+            PointLabel("d", "updated", "because of update"),
+            PointLabel("d", "both", "because of update"),
+            PointLabel("f", "outdated", "because of update"),
         ],
         interference_score=0.5,
         interference_num_rejected=1,
         interference_num_memorized=1,
         interference_total_items=2,
         interference_records=[
-            Handled("g", "rejected", "because of interference"),
-            Handled("h", "memorized", "because of interference"),
+            PointLabel("g", "rejected", "because of interference"),
+            PointLabel("h", "memorized", "because of interference"),
         ],
     )
 
@@ -129,7 +136,7 @@ def test_a_failed_correctness_keeps_its_memories() -> None:
     found = made(without("correctness"))
     assert (found.correctness_rate, found.num_memories) == (None, 4)
     assert (found.num_correct, found.num_hallucination, found.num_irrelevant) == (0, 0, 0)
-    assert found.correctness_records == [Labelled(at, None) for at in (1, 2, 3, 4)]
+    assert found.correctness_records == [MemoryLabel(at, None) for at in (1, 2, 3, 4)]
     assert found.correctness_reasoning == "no verdict: prose"
 
 
@@ -137,9 +144,9 @@ def test_a_failed_point_leaves_the_denominator() -> None:
     """Its record stays, with the reason in the place of the reasoning."""
     found = made(without("u3", "i2"))
     assert (found.update_score, found.update_num_outdated, found.update_total_items) == (0.75, 0, 2)
-    assert found.update_records[2] == Handled("f", None, "no verdict: prose")
+    assert found.update_records[2] == PointLabel("f", None, "no verdict: prose")
     assert (found.interference_score, found.interference_total_items) == (1.0, 1)
-    assert found.interference_records[1] == Handled("h", None, "no verdict: prose")
+    assert found.interference_records[1] == PointLabel("h", None, "no verdict: prose")
     nothing = made(without("update", "interference"))
     assert (nothing.update_score, nothing.interference_score) == (None, None)
 
@@ -221,7 +228,7 @@ def test_a_sample_gives_every_row_its_own_scores() -> None:
         labels = told.get(matter.kind) or (OF_POINTS[getattr(matter, "new", "")],)
         return Verdict(labels[: matter.count])
 
-    found = evals(rows, asked, judge(Scripted(one), rows, asked))
+    found = sample_evals(SampleRows(rows, asked), judge(Scripted(one), rows, asked))
     assert [[record.label for record in each.update_records] for each in found.sessions] == [
         ["updated", "both"],
         ["outdated"],

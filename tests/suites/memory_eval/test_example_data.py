@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from assay import api
-from assay.suites.memory_eval.loading import load
-from assay.suites.memory_eval.sample import Point, Question, Sample, Session
+from assay.suites.memory_eval.sample import MemoryPoint, Sample, SampleQuestion, SampleSession
+from assay.suites.memory_eval.sample_files import load_samples
 
 from suites.memory_eval.files import EXAMPLES
 
-SAMPLES = list(load(EXAMPLES))
+SAMPLES = load_samples(EXAMPLES).samples
 QUESTIONS = [each for sample in SAMPLES for checkpoint in sample.checkpoints for each in checkpoint.questions]
 SESSIONS = [session for sample in SAMPLES for session in sample.sessions]
 UNKNOWN = "Not mentioned in memory."
@@ -28,7 +28,7 @@ def is_chinese(sample: Sample) -> bool:
     return all(CHINESE.search(turn.content) for session in sample.sessions for turn in session.turns)
 
 
-def evidence_sessions(question: Question) -> set[str]:
+def evidence_sessions(question: SampleQuestion) -> set[str]:
     return {name.split("_")[1] for name in question.evidence}
 
 
@@ -95,7 +95,7 @@ def test_questions_of_updates_rest_on_updates() -> None:
 
 def test_a_sample_is_asked_more_than_once() -> None:
     """After the third and the last session, some after the fifth as well."""
-    due = [[each.id for each in sample.sessions if list(sample.due(each.id))] for sample in SAMPLES]
+    due = [[each.id for each in sample.sessions if sample.questions_after(each.id)] for sample in SAMPLES]
     assert all({"S03", "S06"} <= set(each) for each in due)
     assert sum("S05" in each for each in due) == 2
 
@@ -116,7 +116,7 @@ def test_every_point_is_said_in_its_session(sample: Sample) -> None:
             assert share >= MOST_WORDS, (point.memory_id, share)
 
 
-def held(point: Point, session: Session) -> tuple[set[str], float]:
+def held(point: MemoryPoint, session: SampleSession) -> tuple[set[str], float]:
     """Names and numbers that the session does not have, and the share of the point's words that it has."""
     said = " ".join(" ".join((turn.content, *turn.captions)) for turn in session.turns)
     names = {name.lower() for name in NAMES.findall(point.content)}

@@ -18,12 +18,12 @@ from assay.core.protocols import Context
 from assay.core.types import Call, Failure, Request
 from assay.solvers.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
 from assay.solvers.memory.timed_memory import MemorySet
-from assay.suites import memory_eval as suite
+from assay.suites.memory_eval.suite import MemoryEvalSuite
 
 from servers.judging import JudgingServer
 from support.commands import typed
 from support.memory_court import STAGE_ONE, SUBJECT, Court, reply
-from support.memory_samples import Samples, sample
+from support.memory_samples import Samples, entry_of, sample
 from support.memory_talks import MEMORY
 
 MARK = "GOLDMARK"
@@ -56,7 +56,7 @@ def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> No
         bodies = [(body["model"], json.dumps(body)) for body in server.bodies]
     asked = [body for model, body in bodies if model == SUBJECT]
     judged = [body for model, body in bodies if model != SUBJECT]
-    assert run.results[memory]["counts"]["samples"] == 1
+    assert entry_of(run, memory).counts["samples"] == 1
     assert len([body for body in asked if "Question: " in body]) == 3
     assert memory == "oracle" or len(asked) > 3
     assert not [body for body in asked if MARK in body]
@@ -93,10 +93,14 @@ def test_a_missing_key_is_no_answer(
 def test_places_of_evidence_are_in_the_inputs_of_those_that_declare(tmp_path: Path) -> None:
     """A solver is handed them for `oracle` alone: for any other memory they are not even there."""
     samples = Samples(tmp_path, sample("s1", 2))
-    plan = suite.plan(suite.normalise(assay.spec("memory-eval", **samples.values(baseline=["bm25,oracle"]))))
+    spec = MemoryEvalSuite.resolve(assay.spec("memory-eval", **samples.values(baseline=["bm25,oracle"])))
+    suite = MemoryEvalSuite(spec)
+    (row,) = suite.rows().iterate()
     asked = {
-        case.subject: [due.evidence for visit in case.inputs.sessions for due in visit.questions]
-        for case in plan.load(lambda _: False)
+        subject: [
+            due.evidence for visit in suite.case(row, subject).inputs.sessions for due in visit.questions
+        ]
+        for subject in suite.subjects()
     }
     assert asked == {"bm25": [(), ()], "oracle": [("0", "1"), ("2", "3")]}
 

@@ -20,9 +20,8 @@ from assay.scoring.questions import (
     Verdict,
     invalid,
 )
-from assay.suites.memory_eval.judging import EvalScorer, LexicalScorer
-from assay.suites.memory_eval.points import answers
-from assay.suites.memory_eval.rows import Delta, Held
+from assay.suites.memory_eval.rows import MemoryDelta, SampleRows, SnapshotMemory, answer_rows
+from assay.suites.memory_eval.scorers import EvalScorer, LexicalScorer
 
 from suites.memory_eval.doubles import Scripted, judge, point, question, scores_of, session
 
@@ -50,11 +49,11 @@ SESSION = session(
     "S02",
     wrote=[
         "the kite is blue now",
-        Delta("S02", "archive", "the kite is red"),
-        Delta("S02", "update", "Ann lives in Rome"),
-        Delta("S02", "keep", "hello"),
+        MemoryDelta("S02", "archive", "the kite is red"),
+        MemoryDelta("S02", "update", "Ann lives in Rome"),
+        MemoryDelta("S02", "keep", "hello"),
     ],
-    holds=["the kite is blue now", "Ann lives in Rome", Held("9", "gone", "S01", "archived")],
+    holds=["the kite is blue now", "Ann lives in Rome", SnapshotMemory("9", "gone", "S01", "archived")],
     before=[point("a", "the kite is red"), point("b", "Bob has a dog")],
     new=[point("c", "Ann lives in Rome")],
     update=[point("d", "the kite is blue", "the kite is red")],
@@ -233,12 +232,12 @@ def test_answers_say_what_they_are_about() -> None:
 def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:
     """Another judge's scores stand beside; the name is the same, so that runs can be compared."""
     one, two, three = (
-        EvalScorer(Scripted(best, name), lambda _: ([], []), gold).id
+        EvalScorer(Scripted(best, name), lambda _: SampleRows([], []), gold).id
         for name, gold in (("a", ""), ("b", ""), ("a", "x"))
     )
     assert len({one, two, three}) == 3
     assert {name.partition("@")[0] for name in (one, two, three)} == {"judged"}
-    assert one == EvalScorer(Scripted(best, "a"), lambda _: ([], [])).id
+    assert one == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
 
 
 def test_the_offline_panel_judges_a_sample() -> None:
@@ -261,7 +260,7 @@ def test_the_offline_panel_judges_a_sample() -> None:
 def test_words_are_compared_without_a_judge() -> None:
     """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
     rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
-    scores = scores_of(LexicalScorer(lambda _: answers(rows)))
+    scores = scores_of(LexicalScorer(lambda _: answer_rows(rows)))
     found = values(scores)
     assert (found["c/1", "f1"], found["c/1", "bleu1"]) == (1.0, 1.0)
     assert found["c/2", "f1"] == pytest.approx(2 / 3)

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.suites.memory_eval.files import Lines
+from assay.suites.memory_eval.output_files import LineFile
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
 from servers.loopback import LoopbackServer, chat
-from support.memory_samples import Samples, lines, sample
+from support.memory_samples import Samples, aggregate_of, entry_of, lines, sample, subjects_of
 from support.memory_talks import MEMORY
 
 FIVE = {
@@ -100,7 +100,7 @@ def test_several_baselines_have_a_folder_each(tmp_path: Path) -> None:
     assert [names(samples.out / name) for name in ("bm25", "FUMemory")] == [FIVE, FIVE]
     ids = [
         json.loads((samples.out / name / "aggregate_metrics.json").read_text())["baseline_id"]
-        for name in run.results
+        for name in subjects_of(run)
     ]
     assert ids == ["bm25", "FUMemory"]
 
@@ -159,7 +159,7 @@ def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
     run = samples.run()
     assert len(samples.asked()) == before
     assert lines(samples.out / "pipeline_qa.jsonl")[0]["gold_answer"] == "Bella"
-    assert run.results["bm25"]["aggregate"]["question_answering"]["correct_ratio"] == pytest.approx(2 / 3)
+    assert aggregate_of(run)["question_answering"]["correct_ratio"] == pytest.approx(2 / 3)
 
 
 def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
     samples = Samples(tmp_path)
     run = samples.run(judge=None, no_judge=True)
     assert names(samples.out) == {*FIVE, "assay"}
-    found = run.results["bm25"]
-    assert [metric["metric"] for metric in found["metrics"]] == ["f1", "bleu1"]
-    assert "judge" not in found
+    found = entry_of(run)
+    assert [metric.name for metric in found.metrics] == ["f1", "bleu1"]
+    assert not found.judges
     record = lines(samples.out / "qa_records.jsonl")[0]["eval"]
     assert (record["answer_label"], record["answer_is_valid"]) == (None, False)
 
@@ -195,7 +195,7 @@ def test_a_citation_of_nothing_is_dropped_and_counted(tmp_path: Path) -> None:
     samples = Samples(tmp_path)
     run = samples.run()
     assert [len(row["cited_memories"]) for row in lines(samples.out / "pipeline_qa.jsonl")] == [1, 1, 1]
-    assert run.results["bm25"]["counts"]["dropped_citations"] == 3
+    assert entry_of(run).counts["dropped_citations"] == 3
 
 
 def test_gold_reaches_judges_only(tmp_path: Path) -> None:
@@ -228,12 +228,12 @@ def test_sessions_that_are_cut_off(tmp_path: Path) -> None:
 def test_some_samples(tmp_path: Path) -> None:
     """By id, or the first alone; an unknown id is told with the nearest."""
     samples = Samples(tmp_path, sample("s1", 1), sample("s2", 1))
-    samples.run(sample=["s2"])
+    samples.run(sample_id=["s2"])
     assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s2"}
     samples.run(smoke=True, output_dir=f"{tmp_path}/smoke")
     assert {row["sample_id"] for row in lines(tmp_path / "smoke" / "pipeline_qa.jsonl")} == {"s1"}
     with pytest.raises(UsageError, match="s2"):
-        samples.run(sample=["s22"], output_dir=f"{tmp_path}/none")
+        samples.run(sample_id=["s22"], output_dir=f"{tmp_path}/none")
 
 
 def test_what_is_refused_before_anything_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +263,7 @@ def test_the_model_may_come_from_the_environment(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("OPENAI_MODEL", f"python/{tmp_path}/model.py:answer")
     monkeypatch.setenv("JUDGE_MODEL", "offline")
     run = samples.run(model="", judge=None)
-    assert run.results["bm25"]["judge"]["name"] == "offline"
+    assert {judge.name for judge in entry_of(run).judges} == {"offline"}
     assert samples.asked()
 
 
@@ -274,9 +274,9 @@ def test_a_memory_that_raises_costs_its_sample(tmp_path: Path) -> None:
     samples = Samples(tmp_path, bad, sample("good", 2))
     (tmp_path / "own.py").write_text(MEMORY)
     run = samples.run(baseline=[f"{tmp_path}/own.py:Own"])
-    found = run.results["own"]
-    assert [failure["sample_id"] for failure in found["failures"]] == ["bad"]
-    assert "it is bad" in found["failures"][0]["reason"]
+    (failures,) = entry_of(run, "own").examples
+    assert [failure.label for failure in failures.shown] == ["sample bad"]
+    assert "it is bad" in failures.shown[0].reason
     assert {row["sample_id"] for row in lines(samples.out / "pipeline_sessions.jsonl")} == {"good"}
 
 
@@ -290,8 +290,8 @@ def test_killed_while_the_files_appear(
         path = samples.folder / "data" / "s1.json"
         path.write_text(path.read_text().replace('"answer": "Rex1x1"', f'"answer": "{answer}"'))
         with monkeypatch.context() as killed:
-            places = [Lines.appear] * appeared
-            killed.setattr(Lines, "appear", lambda lines, left=places: left.pop()(lines))
+            places = [LineFile.appear] * appeared
+            killed.setattr(LineFile, "appear", lambda lines, left=places: left.pop()(lines))
             with pytest.raises(IndexError):
                 samples.run()
         assert samples.run().exit_code == 0
@@ -312,9 +312,9 @@ def test_an_answer_that_is_still_to_come_is_no_omission(tmp_path: Path) -> None:
     with LoopbackServer(answer) as server:
         told = {"model": "openai/fake", "base_url": server.url, "max_retries": 0}
         first = samples.run(**told)
-        assert (first.exit_code, first.results["bm25"]["counts"]["failed"]) == (3, 1)
+        assert (first.exit_code, entry_of(first).counts["failed"]) == (3, 1)
         assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s1"}
-        assert first.results["bm25"]["aggregate"]["question_answering"]["num_total"] == 2
+        assert aggregate_of(first)["question_answering"]["num_total"] == 2
         down.clear()
         asked = len(server.bodies)
         assert samples.run(**told).exit_code == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import typed
-from support.memory_samples import Samples, lines, sample
+from support.memory_samples import Samples, entry_of, lines, sample, subjects_of
 
 
 @pytest.fixture
@@ -27,9 +27,10 @@ def test_their_figures_are_those_of_a_run(samples: Samples) -> None:
     run = samples.run(baseline=["bm25,STMemory"])
     shutil.rmtree(samples.out / "assay")
     read = samples.run(baseline=[], dataset="", model="", eval_only=True)
-    for name, found in run.results.items():
-        assert [metric["clusters"] for metric in found["metrics"][:2]] == [2, 2]
-        assert read.results[name]["metrics"] == found["metrics"]
+    for name in subjects_of(run):
+        metrics = entry_of(run, name).metrics
+        assert [metric.clusters for metric in metrics[:2]] == [2, 2]
+        assert entry_of(read, name).metrics == metrics
 
 
 def test_they_are_compared(samples: Samples, capsys: pytest.CaptureFixture[str]) -> None:

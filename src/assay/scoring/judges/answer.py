@@ -11,7 +11,7 @@ from assay.scoring.questions import AnswerQuestion
 VERSION = "answer.v1"
 
 
-class AnswerJudge(OneLabelPrompt[AnswerQuestion]):
+class AnswerPrompt(OneLabelPrompt[AnswerQuestion]):
     """To make something up wins over leaving something out."""
 
     def _values(self, question: AnswerQuestion) -> dict[str, str]:
@@ -25,6 +25,6 @@ class AnswerJudge(OneLabelPrompt[AnswerQuestion]):
         }
 
 
-def build() -> AnswerJudge:
+def build() -> AnswerPrompt:
     """It has no options: everything that changes its verdicts is in the prompt file."""
-    return AnswerJudge(Path(__file__).with_name(f"{VERSION}.txt"))
+    return AnswerPrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -15,7 +15,7 @@ from assay.scoring.questions import IRRELEVANT, CorrectnessQuestion
 VERSION = "correctness.v1"
 
 
-class CorrectnessJudge(LabelEachPrompt[CorrectnessQuestion]):
+class CorrectnessPrompt(LabelEachPrompt[CorrectnessQuestion]):
     """One label for each memory, by the points of its session and of earlier ones."""
 
     aliases: ClassVar[Mapping[str, str]] = {"error": IRRELEVANT}
@@ -38,6 +38,6 @@ class CorrectnessJudge(LabelEachPrompt[CorrectnessQuestion]):
         }
 
 
-def build() -> CorrectnessJudge:
+def build() -> CorrectnessPrompt:
     """It has no options: everything that changes its verdicts is in the prompt file."""
-    return CorrectnessJudge(Path(__file__).with_name(f"{VERSION}.txt"))
+    return CorrectnessPrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -13,7 +13,7 @@ from assay.scoring.questions import EvidenceQuestion
 VERSION = "evidence.v1"
 
 
-class EvidenceJudge(LabelEachPrompt[EvidenceQuestion]):
+class EvidencePrompt(LabelEachPrompt[EvidenceQuestion]):
     """One label for each piece of evidence."""
 
     def parts(self, question: EvidenceQuestion) -> list[EvidenceQuestion]:
@@ -26,6 +26,6 @@ class EvidenceJudge(LabelEachPrompt[EvidenceQuestion]):
         return {"evidence": evidence, "texts": texts, "chosen": chosen, **label_count(question)}
 
 
-def build() -> EvidenceJudge:
+def build() -> EvidencePrompt:
     """It has no options: everything that changes its verdicts is in the prompt file."""
-    return EvidenceJudge(Path(__file__).with_name(f"{VERSION}.txt"))
+    return EvidencePrompt(Path(__file__).with_name(f"{VERSION}.txt"))

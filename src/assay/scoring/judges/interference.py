@@ -11,7 +11,7 @@ from assay.scoring.questions import InterferenceQuestion
 VERSION = "interference.v1"
 
 
-class InterferenceJudge(OneLabelPrompt[InterferenceQuestion]):
+class InterferencePrompt(OneLabelPrompt[InterferenceQuestion]):
     """Looks at all memories together."""
 
     def _values(self, question: InterferenceQuestion) -> dict[str, str]:
@@ -19,6 +19,6 @@ class InterferenceJudge(OneLabelPrompt[InterferenceQuestion]):
         return {"content": shortened(question.content), "memories": memories, "chosen": chosen}
 
 
-def build() -> InterferenceJudge:
+def build() -> InterferencePrompt:
     """It has no options: everything that changes its verdicts is in the prompt file."""
-    return InterferenceJudge(Path(__file__).with_name(f"{VERSION}.txt"))
+    return InterferencePrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -13,7 +13,7 @@ from assay.scoring.questions import RecallQuestion
 VERSION = "recall.v1"
 
 
-class RecallJudge(LabelEachPrompt[RecallQuestion]):
+class RecallPrompt(LabelEachPrompt[RecallQuestion]):
     """One label for each point; the prompt says which of them are updates."""
 
     def parts(self, question: RecallQuestion) -> list[RecallQuestion]:
@@ -32,6 +32,6 @@ class RecallJudge(LabelEachPrompt[RecallQuestion]):
         return {"points": numbered(points), "memories": memories, "chosen": chosen, **label_count(question)}
 
 
-def build() -> RecallJudge:
+def build() -> RecallPrompt:
     """It has no options: everything that changes its verdicts is in the prompt file."""
-    return RecallJudge(Path(__file__).with_name(f"{VERSION}.txt"))
+    return RecallPrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -11,7 +11,7 @@ from assay.scoring.questions import UpdateQuestion
 VERSION = "update.v1"
 
 
-class UpdateJudge(OneLabelPrompt[UpdateQuestion]):
+class UpdatePrompt(OneLabelPrompt[UpdateQuestion]):
     """Looks at all memories together."""
 
     def _values(self, question: UpdateQuestion) -> dict[str, str]:
@@ -20,6 +20,6 @@ class UpdateJudge(OneLabelPrompt[UpdateQuestion]):
         return {"new": shortened(question.new), "old": old, "memories": memories, "chosen": chosen}
 
 
-def build() -> UpdateJudge:
+def build() -> UpdatePrompt:
     """It has no options: everything that changes its verdicts is in the prompt file."""
-    return UpdateJudge(Path(__file__).with_name(f"{VERSION}.txt"))
+    return UpdatePrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -88,7 +88,7 @@ def parse_text(text: str) -> ParsedText:
     )
 
 
-class Finding(NamedTuple):
+class AnswerFinding(NamedTuple):
     """Bounds how correct an answer can be. `made_up`: it says something else, rather than less."""
 
     limit: float
@@ -98,7 +98,7 @@ class Finding(NamedTuple):
 
 def judge_answer(question: AnswerQuestion) -> Verdict:
     """Correct where enough words are there and nothing is contradicted. An empty response is an omission."""
-    comparison = _Comparison(question)
+    comparison = _AnswerComparison(question)
     response, reference = comparison.response, comparison.reference
     if not question.response.strip():
         return Verdict((OMISSION,), "nothing was answered", sure=(0.0,))
@@ -115,7 +115,7 @@ def judge_answer(question: AnswerQuestion) -> Verdict:
     return comparison.verdict()
 
 
-class _Comparison:
+class _AnswerComparison:
     """One question, its reference and a response."""
 
     def __init__(self, question: AnswerQuestion) -> None:
@@ -155,19 +155,19 @@ class _Comparison:
             label = HALLUCINATION
         return Verdict((label,), "; ".join(reasons), sure=(sure,))
 
-    def _start(self, word_share: float) -> Finding:
+    def _start(self, word_share: float) -> AnswerFinding:
         """How correct the answer is if nothing speaks against it."""
-        start = Finding(word_share, f"{100 * word_share:.0f} % of the reference's words", made_up=False)
+        start = AnswerFinding(word_share, f"{100 * word_share:.0f} % of the reference's words", made_up=False)
         if self.reference.dates:
             start = self._dates_and_words(word_share)
         elif not self._content_words() and self.reference.durations and not self._durations_differ():
-            start = Finding(0.95, "the same length of time", made_up=False)
+            start = AnswerFinding(0.95, "the same length of time", made_up=False)
         reference_says = yes_or_no(self.reference.text)
         if reference_says is None or reference_says != self._response_says():
             return start
         limit = max(start.limit, _RIGHT_YES_OR_NO + (0.9 - _RIGHT_YES_OR_NO) * start.limit)
         agreement = "both say yes" if reference_says else "both say no"
-        return Finding(limit, f"{start.reason}; {agreement}", made_up=False)
+        return AnswerFinding(limit, f"{start.reason}; {agreement}", made_up=False)
 
     def _response_says(self) -> bool | None:
         """Yes or no, also where the response only repeats or denies what was asked."""
@@ -198,7 +198,7 @@ class _Comparison:
         share = _weighted_share(wanted, present)
         return (share + _weighted_share(new, present)) / 2 if new else share
 
-    def _dates_and_words(self, word_share: float) -> Finding:
+    def _dates_and_words(self, word_share: float) -> AnswerFinding:
         """Dates decide where the reference has nothing else. Beside words they weigh at most half."""
         dates, content = self.reference.dates, len(self._content_words())
         missed = self._missed_dates()
@@ -207,14 +207,14 @@ class _Comparison:
         if content:
             weight = min(0.5, len(dates) / (len(dates) + content))
             reason = f"{100 * word_share:.0f} % of the reference's other words; {reason}"
-            return Finding(word_share * (1 - weight) + weight * right, reason, made_up=False)
+            return AnswerFinding(word_share * (1 - weight) + weight * right, reason, made_up=False)
         if missed:
             nearest = max(
                 (nearness(dated.span, other.span) for dated in self.response.dates for other in missed),
                 default=0.0,
             )
-            return Finding(0.4 * right + 0.4 * nearest, reason, made_up=False)
-        return Finding(0.85 if self._extra_dates() else 0.95, reason, made_up=False)
+            return AnswerFinding(0.4 * right + 0.4 * nearest, reason, made_up=False)
+        return AnswerFinding(0.85 if self._extra_dates() else 0.95, reason, made_up=False)
 
     def _missed_dates(self) -> list[Dated]:
         dates = self.response.dates
@@ -232,7 +232,7 @@ class _Comparison:
             if not any(agree(dated.span, other.span) for other in dates)
         ]
 
-    def _wrong_dates(self) -> Finding | None:
+    def _wrong_dates(self) -> AnswerFinding | None:
         """A date is missing, or another one stands in its place. A date of the question is no other one."""
         missed = self._missed_dates()
         if not missed:
@@ -246,14 +246,16 @@ class _Comparison:
             if not any(overlap(dated.span, other.span) for other in asked)
         ]
         if not wrong:
-            return Finding(1.0 if content else 0.4, f"the date {wanted} is not in the answer", made_up=False)
+            return AnswerFinding(
+                1.0 if content else 0.4, f"the date {wanted} is not in the answer", made_up=False
+            )
         answered = _quote(self.response, wrong[0])
         if is_vaguer(wrong[0].span, missed[0].span) and overlap(wrong[0].span, missed[0].span):
-            return Finding(0.4, f"{answered} is vaguer than {wanted}", made_up=False)
+            return AnswerFinding(0.4, f"{answered} is vaguer than {wanted}", made_up=False)
         reason = f"the date {wanted} is not in the answer, which says {answered}"
-        return Finding(0.3 if content else 0.4, reason, made_up=True)
+        return AnswerFinding(0.3 if content else 0.4, reason, made_up=True)
 
-    def _wrong_numbers(self) -> Finding | None:
+    def _wrong_numbers(self) -> AnswerFinding | None:
         """A number of the reference is missing. `one` may be missing unless another number is there."""
         if self.reference.durations and not self._durations_differ():
             return None
@@ -269,12 +271,12 @@ class _Comparison:
             return None
         reason = f"the number {missing[0]:g} is not in the answer"
         if other:
-            return Finding(0.25, f"{reason}, which says {other[0]:g}", made_up=True)
-        return Finding(0.35, reason, made_up=False)
+            return AnswerFinding(0.25, f"{reason}, which says {other[0]:g}", made_up=True)
+        return AnswerFinding(0.35, reason, made_up=False)
 
-    def _wrong_duration(self) -> Finding | None:
+    def _wrong_duration(self) -> AnswerFinding | None:
         if self.response.durations and self._durations_differ():
-            return Finding(0.3, "another length of time", made_up=True)
+            return AnswerFinding(0.3, "another length of time", made_up=True)
         return None
 
     def _durations_differ(self) -> bool:
@@ -283,28 +285,28 @@ class _Comparison:
             not any(wanted.equals(duration) for duration in durations) for wanted in self.reference.durations
         )
 
-    def _wrong_weekday(self) -> Finding | None:
+    def _wrong_weekday(self) -> AnswerFinding | None:
         wanted, present = self.reference.weekdays, self.response.weekdays
         if wanted and present and not wanted & present:
-            return Finding(0.3, "another day of the week", made_up=True)
+            return AnswerFinding(0.3, "another day of the week", made_up=True)
         return None
 
-    def _wrong_yes_or_no(self) -> Finding | None:
+    def _wrong_yes_or_no(self) -> AnswerFinding | None:
         wanted, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
         if wanted is None:
             return None
         if answer is None:
             answer = not is_negated(self.response.text)
-        return None if wanted == answer else Finding(0.15, "yes against no", made_up=True)
+        return None if wanted == answer else AnswerFinding(0.15, "yes against no", made_up=True)
 
-    def _denial(self) -> Finding | None:
+    def _denial(self) -> AnswerFinding | None:
         """The response denies a word that the reference affirms."""
         affirmed = frozenset(self._content_words()) - denied_words(self.reference.text)
         if not denied_words(self.response.text) & affirmed or is_negated(self.reference.text):
             return None
-        return Finding(0.3, "the answer denies what the reference says", made_up=True)
+        return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
-    def _missing_items(self) -> Finding | None:
+    def _missing_items(self) -> AnswerFinding | None:
         """Of a list of two short items both must be there; of alternatives one is enough."""
         items = []
         for item in _LIST_SEPARATOR.split(self.reference.text):
@@ -318,7 +320,7 @@ class _Comparison:
         count = sum(not present.isdisjoint(item) for item in items)
         if count == len(items):
             return None
-        return Finding(0.4, f"{count} of {len(items)} parts of the reference", made_up=False)
+        return AnswerFinding(0.4, f"{count} of {len(items)} parts of the reference", made_up=False)
 
 
 def _weighted_share(wanted: list[str], present: frozenset[str]) -> float:

@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     words: frozenset[str]
 
 
-class Index:
+class TextIndex:
     """Pieces of texts. A word weighs by how few pieces have it."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
@@ -114,9 +114,9 @@ class Index:
 
 
 @lru_cache(8)
-def index_of(texts: tuple[str, ...]) -> Index:
+def index_of(texts: tuple[str, ...]) -> TextIndex:
     """Cached, because all points of a session are looked for in the same texts."""
-    return Index(texts)
+    return TextIndex(texts)
 
 
 @lru_cache(1 << 14)

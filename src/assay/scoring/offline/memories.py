@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.scoring.offline.dates import MONTHS, agree, dates_in
-from assay.scoring.offline.index import Index, Piece, index_of
+from assay.scoring.offline.index import Piece, TextIndex, index_of
 from assay.scoring.offline.numbers import in_digits
 from assay.scoring.offline.words import denied_words, fold, function_words, words_of
 from assay.scoring.questions import (
@@ -80,7 +80,7 @@ def judge_coverage(points: tuple[str, ...], texts: tuple[str, ...]) -> Verdict:
     return Verdict(labels, reason, sure=tuple(coverage.share for coverage in coverages))
 
 
-def cover(index: Index, point: str) -> Coverage:
+def cover(index: TextIndex, point: str) -> Coverage:
     """The coverage by the best piece, corrected by what all texts have and by chance."""
     if not index.pieces:
         return Coverage(0.0, "there is no text")
@@ -129,7 +129,7 @@ def judge_correctness(question: CorrectnessQuestion) -> Verdict:
     return Verdict(tuple(labels), "; ".join([counts, *reasons]), sure=tuple(sure))
 
 
-def _shares_by_text(index: Index, points: tuple[str, ...], texts: int) -> NDArray[Any]:
+def _shares_by_text(index: TextIndex, points: tuple[str, ...], texts: int) -> NDArray[Any]:
     """The share of each point (row) in each text (column): that of the text's best piece."""
     import numpy as np
 
@@ -140,7 +140,7 @@ def _shares_by_text(index: Index, points: tuple[str, ...], texts: int) -> NDArra
 
 
 def _judge_memory(
-    index: Index, number: int, points: tuple[str, ...], shares: NDArray[Any]
+    index: TextIndex, number: int, points: tuple[str, ...], shares: NDArray[Any]
 ) -> tuple[str, float, str]:
     """The label of one memory, its share, and the contradiction behind FABRICATED."""
     threshold = THRESHOLD + chance_share(len(points))
@@ -196,7 +196,7 @@ def _held(share: float) -> str:
     return f"{negation}held ({100 * share:.0f} %)"
 
 
-def _new_and_old_share(index: Index, new: str, old: str) -> tuple[float, float]:
+def _new_and_old_share(index: TextIndex, new: str, old: str) -> tuple[float, float]:
     """The best share of the new and of the old point, each among the pieces that speak of that one."""
     new_words, old_words = _content_words(new), _content_words(old)
     only_new, only_old = new_words - old_words, old_words - new_words
@@ -241,7 +241,7 @@ _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday mon tue tu
 _DATE_WORDS = frozenset((*_WEEKDAYS.split(), *MONTHS))
 
 
-class Claim(NamedTuple):
+class TextClaim(NamedTuple):
     """A number or a name in a text, and the words around it. `key` is its stem."""
 
     text: str
@@ -250,13 +250,13 @@ class Claim(NamedTuple):
     after: str
 
 
-class Claims(NamedTuple):
+class TextClaims(NamedTuple):
     """What of a text can be contradicted."""
 
     text: str
     words: frozenset[str]
-    numbers: tuple[Claim, ...]
-    names: tuple[Claim, ...]
+    numbers: tuple[TextClaim, ...]
+    names: tuple[TextClaim, ...]
 
 
 @lru_cache(1 << 13)
@@ -272,13 +272,13 @@ def find_contradiction(point: str, text: str) -> str:
 
 
 @lru_cache(1 << 13)
-def _claims_of(text: str) -> Claims:
+def _claims_of(text: str) -> TextClaims:
     """Cached, because the same texts are held against many points. A time stamp at the start is no claim."""
     plain = _TIME_STAMP.sub("", in_digits(fold(text)), count=1)
     tokens = _TOKEN.findall(plain)
     keys = [next(iter(words_of(token)), "") for token in tokens]
-    numbers: list[Claim] = []
-    names: list[Claim] = []
+    numbers: list[TextClaim] = []
+    names: list[TextClaim] = []
     for place, (token, key) in enumerate(zip(tokens, keys, strict=True)):
         is_number = token[0].isdigit()
         if not (is_number or token[0].isupper()) or not key or key in function_words():
@@ -287,11 +287,13 @@ def _claims_of(text: str) -> Claims:
             continue
         before = (keys[place - 2] if place > 1 else "", keys[place - 1] if place else "")
         after = keys[place + 1] if place + 1 < len(keys) else ""
-        (numbers if is_number else names).append(Claim(token, key, before, after))
-    return Claims(plain, frozenset(words_of(plain)), tuple(numbers), tuple(names))
+        (numbers if is_number else names).append(TextClaim(token, key, before, after))
+    return TextClaims(plain, frozenset(words_of(plain)), tuple(numbers), tuple(names))
 
 
-def _other_claim(ours: tuple[Claim, ...], theirs: tuple[Claim, ...], point: Claims, text: Claims) -> str:
+def _other_claim(
+    ours: tuple[TextClaim, ...], theirs: tuple[TextClaim, ...], point: TextClaims, text: TextClaims
+) -> str:
     """Another number or name in the same place: after the same word, or before it."""
     for claim in ours:
         if claim.key in text.words:
@@ -302,7 +304,7 @@ def _other_claim(ours: tuple[Claim, ...], theirs: tuple[Claim, ...], point: Clai
     return ""
 
 
-def _same_place(one: Claim, other: Claim) -> bool:
+def _same_place(one: TextClaim, other: TextClaim) -> bool:
     word_before = one.before[1]
     same_word_before = word_before and word_before == other.before[1]
     # A function word alone says little: then the word before it must agree too.
@@ -322,7 +324,7 @@ def _other_date(point: str, text: str) -> str:
     return f"it says {theirs}, not {ours}"
 
 
-def _opposite(point: Claims, text: Claims) -> str:
+def _opposite(point: TextClaims, text: TextClaims) -> str:
     """A text of about the same length that denies what the point says, or the reverse."""
     if len(text.words) > _DENIAL_LENGTH * len(point.words):
         return ""

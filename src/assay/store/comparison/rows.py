@@ -262,7 +262,9 @@ class FlipReader:
         base, base_scores = self._scores(0, base_row, name)
         new, new_scores = self._scores(1, new_row, name)
         scores = [*base_scores, *new_scores]
-        expected = next((score.expected for score in scores if score.expected is not None), None)
+        target = _first_field(("target",), scores)
+        if target is None:
+            target = next((score.expected for score in scores if score.expected is not None), None)
         return Flip(
             set=base.set,
             case=base.case,
@@ -270,7 +272,7 @@ class FlipReader:
             part=base.part,
             base=self._side(0, base, base_scores),
             new=self._side(1, new, new_scores),
-            target=_first_field(("target",), scores) if expected is None else expected,
+            target=target,
             check=_first_difference(_checks(base), _checks(new)),
             id=_first_field(("id",), scores),
         )

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, field
 
-from assay.core.spec import Options, ask, how, score
+from assay.core.spec import SuiteOptions, ask, how, score
 
 
-class MemoryEvalOptions(Options, frozen=True, kw_only=True):
-    """What a memory evaluation can be told besides the common options."""
+class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
+    """Feed samples to memories session by session, ask at checkpoints, and judge six dimensions.
+
+    Stage one writes pipeline_sessions.jsonl and pipeline_qa.jsonl; stage two judges them and writes
+    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. Without --judge, JUDGE_MODEL or
+    OPENAI_MODEL the judge is `offline`, which asks nobody. The same command continues an interrupted run.
+    """
+
+    command: ClassVar[str] = "memory eval"
+    examples: ClassVar[str] = """\
+assay memory eval --dataset examples/memory-eval --baseline bm25 --output-dir results/bm25 \\
+    --model local/smollm2
+assay memory eval --dataset DATA --baseline FUMemory,bm25 --output-dir results --model openai/NAME \\
+    --judge openai/OTHER --votes 3
+assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
+"""
+    # `task --samples` chooses documents, so neither word may mean something else here.
+    renamed: ClassVar[Mapping[str, str]] = {"--sample": "--sample-id", "--samples": "--open-cases"}
 
     dataset: Annotated[str, ask("A sample's JSON file, or a folder of them.", content=True)] = ""
     baseline: Annotated[list[str], ask("Memories to evaluate, such as FUMemory,bm25 or FILE.py:Name.")] = (
@@ -20,11 +37,11 @@ class MemoryEvalOptions(Options, frozen=True, kw_only=True):
         dict[str, Any], ask("Options of the memories, as key=value,key=value; each takes those it has.")
     ] = field(default_factory=dict)
     embedder: Annotated[str, ask("Embeds texts for memories that need it.")] = "wordllama"
-    top_k: Annotated[int, ask("Items that a memory may give for a question."), Meta(ge=1)] = 5
+    top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 5
     max_sessions: Annotated[
         Annotated[int, Meta(ge=1)] | None, ask("Only the first sessions of each sample.")
     ] = None
-    sample: Annotated[list[str], ask("Only these samples, by their ids.")] = field(default_factory=list)
+    sample_id: Annotated[list[str], ask("Only the samples with these ids.")] = field(default_factory=list)
     smoke: Annotated[bool, ask("Only the first sample.")] = False
     answer_prompt: Annotated[str, ask("A prompt file in place of the shipped one.", content=True)] = ""
     eval_only: Annotated[
@@ -32,4 +49,4 @@ class MemoryEvalOptions(Options, frozen=True, kw_only=True):
     ] = False
     judge_base_url: Annotated[str | None, how("Endpoint of the judge; else that of the model.")] = None
     no_judge: Annotated[bool, score("Only compare words; judge nothing.")] = False
-    samples: Annotated[int, how("Samples that are open at once."), Meta(ge=1)] = 16
+    open_cases: Annotated[int, how("Samples that are open at once."), Meta(ge=1)] = 16

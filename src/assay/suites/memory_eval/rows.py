@@ -1,17 +1,21 @@
-"""The lines of the format's files, key by key in the document's order.
+"""The lines of the format's files, key by key in the document's order, and what scorers read out of them.
 
-What is written has every key. What is read may lack those that have a default here: files of other tools do.
+Every key is written. A key with a default here may be missing in files that are read: other tools leave it out.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
+from assay.core.hashing import Twins
 
-class Held(Struct, frozen=True):
+
+class SnapshotMemory(Struct, frozen=True):
     """A memory in a snapshot."""
 
     memory_id: str
@@ -24,10 +28,10 @@ class Held(Struct, frozen=True):
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
-class Delta(Struct, frozen=True):
-    """What a session changed: `add`, `update`, `archive`, or `keep`, which is the same text under another id.
+class MemoryDelta(Struct, frozen=True):
+    """What a session changed: `add`, `update`, `archive`, or `keep` (the same text under another id).
 
-    `linked_previous` are ids that it replaces.
+    `linked_previous` are the ids that it replaces.
     """
 
     session_id: str
@@ -48,15 +52,15 @@ class GoldState(Struct, frozen=True):
     session_interference_memories: list[Any] = field(default_factory=list)
 
 
-class Labelled(Struct, frozen=True):
-    """A written memory, by its place among those that were judged, from 1."""
+class MemoryLabel(Struct, frozen=True):
+    """The label of a written memory. `id` is its place among those that were judged, from 1."""
 
     id: int
     label: str | None
 
 
-class Handled(Struct, frozen=True):
-    """An update or an interfering point; the label is null where the judge gave none."""
+class PointLabel(Struct, frozen=True):
+    """The label of an update or an interfering point; null where the judge gave none."""
 
     memory_id: str
     label: str | None
@@ -64,7 +68,7 @@ class Handled(Struct, frozen=True):
 
 
 class SessionEval(Struct, frozen=True, kw_only=True):
-    """What the judge said of a session. Null is "does not apply" or "not judged", never 0."""
+    """The judge's labels of a session as numbers. Null is "does not apply" or "not judged", never 0."""
 
     session_id: str
     recall: float | None = None
@@ -80,18 +84,18 @@ class SessionEval(Struct, frozen=True, kw_only=True):
     num_hallucination: int = 0
     num_irrelevant: int = 0
     correctness_reasoning: str = ""
-    correctness_records: list[Labelled] = field(default_factory=list)
+    correctness_records: list[MemoryLabel] = field(default_factory=list)
     update_score: float | None = None
     update_num_updated: int = 0
     update_num_both: int = 0
     update_num_outdated: int = 0
     update_total_items: int = 0
-    update_records: list[Handled] = field(default_factory=list)
+    update_records: list[PointLabel] = field(default_factory=list)
     interference_score: float | None = None
     interference_num_rejected: int = 0
     interference_num_memorized: int = 0
     interference_total_items: int = 0
-    interference_records: list[Handled] = field(default_factory=list)
+    interference_records: list[PointLabel] = field(default_factory=list)
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
@@ -100,14 +104,14 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     sample_id: str
     sample_uuid: str = ""
     session_id: str
-    memory_snapshot: list[Held]
-    memory_delta: list[Delta]
+    memory_snapshot: list[SnapshotMemory]
+    memory_delta: list[MemoryDelta]
     gold_state: GoldState
     eval: SessionEval | UnsetType = UNSET
 
 
-class Retrieved(Struct, frozen=True):
-    """An item that was found for a question, best first."""
+class RetrievedItem(Struct, frozen=True):
+    """An item that the memory returned for a question, best first."""
 
     rank: int
     memory_id: str
@@ -117,16 +121,16 @@ class Retrieved(Struct, frozen=True):
 
 
 class Retrieval(Struct, frozen=True):
-    """What a question found."""
+    """What the memory returned for a question."""
 
     query: str
     top_k: int
-    items: list[Retrieved]
+    items: list[RetrievedItem]
     raw_trace: dict[str, Any] = field(default_factory=dict)
 
 
 class QaEval(Struct, frozen=True, kw_only=True):
-    """What the judge said of an answer and of the memories that it cites."""
+    """The judge's labels of an answer and of the memories that it cites."""
 
     answer_label: str | None = None
     answer_reasoning: str = ""
@@ -157,4 +161,127 @@ class QaRow(Struct, frozen=True, kw_only=True):
     eval: QaEval | UnsetType = UNSET
 
 
+class SampleRows(NamedTuple):
+    """All lines of one sample with one memory, in the order of the files."""
+
+    sessions: list[SessionRow]
+    questions: list[QaRow]
+
+
 encode = msgspec.json.Encoder().encode
+
+
+# What scorers read out of rows.
+
+# The keys that may hold the text of a point.
+_CONTENT_KEYS = ("memory_content", "content")
+# The changes whose texts a session wrote.
+_WRITTEN = ("add", "update")
+
+
+class GoldPoint(NamedTuple):
+    """A point of a row. `name` is its id, with `~2` for the second of equal ids in its list."""
+
+    memory_id: str
+    name: str
+    content: str
+    original: tuple[str, ...]
+
+
+def gold_points(raw_points: Sequence[Any]) -> list[GoldPoint]:
+    """The points that have a text. One without an id is named by its place in the list, from 1."""
+    ids, kept = [], []
+    for number, raw in enumerate(raw_points, 1):
+        if point_text(raw):
+            memory_id = raw.get("memory_id") if isinstance(raw, dict) else None
+            ids.append(str(number) if memory_id in (None, "") else str(memory_id))
+            kept.append(raw)
+    return [
+        GoldPoint(memory_id, name, point_text(raw), _original_texts(raw))
+        for memory_id, name, raw in zip(ids, unique_names(ids), kept, strict=True)
+    ]
+
+
+def point_text(raw: Any) -> str:
+    """The text of a point: `memory_content`, or `content`, or the point itself where it is a text."""
+    if isinstance(raw, str):
+        return raw.strip()
+    if isinstance(raw, dict):
+        for key in _CONTENT_KEYS:
+            if isinstance(raw.get(key), str):
+                text: str = raw[key]
+                return text.strip()
+    return ""
+
+
+def _original_texts(raw: Any) -> tuple[str, ...]:
+    """What an update replaces: a list of texts or points, or one of them."""
+    original = raw.get("original_memories") if isinstance(raw, dict) else None
+    if original is None:
+        return ()
+    listed = original if isinstance(original, list) else [original]
+    return tuple(text for text in map(point_text, listed) if text)
+
+
+def earlier_points(gold: GoldState) -> tuple[str, ...]:
+    """The texts of points of earlier sessions: those that are cumulative and not of this session."""
+    own = {
+        point.content
+        for raw in (gold.session_new_memories, gold.session_update_memories)
+        for point in gold_points(raw)
+    }
+    texts = map(point_text, gold.cumulative_gold_memories)
+    return tuple(text for text in texts if text and text not in own)
+
+
+def written_texts(row: SessionRow) -> tuple[str, ...]:
+    """The texts that a session added or changed. They are judged for recall and correctness."""
+    return tuple(delta.text for delta in row.memory_delta if delta.op in _WRITTEN)
+
+
+def active_texts(row: SessionRow) -> tuple[str, ...]:
+    """The texts of all active memories after a session."""
+    return tuple(item.text for item in row.memory_snapshot if item.status == "active")
+
+
+def session_parts(rows: Iterable[SessionRow]) -> list[str]:
+    """The part of the scores of each session of one sample: its id."""
+    return unique_names([row.session_id for row in rows])
+
+
+def question_parts(rows: Iterable[QaRow]) -> list[str]:
+    """The part of the scores of each question of one sample: CHECKPOINT/NUMBER, counted from 1."""
+    counts: Counter[str] = Counter()
+    parts = []
+    for row in rows:
+        counts[row.checkpoint_id] += 1
+        parts.append(f"{row.checkpoint_id}/{counts[row.checkpoint_id]}")
+    return parts
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Each name; the second of equal ones gets `~2`."""
+    twins = Twins(name for name, count in Counter(names).items() if count > 1)
+    return [twins.name(name) for name in names]
+
+
+class AnswerRow(NamedTuple):
+    """An answer with its reference. `part` names it among the scores, `about` goes into their data."""
+
+    part: str
+    answer: str
+    reference: str
+    about: dict[str, Any]
+
+
+def answer_rows(rows: Sequence[QaRow]) -> list[AnswerRow]:
+    """The answers of one sample, in order."""
+    return [
+        AnswerRow(part, row.generated_answer, row.gold_answer, score_data(row))
+        for part, row in zip(question_parts(rows), rows, strict=True)
+    ]
+
+
+def score_data(row: QaRow) -> dict[str, Any]:
+    """What every score of a question says about it."""
+    return {"id": row.sample_id, "type": row.question_type_abbrev, "difficulty": row.difficulty}

@@ -1,19 +1,27 @@
-"""What came of a memory over all samples: every number with its denominator and a clustered interval."""
+"""The numbers of one memory over all samples, as an entry of the run's report.
+
+Samples are the clusters of every interval: sessions and questions of one sample are not independent. Numbers are over
+what was judged; `over_all` beside them counts what is invalid as nothing.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from assay.core.types import Score
-from assay.scoring.metric_builders import ClusteredValues
-from assay.scoring.questions import HALLUCINATION as MADE_UP
-from assay.scoring.questions import OMISSION
+from msgspec.structs import replace
+
+from assay.core.judges import JudgeInfo
+from assay.core.report import Cell, Entry, Example, Examples, Metric, Slice, Table
+from assay.core.types import Record, Score
+from assay.scoring import questions
+from assay.scoring.metric_builders import ClusteredValues, ratio_metric
 from assay.scoring.statistics import percentiles
-from assay.suites.memory_eval.aggregate import Aggregate
-from assay.suites.memory_eval.judging import (
+from assay.solvers.memory.sessions import ANSWER as ANSWER_RECORD
+from assay.solvers.memory.sessions import SESSION, USED
+from assay.suites.memory_eval.rows import QaRow
+from assay.suites.memory_eval.scorers import (
     ANSWER,
     BLEU1,
     CORRECTNESS,
@@ -26,214 +34,260 @@ from assay.suites.memory_eval.judging import (
     UPDATE,
     UPDATE_RECALL,
 )
-from assay.suites.memory_eval.rows import QaEval, QaRow, SessionEval
 
-DIMENSIONS = (RECALL, CORRECTNESS, UPDATE, INTERFERENCE, ANSWER, EVIDENCE)
-"""The six of the document, in its order."""
+# Metrics that are made of the scores of another one.
 EVIDENCE_MEAN, ANSWER_MADE_UP, ANSWER_OMITTED = "evidence_mean", "answer_hallucination", "answer_omission"
-JUDGED = (
-    *DIMENSIONS,
-    *(UPDATE_RECALL, HALLUCINATION, ANSWER_MADE_UP, ANSWER_OMITTED, EVIDENCE_MEAN, RETRIEVED),
-)
-LEXICAL = (F1, BLEU1)
+
+DIMENSIONS = {
+    RECALL: "memory recall",
+    CORRECTNESS: "memory correctness",
+    UPDATE: "update handling",
+    INTERFERENCE: "interference rejection",
+    ANSWER: "question answering",
+    EVIDENCE: "evidence coverage",
+}
+"""The six of the document, in its order, with their names for people."""
+JUDGED = DIMENSIONS | {
+    UPDATE_RECALL: "update recall",
+    HALLUCINATION: "made-up memories",
+    ANSWER_MADE_UP: "made-up answers",
+    ANSWER_OMITTED: "omitted answers",
+    EVIDENCE_MEAN: "evidence, mean of questions",
+    RETRIEVED: "evidence in all retrieved",
+}
+"""Everything that rests on a judge."""
+LEXICAL = {F1: "token F1", BLEU1: "BLEU-1"}
 STAGES = ("storage", "retrieval", "answer", "judge")
 COUNTS = (
     *("samples", "failed", "sessions", "questions", "unanswered", "errors"),
     *("citations", "dropped_citations", "replies_without_json"),
 )
-_POOLED = (EVIDENCE, RETRIEVED)
-_OF_SESSIONS = (RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION)
-_LOWER = (HALLUCINATION, ANSWER_MADE_UP, ANSWER_OMITTED)
-_OF_ANSWERS = {ANSWER_MADE_UP: MADE_UP, ANSWER_OMITTED: OMISSION}
+
+# Recall and correctness are means of sessions. Evidence is pooled: its unit is a piece of evidence.
+_SESSION_METRICS = (RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION)
+_POOLED_METRICS = (EVIDENCE, RETRIEVED)
+_LOWER_IS_BETTER = (HALLUCINATION, ANSWER_MADE_UP, ANSWER_OMITTED)
+_ANSWER_LABELS = {ANSWER_MADE_UP: questions.HALLUCINATION, ANSWER_OMITTED: questions.OMISSION}
 _UNITS = {
-    **dict.fromkeys(_OF_SESSIONS, "session"),
+    **dict.fromkeys(_SESSION_METRICS, "session"),
     **dict.fromkeys((UPDATE, INTERFERENCE), "point"),
-    **dict.fromkeys(_POOLED, "piece of evidence"),
+    **dict.fromkeys(_POOLED_METRICS, "piece of evidence"),
 }
+# The metrics of slices: with a judge, and without one.
+_JUDGED_SLICE, _LEXICAL_SLICE = (ANSWER, EVIDENCE, F1), (F1, BLEU1)
+_MOST_FAILURES = 100
 
 
-class Measure:
-    """One metric: the values that count, and how many judgements do not.
+class MetricTally:
+    """One metric: the values that count, and how many judgements do not."""
 
-    A value is of a session, a point or a question, or, where a metric is pooled, of a piece of evidence.
-    """
-
-    def __init__(self, metric: str) -> None:
-        self._metric = metric
+    def __init__(self, name: str) -> None:
+        self._name = name
         self._values = ClusteredValues()
-        self._sum = 0.0
-        self._behind = [0.0, 0]
-        self._unjudged = 0
+        self._numerator = 0.0
+        self._denominator = 0
+        self._invalid_units = 0
         self._left_out: Counter[str] = Counter()
 
     def add(self, score: Score, cluster: int) -> None:
-        """One score; an invalid one only counts as such."""
-        total = (score.data or {}).get("denominator", 1)
-        pooled = self._metric in _POOLED
+        """Add one score. An invalid one is only counted."""
+        data = score.data or {}
+        is_pooled = self._name in _POOLED_METRICS
+        denominator = data.get("denominator", 1)
         if score.status == "invalid":
             self._left_out["invalid"] += 1
-            self._unjudged += total if pooled else 1
-        elif score.value is None:
+            self._invalid_units += denominator if is_pooled else 1
+            return
+        if score.value is None:
             self._left_out["not applicable"] += 1
+            return
+        numerator = data.get("numerator", score.value)
+        self._numerator += numerator
+        self._denominator += denominator
+        if is_pooled:
+            for number in range(denominator):
+                self._values.add(float(number < int(numerator)), cluster)
+        elif self._name in _ANSWER_LABELS:
+            self._values.add(float(data["labels"] == [_ANSWER_LABELS[self._name]]), cluster)
         else:
-            got = (score.data or {}).get("numerator", score.value)
-            self._behind[0] += got
-            self._behind[1] += total
-            for value in [1.0] * int(got) + [0.0] * (total - int(got)) if pooled else [self._of(score)]:
-                self._sum += value
-                self._values.add(value, cluster)
+            self._values.add(score.value, cluster)
 
-    def _of(self, score: Score) -> float:
-        """The score's own value, or whether an answer has the label that is counted."""
-        assert score.value is not None
-        label = _OF_ANSWERS.get(self._metric)
-        return score.value if label is None else float(score.data["labels"] == [label])
-
-    def summary(self) -> dict[str, Any]:
-        """The figure over what was judged, with `over_all` beside it: where what is invalid adds nothing."""
-        found = self._values.summary()
-        whole = found["n"] + self._unjudged
-        found |= {
-            "unit": _UNITS.get(self._metric, "question"),
-            "numerator": _whole(self._sum),
-            "denominator": found["n"],
-            "invalid": self._left_out["invalid"],
-            "over_all": {"value": self._sum / whole if whole else None, "denominator": whole},
+    def metric(self) -> Metric:
+        """The metric, with the same measure over all units and, for means of sessions, pooled beside it."""
+        unit = _UNITS.get(self._name, "question")
+        metric = self._values.metric(
+            self._name,
+            label=(JUDGED | LEXICAL)[self._name],
+            unit=unit,
+            higher_is_better=self._name not in _LOWER_IS_BETTER,
+            left_out=dict(self._left_out),
+        )
+        total = _without_dust(metric.numerator or 0.0)
+        beside = {
+            "over_all": ratio_metric(self._name, total, metric.denominator + self._invalid_units, unit=unit)
         }
-        if self._metric in _OF_SESSIONS:
-            got, total = self._behind
-            found["pooled"] = {
-                "value": got / total if total else None,
-                "numerator": _whole(got),
-                "denominator": total,
-            }
-        if left_out := {why: count for why, count in self._left_out.items() if count}:
-            found["left_out"] = left_out
-        return found
+        if self._name in _SESSION_METRICS:
+            beside["pooled"] = ratio_metric(self._name, _without_dust(self._numerator), self._denominator)
+        return replace(metric, numerator=total, beside=beside)
 
 
-class Measures(dict[str, Measure]):
+def _without_dust(total: float) -> float:
+    """A sum of shares without what rounding leaves of it, so that 3 sessions are not 2.9999999999999996."""
+    return round(total, 9)
+
+
+class MetricTallies(dict[str, MetricTally]):
     """Metrics by name, made when they are first needed."""
 
-    def __missing__(self, metric: str) -> Measure:
+    def __missing__(self, name: str) -> MetricTally:
         """An empty one."""
-        self[metric] = Measure(metric)
-        return self[metric]
+        self[name] = MetricTally(name)
+        return self[name]
 
-    def take(self, score: Score, cluster: int) -> None:
-        """A score counts for its metric, and for those that are made of it."""
+    def add(self, score: Score, cluster: int) -> None:
+        """Add a score to its metric, and to those that are made of it."""
         self[score.metric].add(score, cluster)
         if score.metric == EVIDENCE:
             self[EVIDENCE_MEAN].add(score, cluster)
         if score.metric == ANSWER:
-            for name in _OF_ANSWERS:
+            for name in _ANSWER_LABELS:
                 self[name].add(score, cluster)
 
 
-class Tally:
-    """One memory. Samples are the clusters: what is asked of one of them is not independent."""
+class BaselineTally:
+    """The numbers of one memory. Samples are added one by one."""
 
-    def __init__(self, alias: str, *, reference: bool) -> None:
+    def __init__(self, name: str, alias: str = "", *, reference: bool = False) -> None:
+        self._name = name
         self._alias = alias
         self._reference = reference
-        self._all = Measures()
-        self._types: dict[str, Measures] = defaultdict(Measures)
-        self._difficulties: dict[str, Measures] = defaultdict(Measures)
-        self._votes: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-        self._failures: list[dict[str, str]] = []
+        self._metrics = MetricTallies()
+        self._types: dict[str, MetricTallies] = defaultdict(MetricTallies)
+        self._difficulties: dict[str, MetricTallies] = defaultdict(MetricTallies)
+        self._voted: Counter[str] = Counter()
+        self._flaky: Counter[str] = Counter()
+        self._failures: list[Example] = []
         self._seconds = {stage: array("d") for stage in STAGES}
         self._tokens: dict[str, list[int]] = {}
-        self.aggregate = Aggregate()
         self.counts = dict.fromkeys(COUNTS, 0)
 
-    def add(
+    def add_sample(
         self,
         cluster: int,
-        sessions: Sequence[SessionEval],
-        questions: Sequence[tuple[QaRow, QaEval]],
+        sessions: int,
+        asked: Sequence[QaRow],
+        records: Sequence[Record],
         scores: Sequence[Score],
     ) -> None:
-        """One sample that was fed to its end, with the scores of all its scorers."""
+        """Add a sample that was fed to its end, with the scores of all its scorers."""
         self.counts["samples"] += 1
-        for session in sessions:
-            self.counts["sessions"] += 1
-            self.aggregate.add_session(session)
-        for row, question in questions:
+        self.counts["sessions"] += sessions
+        for row in asked:
             self.counts["questions"] += 1
             self.counts["unanswered"] += not row.generated_answer.strip()
             self.counts["citations"] += len(row.cited_memories)
-            self.aggregate.add_question(question)
+        for record in records:
+            self._add_record(record)
         for score in scores:
-            self._score(score, cluster)
+            self._add_score(score, cluster)
 
-    def fail(self, sample_id: str, why: str) -> None:
-        """One that was not fed to its end, and the reason."""
+    def add_failure(self, index: int, sample_id: str, reason: str) -> None:
+        """Add a sample that was not fed to its end."""
         self.counts["failed"] += 1
-        self._failures.append({"sample_id": sample_id, "reason": why})
+        self._failures.append(Example(label=f"sample {sample_id}", index=index, reason=reason))
 
-    def count(self, said: Mapping[str, Any]) -> None:
-        """What a run recorded of an answer, and no file has room for."""
-        self.counts["errors"] += "error" in said
-        self.counts["dropped_citations"] += said.get("dropped", 0)
-        self.counts["replies_without_json"] += said.get("loose", False)
+    def _add_record(self, record: Record) -> None:
+        """Seconds, tokens and counts that no file of the format has room for."""
+        data = record.data
+        if record.kind == SESSION:
+            self.add_use("storage", data["seconds"], None)
+        elif record.kind == ANSWER_RECORD:
+            self.counts["errors"] += "error" in data
+            self.counts["dropped_citations"] += data.get("dropped", 0)
+            self.counts["replies_without_json"] += data.get("loose", False)
+            self.add_use("retrieval", data["search_seconds"], None)
+            self.add_use("answer", data.get("answer_seconds"), data.get("tokens"))
+        elif record.kind == USED:
+            for stage, tokens in data["tokens"].items():
+                self.add_use(stage, None, tokens)
 
-    def use(self, stage: str, seconds: float | None, tokens: Sequence[int] | None) -> None:
-        """One piece of work of a stage; tokens are those that went in and those that came out."""
+    def _add_score(self, score: Score, cluster: int) -> None:
+        data = score.data or {}
+        self._metrics.add(score, cluster)
+        if "type" in data:
+            self._types[data["type"]].add(score, cluster)
+            self._difficulties[data["difficulty"]].add(score, cluster)
+        if "stable" in data:
+            self._voted[score.metric] += 1
+            self._flaky[score.metric] += not data["stable"]
+        if score.end is not None and score.end.calls:
+            usage = score.end.usage
+            self.add_use("judge", score.end.seconds, [usage.input, usage.output] if usage else None)
+
+    def add_use(self, stage: str, seconds: float | None, tokens: Sequence[int] | None) -> None:
+        """Add one piece of work of a stage. Tokens are those that went in and those that came out."""
         if seconds is not None:
             self._seconds[stage].append(seconds)
         if tokens:
-            spent = self._tokens.setdefault(stage, [0, 0])
-            spent[0] += tokens[0]
-            spent[1] += tokens[1]
+            total = self._tokens.setdefault(stage, [0, 0])
+            total[0] += tokens[0]
+            total[1] += tokens[1]
 
-    def _score(self, score: Score, cluster: int) -> None:
-        data = score.data or {}
-        self._all.take(score, cluster)
-        if "type" in data:
-            self._types[data["type"]].take(score, cluster)
-            self._difficulties[data["difficulty"]].take(score, cluster)
-        if "stable" in data:
-            votes = self._votes[score.metric]
-            votes[0] += 1
-            votes[1] += not data["stable"]
+    def entry(self, judges: Sequence[JudgeInfo] = ()) -> Entry:
+        """The entry of the report. Without a judge there are no judged metrics; with one, all of them."""
+        is_judged = any(name in self._metrics for name in JUDGED)
+        names = [*(JUDGED if is_judged else ()), *(name for name in LEXICAL if name in self._metrics)]
+        # Counts that are usually 0 are named only where there is something to say.
+        always = ("samples", "sessions", "questions")
+        slice_metrics = _JUDGED_SLICE if is_judged else _LEXICAL_SLICE
+        return Entry(
+            name=self._name,
+            subject=self._name,
+            alias=self._alias,
+            reference=self._reference,
+            metrics=[self._metrics[name].metric() for name in names],
+            counts={name: count for name, count in self.counts.items() if count or name in always},
+            slices=[
+                *_slices("question type", self._types, slice_metrics),
+                *_slices("difficulty", self._difficulties, slice_metrics),
+            ],
+            tables=[*self._usage_table(), *self._votes_table()],
+            examples=self._failure_examples(),
+            judges=list(judges),
+        )
 
-    def summary(self) -> dict[str, Any]:
-        """Everything, as JSON. Without a judge there are no judged metrics; with one, all of them."""
-        judged = JUDGED if any(name in self._all for name in JUDGED) else ()
-        names = [*judged, *(name for name in LEXICAL if name in self._all)]
-        return {
-            "alias": self._alias,
-            "reference": self._reference,
-            "metrics": [_metric(name, self._all[name]) for name in names],
-            "counts": self.counts,
-            "failures": self._failures,
-            "types": _groups(self._types),
-            "difficulties": _groups(self._difficulties),
-            "flaky": {name: {"flaky": flaky, "n": count} for name, (count, flaky) in self._votes.items()},
-            "seconds": {stage: percentiles(seconds) for stage, seconds in self._seconds.items()},
-            "tokens": {
-                stage: dict(zip(("input", "output"), spent, strict=True))
-                for stage, spent in self._tokens.items()
-            },
-            "aggregate": self.aggregate.metrics(self._alias),
-        }
+    def _usage_table(self) -> list[Table]:
+        rows: list[list[Cell]] = []
+        for stage, values in self._seconds.items():
+            seconds = percentiles(values)
+            if seconds["n"]:
+                tokens: Sequence[int | None] = self._tokens.get(stage) or (None, None)
+                rows.append([stage, seconds["p50"], seconds["p95"], *tokens])
+        if not rows:
+            return []
+        columns = ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
+        return [Table(name="usage", columns=columns, rows=rows)]
+
+    def _votes_table(self) -> list[Table]:
+        """How often votes of the same judge disagree, where several were cast."""
+        rows: list[list[Cell]] = []
+        for name, count in self._voted.items():
+            rows.append([(JUDGED | LEXICAL).get(name, name), count, self._flaky[name]])
+        if not rows:
+            return []
+        return [Table(name="votes", columns=["score", "verdicts", "votes disagree"], rows=rows)]
+
+    def _failure_examples(self) -> list[Examples]:
+        if not self._failures:
+            return []
+        total, shown = len(self._failures), self._failures[:_MOST_FAILURES]
+        return [Examples(title="samples without lines", total=total, shown=shown)]
 
 
-def _whole(count: float) -> float:
-    """Without the dust of added shares; a count of whole things is a whole number."""
-    rounded = round(count, 9)
-    return int(rounded) if rounded.is_integer() else rounded
-
-
-def _groups(groups: Mapping[str, Measures]) -> dict[str, Any]:
-    """By group, the metrics of questions; a question of no group stands under the empty name."""
-    order = (*JUDGED, *LEXICAL)
-    return {
-        group: {name: measures[name].summary() for name in order if name in measures}
-        for group, measures in sorted(groups.items())
-    }
-
-
-def _metric(name: str, measure: Measure) -> dict[str, Any]:
-    about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": name not in _LOWER}
-    return {**about, **measure.summary()}
+def _slices(by: str, tallies: Mapping[str, MetricTallies], names: Sequence[str]) -> list[Slice]:
+    """The metrics of questions by group. A question without a group stands under the empty name."""
+    slices = []
+    for group, metrics in sorted(tallies.items()):
+        shown = [metrics[name].metric() for name in names if name in metrics]
+        slices.append(Slice(by=by, name=group, metrics=shown))
+    return slices

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.errors import InputError, Problem
-from assay.suites.memory_eval import loading
-from assay.suites.memory_eval.explaining import explain
-from assay.suites.memory_eval.loading import is_sound, load
-from assay.suites.memory_eval.sample import Turn, cut
-from assay.suites.memory_eval.shape import sample_of
-from assay.suites.memory_eval.sources import CHECKPOINTS, MAIN, POINTS, parts
+from assay.core.errors import InputError
+from assay.suites.memory_eval.sample import Turn
+from assay.suites.memory_eval.sample_files import CHECKPOINTS, MAIN, POINTS, check_samples, load_samples
 
 from suites.memory_eval.files import GOOD, Path_, changed, loaded, problems, without, written
+
+NO_LIST = (
+    "expected an object, found a list; write one object after the other, without [ ] and commas around them"
+)
 
 
 def test_a_sample_has_all_that_the_data_says(tmp_path: Path) -> None:
@@ -93,10 +93,8 @@ def test_a_folder_is_read_by_path_and_hidden_files_are_not(tmp_path: Path) -> No
     (tmp_path / "c.jsonl").write_bytes(b"\n".join(lines))
     (tmp_path / "README.md").write_text("not data")
     written(tmp_path / ".old" / "x.json", {"broken": 1})
-    found = load(tmp_path)
-    assert found.ids == ["first", "second", "third", "fourth", "fifth"]
-    assert len(found) == 5
-    assert [sample.sample_id for sample in found] == found.ids == [sample.sample_id for sample in found]
+    samples = load_samples(tmp_path).samples
+    assert [sample.sample_id for sample in samples] == ["first", "second", "third", "fourth", "fifth"]
 
 
 def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
@@ -110,8 +108,8 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         "b.json $[1].sessions[0].dialogue: is missing",
         "c.json:2: not JSON: JSON is malformed: invalid character (byte 15)",
         "d.jsonl:2 $.sample_id: is missing",
-        "d.jsonl:3 $: must be an object, not a list",
-        "d.jsonl:4 $: is empty",
+        f"d.jsonl:3: {NO_LIST}",
+        "d.jsonl:4 $.sessions: is missing",
     ]
 
 
@@ -152,57 +150,82 @@ def leaves(value: Any, at: Path_ = ()) -> Iterator[Path_]:
         yield from leaves(below, (*at, key))
 
 
-@pytest.mark.parametrize("wrong", [None, 3, 2.5, True, "", "x", [], ["x"], [{}], {}, {"a": 1}], ids=repr)
-def test_what_is_not_read_is_explained_and_what_is_explained_is_not_read(tmp_path: Path, wrong: Any) -> None:
-    """Whatever stands wherever: the two that know the types agree on whether it is right."""
-    for at in leaves(GOOD):
-        noted: list[Problem] = []
-        (found,) = parts(written(tmp_path / "a.json", changed(at, wrong)), noted)
-        sample = sample_of(found)
-        explain(found)
-        assert (sample is not None and is_sound(sample, found)) is (not noted), (at, wrong, noted)
+def is_refused(path: Path) -> bool:
+    """Whether a file is no sample. Then the checker tells everything that the reader told."""
+    try:
+        samples = load_samples(path).samples
+    except InputError as error:
+        told = error.problems
+    else:
+        assert len(samples) == 1
+        return False
+    assert told
+    assert set(told) <= set(check_samples(path))
+    return True
+
+
+@pytest.mark.parametrize(
+    ("wrong", "refused"),
+    [
+        (None, 68),
+        (3, 72),
+        (2.5, 82),
+        (True, 80),
+        ("", 69),
+        ("x", 50),
+        ([], 72),
+        (["x"], 87),
+        ([{}], 87),
+        ({}, 87),
+        ({"a": 1}, 87),
+    ],
+    ids=repr,
+)
+def test_a_value_of_another_type_is_refused_where_it_matters(
+    tmp_path: Path, wrong: Any, refused: int
+) -> None:
+    """Whatever stands wherever: it is read, or everything that is wrong is told."""
+    path = tmp_path / "a.json"
+    assert sum(is_refused(written(path, changed(at, wrong))) for at in leaves(GOOD)) == refused
 
 
 def test_keys_that_may_be_absent_may_be(tmp_path: Path) -> None:
-    """The agreement above, of keys that are not there."""
-    for at in leaves(GOOD):
-        if not isinstance(at[-1], str):
-            continue
-        noted: list[Problem] = []
-        (found,) = parts(written(tmp_path / "a.json", without(at)), noted)
-        sample = sample_of(found)
-        explain(found)
-        assert (sample is not None and is_sound(sample, found)) is (not noted), (at, noted)
+    keys = [at for at in leaves(GOOD) if isinstance(at[-1], str)]
+    needed = [at[-1] for at in keys if is_refused(written(tmp_path / "a.json", without(at)))]
+    assert len(needed) == 40
+    assert not {"timestamp", "attachments", "caption", "is_update", "evidence", "difficulty"} & set(needed)
 
 
 def test_a_checkpoint_is_due_once_after_its_last_session(tmp_path: Path) -> None:
     """Whatever the order in which it names them."""
     value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S00"])
     (sample,) = loaded(tmp_path / "a.json", value)
-    due = {session.id: [each.id for each in sample.due(session.id)] for session in sample.sessions}
-    assert due == {"S00": [], "S01": ["early"], "S02": ["late"]}
+    due = {
+        session.id: [each.part for each in sample.questions_after(session.id)] for session in sample.sessions
+    }
+    assert due == {"S00": [], "S01": ["early/1"], "S02": ["late/1", "late/2"]}
 
 
 @pytest.mark.parametrize("covered", [[], None])
 def test_a_checkpoint_without_sessions_is_due_at_the_end_with_a_warning(tmp_path: Path, covered: Any) -> None:
     path = written(tmp_path / "a.json", changed(("qa_checkpoints", 0, "covered_sessions"), covered))
-    found = load(path)
+    found = load_samples(path)
     assert found.warnings == [
         f"{path} $.qa_checkpoints[0].covered_sessions: names no session: it is asked after the last one"
     ]
-    (sample,) = found
-    assert [each.id for each in sample.due("S02")] == ["early", "late"]
+    (sample,) = found.samples
+    assert [each.part for each in sample.questions_after("S02")] == ["early/1", "late/1", "late/2"]
 
 
 def test_a_cut_leaves_out_checkpoints_that_reach_beyond_it(tmp_path: Path) -> None:
     value = changed(("qa_checkpoints", 1, "covered_sessions"), [])
     value["qa_checkpoints"].append(deepcopy(GOOD["qa_checkpoints"][1]) | {"checkpoint_id": "third"})
     (sample,) = loaded(tmp_path / "a.json", value)
-    first, left = cut(sample, 2)
+    first, left = sample.first_sessions(2)
     assert [session.id for session in first.sessions] == ["S00", "S01"]
     assert ([each.id for each in first.checkpoints], left) == (["early"], 2)
-    assert [each.id for each in first.due("S01")] == ["early"]
-    assert cut(sample, 3) == cut(sample, None) == (sample, 0)
+    assert [each.part for each in first.questions_after("S01")] == ["early/1"]
+    assert sample.first_sessions(3) == sample.first_sessions(None) == (sample, 0)
 
 
 def older(folder: Path, **row: Any) -> Path:
@@ -219,17 +242,17 @@ def test_the_older_layout_is_joined_from_three_files(tmp_path: Path, row: dict[s
     (newer,) = loaded(tmp_path / "a.json")
     (tmp_path / "older").mkdir()
     folder = older(tmp_path / "older", **row)
-    (sample,) = load(folder)
+    (sample,) = load_samples(folder).samples
     assert (sample.sample_id, sample.sample_uuid) == ("ada", "u-1")
     assert (sample.sessions, sample.checkpoints) == (newer.sessions, newer.checkpoints)
-    assert list(load(folder / MAIN)) == list(load(folder / POINTS)) == [sample]
+    assert load_samples(folder / MAIN).samples == load_samples(folder / POINTS).samples == [sample]
 
 
 def test_the_older_layout_takes_the_newer_names_of_its_lists(tmp_path: Path) -> None:
     older(tmp_path)
     written(tmp_path / POINTS, {"sample_id": "ada", "memory_points": GOOD["memory_points"]})
     written(tmp_path / CHECKPOINTS, {"sample_id": "ada", "qa_checkpoints": GOOD["qa_checkpoints"]})
-    (sample,) = load(tmp_path)
+    (sample,) = load_samples(tmp_path).samples
     assert sample.sessions[2].updates
     assert len(sample.checkpoints) == 2
 
@@ -249,30 +272,19 @@ def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
     older(tmp_path)
     row = msgspec.json.encode({"sample_id": "eve", "memory_sessions": []})
     (tmp_path / POINTS).write_bytes((tmp_path / POINTS).read_bytes() + b"\n" + row)
-    assert load(tmp_path).warnings == [f"{tmp_path / POINTS}:2: {MAIN} has no sample 'eve'"]
+    assert load_samples(tmp_path).warnings == [f"{tmp_path / POINTS}:2: {MAIN} has no sample 'eve'"]
     (tmp_path / POINTS).write_bytes((tmp_path / POINTS).read_bytes() + b"\n" + row)
     written(tmp_path / CHECKPOINTS, {"sample_id": "ada", "checkpoints": [{"checkpoint_id": "x"}]})
     assert problems(tmp_path) == [
-        f"{POINTS}:3 $: line 2 is of the sample 'eve' already",
+        f"{POINTS}:3: line 2 is of the sample 'eve' already",
         f"{CHECKPOINTS}:1 $.checkpoints[0].questions: is missing",
     ]
 
 
-def test_a_file_that_breaks_between_two_readings_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is not a sample less. Only what is too large to be held is read again."""
-    monkeypatch.setattr(loading, "HELD_BYTES", 0)
-    found = load(written(tmp_path / "a.json", GOOD))
-    written(tmp_path / "a.json", without(("sessions",)))
-    with pytest.raises(InputError, match="sessions: is missing"):
-        list(found)
-
-
 def test_many_problems_are_counted(tmp_path: Path) -> None:
     """A wrong kind of file does not fill the screen."""
-    written(tmp_path / "a.json", [{"x": 1}] * 300)
+    written(tmp_path / "a.json", [{"x": 1}] * 1_300)
     with pytest.raises(InputError) as caught:
-        load(tmp_path)
-    assert len(caught.value.problems) == 201
-    assert str(caught.value.problems[-1]) == f"{tmp_path}: and 400 more problems"
+        load_samples(tmp_path)
+    assert len(caught.value.problems) == 1_001
+    assert str(caught.value.problems[-1]) == f"{tmp_path}: and 300 more errors"

@@ -1,0 +1,251 @@
+"""Scores a sample: a judge labels what a memory wrote and answered, and answers are compared by their words.
+
+`judge_tasks` lists everything that can be judged of a sample. A verdict's labels become scores: `LABEL_WORTH` says
+what a label adds to a metric. Every later number (eval columns, the aggregate file, the report) is made of these
+scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Context, Scorer, View
+from assay.core.types import Score
+from assay.scoring.questions import (
+    BOTH,
+    CORRECT,
+    COVERED,
+    FABRICATED,
+    REJECTED,
+    TRUE,
+    UPDATED,
+    AnswerQuestion,
+    CorrectnessQuestion,
+    EvidenceQuestion,
+    InterferenceQuestion,
+    JudgeQuestion,
+    RecallQuestion,
+    UpdateQuestion,
+    Verdict,
+    invalid,
+)
+from assay.scoring.text_overlap import overlap_bleu1, overlap_f1, tokens
+from assay.suites.memory_eval.rows import (
+    AnswerRow,
+    QaRow,
+    SampleRows,
+    SessionRow,
+    active_texts,
+    earlier_points,
+    gold_points,
+    question_parts,
+    score_data,
+    session_parts,
+    written_texts,
+)
+
+RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION = "recall", "update_recall", "correctness", "hallucination"
+UPDATE, INTERFERENCE, ANSWER = "update", "interference", "answer"
+EVIDENCE, RETRIEVED = "evidence", "retrieved_evidence"
+F1, BLEU1 = "f1", "bleu1"
+
+LABEL_WORTH: dict[str, dict[str, float]] = {
+    RECALL: {COVERED: 1.0},
+    UPDATE_RECALL: {COVERED: 1.0},
+    CORRECTNESS: {TRUE: 1.0},
+    HALLUCINATION: {FABRICATED: 1.0},
+    UPDATE: {UPDATED: 1.0, BOTH: 0.5},
+    INTERFERENCE: {REJECTED: 1.0},
+    ANSWER: {CORRECT: 1.0},
+    EVIDENCE: {COVERED: 1.0},
+    RETRIEVED: {COVERED: 1.0},
+}
+"""What a label adds to its metric; any other label adds nothing. In all but `hallucination` more is better."""
+
+METRICS_BY_KIND: dict[str, tuple[str, ...]] = {
+    RecallQuestion.kind: (RECALL, UPDATE_RECALL),
+    CorrectnessQuestion.kind: (CORRECTNESS, HALLUCINATION),
+    UpdateQuestion.kind: (UPDATE,),
+    InterferenceQuestion.kind: (INTERFERENCE,),
+    AnswerQuestion.kind: (ANSWER,),
+    EvidenceQuestion.kind: (EVIDENCE, RETRIEVED),
+}
+"""Which metrics follow from verdicts on which kind of question."""
+
+# Changes when the same rows would give other scores.
+_VERSION = 1
+
+RowsOf = Callable[[View], SampleRows]
+AnswersOf = Callable[[View], Iterable[AnswerRow]]
+
+
+class EvalJudge(Protocol):
+    """A panel, as far as it is needed here."""
+
+    @property
+    def id(self) -> str:
+        """Tells it from any other judge."""
+        ...
+
+    @property
+    def reply_identity(self) -> str:
+        """Identifies who replies, whatever the prompts and votes."""
+        ...
+
+    async def verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
+        """The verdict on one question; raises ModelError where the judge could not be asked."""
+        ...
+
+
+class JudgeTask(Struct, frozen=True):
+    """One question for the judge, and the metrics that follow from its verdict.
+
+    The score of the first metric keeps the labels. `about` goes into the data of every score.
+    """
+
+    part: str
+    metrics: tuple[str, ...]
+    question: JudgeQuestion
+    about: dict[str, Any]
+
+
+def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
+    """Everything that can be judged of a sample, in the order of its parts.
+
+    The part of a session is its id, of a point SESSION/ID, of a question CHECKPOINT/NUMBER.
+    """
+    tasks: list[JudgeTask] = []
+    for part, session in zip(session_parts(rows.sessions), rows.sessions, strict=True):
+        tasks += _session_tasks(part, session)
+    for part, question in zip(question_parts(rows.questions), rows.questions, strict=True):
+        tasks += _question_tasks(part, question)
+    return tasks
+
+
+def _session_tasks(part: str, row: SessionRow) -> Iterator[JudgeTask]:
+    gold = row.gold_state
+    new, updates = gold_points(gold.session_new_memories), gold_points(gold.session_update_memories)
+    contents = tuple(point.content for point in (*new, *updates))
+    is_update = (False,) * len(new) + (True,) * len(updates)
+    written, active = written_texts(row), active_texts(row)
+    about = {"id": row.sample_id}
+    recall = RecallQuestion(contents, is_update, written)
+    yield JudgeTask(part, (RECALL, UPDATE_RECALL), recall, about)
+    correctness = CorrectnessQuestion(contents, earlier_points(gold), written)
+    yield JudgeTask(part, (CORRECTNESS, HALLUCINATION), correctness, about)
+    for point in updates:
+        update = UpdateQuestion(point.content, point.original, active)
+        yield JudgeTask(f"{part}/{point.name}", (UPDATE,), update, about | {"point": point.name})
+    for point in gold_points(gold.session_interference_memories):
+        interference = InterferenceQuestion(point.content, active)
+        yield JudgeTask(f"{part}/{point.name}", (INTERFERENCE,), interference, about | {"point": point.name})
+
+
+def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
+    about, evidence = score_data(row), tuple(row.gold_evidence_contents)
+    answer = AnswerQuestion(row.question, row.gold_answer, row.generated_answer, evidence)
+    texts = {"answer": row.generated_answer, "target": row.gold_answer}
+    yield JudgeTask(part, (ANSWER,), answer, about | texts)
+    yield JudgeTask(part, (EVIDENCE,), EvidenceQuestion(evidence, tuple(row.cited_memories)), about)
+    retrieved = tuple(item.text for item in row.retrieval.items)
+    yield JudgeTask(part, (RETRIEVED,), EvidenceQuestion(evidence, retrieved), about)
+
+
+class EvalScorer(Scorer):
+    """Asks the judge about every session and question of a sample."""
+
+    def __init__(self, panel: EvalJudge, rows_of: RowsOf, gold: str = "") -> None:
+        """`gold` identifies what is held to be right, where that can change under the same panel."""
+        self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
+        self._call_stage = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
+        self._panel = panel
+        self._rows_of = rows_of
+
+    @property
+    def call_stage(self) -> str:
+        """Judges that differ in votes or gold only share the replies of the same model."""
+        return self._call_stage
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """Every task of the sample. Equal questions are judged once, all of them side by side."""
+        tasks = judge_tasks(self._rows_of(view))
+        # Looked up once for each task, because hashing a question hashes all its texts.
+        numbers: dict[JudgeQuestion, int] = {}
+        places = [numbers.setdefault(task.question, len(numbers)) for task in tasks]
+        verdicts = await ctx.map(lambda question: self._verdict(question, ctx), numbers)
+        scores: list[Score] = []
+        for task, place in zip(tasks, places, strict=True):
+            scores += self._scores(view, task, verdicts[place])
+        return scores
+
+    async def _verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
+        verdict = await self._panel.verdict(question, ctx)
+        if verdict.valid and len(verdict.labels) != question.count:
+            return invalid(f"no verdict: {len(verdict.labels)} labels for {question.count} things")
+        for label in verdict.labels:
+            if label not in question.labels:
+                return invalid(f"no verdict: {label!r} is none of {', '.join(question.labels)}")
+        return verdict
+
+    def _scores(self, view: View, task: JudgeTask, verdict: Verdict) -> Iterator[Score]:
+        for place, metric in enumerate(task.metrics):
+            data = dict(task.about)
+            if place == 0:
+                data["labels"] = list(verdict.labels)
+                if verdict.votes:
+                    data |= {"votes": [list(vote) for vote in verdict.votes], "stable": verdict.stable}
+            # Update recall counts the updates among the points only.
+            question = task.question
+            counts: Sequence[bool] = (True,) * question.count
+            if metric == UPDATE_RECALL and isinstance(question, RecallQuestion):
+                counts = question.updates
+            total = sum(counts)
+            data["denominator"] = total
+            head = (*view.case.head, self.id, metric, task.part)
+            if not total:
+                reason = "there is nothing to be judged"
+                yield Score(*head, status="not_applicable", reason=reason, data=data)
+            elif not verdict.valid:
+                yield Score(*head, status="invalid", reason=verdict.reason, data=data)
+            else:
+                worth = LABEL_WORTH[metric]
+                numerator = sum(
+                    worth.get(label, 0.0)
+                    for label, is_counted in zip(verdict.labels, counts, strict=True)
+                    if is_counted
+                )
+                data["numerator"] = numerator
+                yield Score(*head, value=numerator / total, reason=verdict.reason, data=data)
+
+
+class LexicalScorer(Scorer):
+    """Token F1 and BLEU-1 of every answer that has a reference, without a judge."""
+
+    def __init__(self, answers_of: AnswersOf, gold: str = "") -> None:
+        """`gold` identifies what is held to be right, as in `EvalScorer`."""
+        self.id = f"words@{fingerprint([_VERSION, gold])}"
+        self._answers_of = answers_of
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """Two scores for each question, under the part that its judged answer has."""
+        scores: list[Score] = []
+        head = (*view.case.head, self.id)
+        for part, answer, reference, about in self._answers_of(view):
+            if not reference.strip():
+                reason = "the question has no reference"
+                scores += [
+                    Score(*head, metric, part, status="not_applicable", reason=reason, data=about)
+                    for metric in (F1, BLEU1)
+                ]
+                continue
+            answer_tokens, reference_tokens = tokens(answer), tokens(reference)
+            f1 = overlap_f1(answer_tokens, reference_tokens)
+            bleu1 = overlap_bleu1(answer_tokens, reference_tokens)
+            texts = {"answer": answer, "target": reference}
+            scores.append(Score(*head, F1, part, value=f1, data=about | texts))
+            scores.append(Score(*head, BLEU1, part, value=bleu1, data=about))
+        return scores

@@ -1,0 +1,334 @@
+"""The suite `memory-eval`: memories over many sessions, judged in six dimensions, in eval_framework's format.
+
+Stage one feeds samples to memories and asks questions; it writes the two pipeline files. Stage two judges them; it
+writes the two record files and the aggregate. `--eval-only` is stage two alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from msgspec.structs import replace
+
+from assay.core.errors import Problem, UsageError
+from assay.core.judges import ANSWER as ANSWER_KIND
+from assay.core.judges import JudgeInfo
+from assay.core.protocols import Scorer, View
+from assay.core.report import Cell, Report, Table
+from assay.core.spec import RunSpec, SuiteOptions, listed
+from assay.core.suite import (
+    CaseContent,
+    CaseResult,
+    CaseView,
+    Match,
+    Outcome,
+    Overview,
+    PlannedCalls,
+    Results,
+    Row,
+    Rows,
+    RunFacts,
+    Section,
+    Suite,
+)
+from assay.core.types import Score
+from assay.scoring.panel import Panel, judge_name, with_provider
+from assay.solvers.memory.sessions import SESSION
+from assay.store.judges import panel_judge, with_calibration
+from assay.suites.memory_eval.eval_columns import sample_evals
+from assay.suites.memory_eval.live import LiveSource
+from assay.suites.memory_eval.options import MemoryEvalOptions
+from assay.suites.memory_eval.output_files import BaselineFiles
+from assay.suites.memory_eval.recorded import (
+    PipelineMarks,
+    RecordedSource,
+    add_marks,
+    find_own_run,
+    pipeline_folders,
+    refuse_foreign_files,
+)
+from assay.suites.memory_eval.row_source import RowSource, SampleLines
+from assay.suites.memory_eval.rows import SampleRows
+from assay.suites.memory_eval.sample_files import check_samples, has_samples
+from assay.suites.memory_eval.scorers import (
+    ANSWER,
+    CORRECTNESS,
+    EVIDENCE,
+    F1,
+    INTERFERENCE,
+    METRICS_BY_KIND,
+    RECALL,
+    UPDATE,
+    EvalScorer,
+    LexicalScorer,
+)
+from assay.suites.memory_eval.tally import BaselineTally
+
+NOT_JUDGED = "not judged: answers are compared by their words alone"
+_JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
+# Characters of an answer or a reason in the tables of `assay show RUN CASE`.
+_MOST_TEXT = 60
+
+
+class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
+    """Every sample with every baseline: fed or read, judged, and written as five files for each baseline."""
+
+    name = "memory-eval"
+    Options: ClassVar[type[SuiteOptions]] = MemoryEvalOptions
+    parts = "rows"
+    case_word = "sample"
+
+    @classmethod
+    def resolve(cls, spec: RunSpec) -> RunSpec:
+        """Split lists that are written `a,b`; take model, judge and endpoints from the environment."""
+        options = spec.options
+        assert isinstance(options, MemoryEvalOptions)
+        if options.no_judge and spec.judge:
+            raise UsageError(f"--no-judge and --judge {spec.judge} do not go together; leave one of them out")
+        options = replace(options, baseline=listed(options.baseline), sample_id=listed(options.sample_id))
+        model, base_url = spec.model, spec.base_url
+        if options.eval_only:
+            # Only the judge is asked, so an endpoint that is named is the judge's.
+            named = (os.environ[name] for name in _JUDGE_URLS if os.environ.get(name))
+            options = replace(options, judge_base_url=options.judge_base_url or base_url or next(named, None))
+            model, base_url = "", None
+        elif not model and os.environ.get("OPENAI_MODEL"):
+            model = with_provider(os.environ["OPENAI_MODEL"])
+        judge = None if options.no_judge else judge_name(spec.judge)
+        return replace(spec, model=model, base_url=base_url, judge=judge, options=options)
+
+    @classmethod
+    def adopt(cls, spec: RunSpec) -> Path | None:
+        """With `--eval-only`, the run whose files are judged; None where no run wrote them as they are."""
+        options = spec.options
+        assert isinstance(options, MemoryEvalOptions)
+        if not options.eval_only or spec.fresh:
+            return None
+        output = Path(spec.output_dir)
+        own_run = find_own_run(output, pipeline_folders(output, options.baseline))
+        return own_run.folder if own_run else None
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        options = self.options
+        self.source: RowSource = (
+            RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
+        )
+        if self.source.writes_pipeline:
+            refuse_foreign_files(Path(spec.output_dir), self.source.folders)
+        self.exclusive_output = self.source.writes_pipeline
+        self.open_cases = options.open_cases
+        self.solver = self.source.solver
+        self._panel: Panel | None = None
+        if not options.no_judge:
+            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url)
+        self.roles = dict(self.source.roles)
+        if self._panel is not None:
+            self.roles |= self._panel.roles
+
+    # Which run this is.
+
+    def ask_identity(self) -> dict[str, Any]:
+        """The answer prompt, the memories' code and their prompts; nothing for files that are read."""
+        return self.source.ask_identity()
+
+    def data_identity(self) -> Any:
+        """The samples by id and key, or the files by content."""
+        return self.source.data_identity()
+
+    @cached_property
+    def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
+        """Words first, then the judge. Each keeps its scores when the other changes."""
+        source, gold = self.source, self.source.gold_fingerprint
+
+        def rows_of(view: View) -> SampleRows:
+            return source.sample_rows(view.case.gold, view.case.subject, view.records)
+
+        scorers: list[Scorer] = [
+            LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
+        ]
+        if self._panel is not None:
+            scorers.append(EvalScorer(self._panel, rows_of, gold))
+        return scorers
+
+    @property
+    def notices(self) -> Sequence[str]:  # type: ignore[override]  # reads the data, so not in __init__
+        """What is odd in the data, and what a cut leaves out."""
+        return self.source.notices
+
+    # What runs.
+
+    def rows(self, facts: dict[str, Any] | None = None) -> Rows[Any]:
+        """The samples."""
+        return self.source.rows()
+
+    def subjects(self) -> Sequence[str]:
+        """The baselines."""
+        return list(self.source.baselines)
+
+    def has(self, row: Row[Any], subject: str) -> bool:
+        """Files of others need not have the same samples for each baseline."""
+        return self.source.has(row, subject)
+
+    def total(self, rows: Rows[Any]) -> int:
+        """The pairs of samples and baselines that are there."""
+        return self.source.total()
+
+    def case(self, row: Row[Any], subject: str) -> CaseContent:
+        """One sample for one baseline."""
+        return self.source.case(row, subject)
+
+    def overview(self, rows: Rows[Any]) -> Overview:
+        """How many samples, sessions and questions there are, who is asked, and where the files go."""
+        facts = {name: _plain(value) for name, value in self.source.facts().items() if name != "files"}
+        facts |= {"model": self.spec.model or "none", "top k": str(self.options.top_k), "judge": "none"}
+        calls = self.source.planned_calls()
+        if self._panel is not None:
+            facts["judge"] = f"{self._panel.name}, votes: {self._panel.votes}"
+            # How much a model has to judge depends on what the memories will write.
+            asked = None if self._panel.roles else 0
+            calls.append(PlannedCalls(what="judge", model=self._panel.name, calls=asked))
+        facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
+        return Overview(facts=facts, calls=calls)
+
+    # What comes of it.
+
+    def finish(self, results: Results[Any], run: RunFacts) -> Outcome:
+        """Write the five files of each baseline, and count everything on the way."""
+        source = self.source
+        files: dict[str, BaselineFiles] = {}
+        tallies = {
+            name: BaselineTally(name, baseline.alias, reference=baseline.reference)
+            for name, baseline in source.baselines.items()
+        }
+        try:
+            for name, folder in source.folders.items():
+                files[name] = BaselineFiles(folder, name, writes_pipeline=source.writes_pipeline)
+            for result in results:
+                lines = source.lines(result)
+                tally = tallies[result.subject]
+                if lines is None:
+                    failure = result.end.failure if result.end else None
+                    reason = failure.message if failure else "it was not fed to its end"
+                    tally.add_failure(result.index, result.row.data.sample_id, reason)
+                else:
+                    files[result.subject].add_sample(lines, sample_evals(lines.rows, result.scores))
+                    _count_sample(tally, result, lines)
+            hashes = {name: each.close() for name, each in files.items()}
+            if source.writes_pipeline:
+                add_marks(run.folder, PipelineMarks(source.gold_fingerprint, hashes))
+            written = [path for each in files.values() for path in each.appear()]
+        finally:
+            for each in files.values():
+                each.discard()
+        judges = self._judges()
+        report = Report(
+            entries=[tally.entry(judges) for tally in tallies.values()],
+            entry_word="memory",
+            notices=[] if judges else [NOT_JUDGED],
+        )
+        return Outcome(report, written)
+
+    def _judges(self) -> list[JudgeInfo]:
+        """The judge of answers first, then the same judge for each other kind of question.
+
+        A calibration is of one kind: how good a judge is with answers says nothing of its other scores.
+        """
+        if self._panel is None:
+            return []
+        kinds = sorted(METRICS_BY_KIND, key=lambda kind: kind != ANSWER_KIND)
+        return [with_calibration(panel_judge(self._panel, METRICS_BY_KIND[kind], kind)) for kind in kinds]
+
+    # Files without a run.
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """Samples are known by the keys of the first one."""
+        return Match.SURE if has_samples(path) else Match.NO
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        """Every problem of a file or folder of samples, also those that a run would accept."""
+        return check_samples(path)
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """Sessions with their changes, points with their labels, then question by question."""
+        scores = {(score.metric, score.part): score for score in case.scores}
+        sessions: list[list[Cell]] = []
+        for record in case.records:
+            if record.kind == SESSION:
+                ops = Counter(change["op"] for change in record.data["delta"])
+                counts = [ops[op] for op in ("add", "update", "archive")]
+                values = [_value_text(scores.get((name, record.part))) for name in (RECALL, CORRECTNESS)]
+                sessions.append([record.part, *counts, *values])
+        points: list[list[Cell]] = []
+        questions: list[list[Cell]] = []
+        for score in case.scores:
+            if score.metric in (UPDATE, INTERFERENCE):
+                points.append([score.part, score.metric, _label_text(score), _short(score.reason)])
+            elif score.metric == F1:
+                answer, evidence = scores.get((ANSWER, score.part)), scores.get((EVIDENCE, score.part))
+                data = score.data or {}
+                questions.append(
+                    [
+                        score.part,
+                        _label_text(answer),
+                        _value_text(evidence),
+                        _value_text(score),
+                        _short(data.get("answer", "")),
+                        _short(data.get("target", "")),
+                        _short(answer.reason) if answer else "",
+                    ]
+                )
+        tables = [
+            Table(
+                name="sessions",
+                columns=["session", "added", "updated", "gone", "recall", "correctness"],
+                rows=sessions,
+            ),
+            Table(name="points", columns=["point", "of", "label", "why"], rows=points, names=2),
+            Table(
+                name="questions",
+                columns=["question", "label", "evidence", "F1", "answer", "reference", "why"],
+                rows=questions,
+            ),
+        ]
+        return [Section(table=table) for table in tables if table.rows]
+
+
+def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:
+    rows = lines.rows
+    tally.add_sample(result.index, len(rows.sessions), rows.questions, result.records, result.scores)
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _label_text(score: Score | None) -> str | None:
+    if score is None:
+        return None
+    labels = (score.data or {}).get("labels") or [score.status]
+    return f"{labels[0]}{_flaky_mark(score)}"
+
+
+def _value_text(score: Score | None) -> str | None:
+    if score is None or score.value is None:
+        return None
+    return f"{score.value:.3f}{_flaky_mark(score)}"
+
+
+def _flaky_mark(score: Score) -> str:
+    """Marks a score on which the votes of the judge disagreed."""
+    return " (flaky)" if (score.data or {}).get("stable") is False else ""
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _MOST_TEXT else f"{flat[: _MOST_TEXT - 1]}…"

@@ -1,0 +1,56 @@
+"""Help is quick: it imports the options of the named suite and nothing that runs one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from assay.suites import BUILT_IN
+
+from support.commands import environment
+
+# What takes long to import, and is used only when something runs.
+HEAVY = (
+    "aiohttp",
+    "asyncio",
+    "duckdb",
+    "jinja2",
+    "numpy",
+    "rich",
+    "ssl",
+    "yaml",
+    "assay.api",
+    "assay.runner",
+)
+CODE = """
+import sys
+from assay.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as left:
+    assert not left.code, left.code
+print(*sorted(sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("name", list(BUILT_IN))
+def test_help_imports_nothing_that_runs(name: str) -> None:
+    """A tenth of a second more for each of them would be felt at every `--help`."""
+    words = [*BUILT_IN[name].command.split(), "--help"]
+    command = [sys.executable, "-c", CODE, *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert "Common options:" in done.stdout
+    modules = set(done.stderr.split())
+    assert modules.isdisjoint(HEAVY)
+    suites = {module.split(".")[2] for module in modules if module.startswith("assay.suites.")}
+    assert suites == {BUILT_IN[name].options.split(".")[2]}
+
+
+def test_the_list_of_commands_imports_no_suite() -> None:
+    command = [sys.executable, "-c", CODE, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    modules = set(done.stderr.split())
+    assert modules.isdisjoint(HEAVY)
+    assert not [module for module in modules if module.startswith("assay.suites.")]
