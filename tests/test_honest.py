@@ -11,6 +11,7 @@ import pytest
 
 import assay
 from assay.core.errors import AssayError, InputError, UsageError
+from assay.core.report import Metric
 
 from conftest import DOCS, write_docs
 from servers.loopback import LoopbackServer, chat
@@ -35,9 +36,9 @@ def rewrite(old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
-def metric(found: assay.Run) -> dict[str, Any]:
-    value: dict[str, Any] = found.results["sums"]["metrics"][0]
-    return value
+def metric(found: assay.Run) -> Metric:
+    assert found.report is not None
+    return found.report.entries[0].metrics[0]
 
 
 def test_the_order_of_tasks_is_part_of_the_ask() -> None:
@@ -96,7 +97,7 @@ def test_unusable_replies_are_the_endpoints_fault(reply: tuple[int, Any]) -> Non
     """A reply that cannot be used is left out, never scored 0."""
     with LoopbackServer(lambda body: reply) as server:
         found = run(model="openai/m", base_url=server.url, max_retries=0)
-    assert (found.exit_code, found.summary.infra_error, metric(found)["n"]) == (3, 6, 0)
+    assert (found.exit_code, found.summary.infra_error, metric(found).denominator) == (3, 6, 0)
 
 
 def test_a_regrade_that_is_cut_off_is_not_shown_as_finished() -> None:
@@ -138,7 +139,7 @@ def test_a_metric_named_by_path_is_known_by_its_content() -> None:
     rewrite("metric: exact_match, aggregation: mean", "metric: 'mine.py:M', aggregation: mean")
     rewrite(", ignore_case: true", "")
     first = metric(run())
-    assert (first["value"], first["numerator"], first["n"]) == (0.5, 3, 6)
+    assert (first.value, first.numerator, first.denominator) == (0.5, 3, 6)
 
 
 def test_a_chain_that_ends_in_a_list_is_refused() -> None:
@@ -154,7 +155,7 @@ def test_word_f1_of_several_targets_is_the_best_of_them() -> None:
     rewrite(", ignore_case: true", "")
     rewrite('doc_to_target: "{{answer}}"', "doc_to_target: \"['4 and two more words', 'nothing']\"")
     Path("model.py").write_text("async def answer(prompt, params):\n    return '4'\n")
-    assert metric(run())["value"] == pytest.approx(2 / 6)
+    assert metric(run()).value == pytest.approx(2 / 6)
 
 
 def test_show_reads_the_grading_of_the_summary() -> None:
@@ -163,9 +164,9 @@ def test_show_reads_the_grading_of_the_summary() -> None:
 
     first = run()
     rewrite('doc_to_target: "{{answer}}"', 'doc_to_target: "none"')
-    assert metric(run())["value"] == 0.0
+    assert metric(run()).value == 0.0
     rewrite('doc_to_target: "none"', 'doc_to_target: "{{answer}}"')
-    assert metric(run())["value"] == 0.5
+    assert metric(run()).value == 0.5
     assert [view.scores[0].value for view in RunCases(first.folder)] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
 
 

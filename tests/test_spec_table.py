@@ -51,6 +51,8 @@ TASK: dict[str, Any] = {
     "confirm_run_unsafe_code": True,
     "log_samples": False,
     "lm_eval_quirks": True,
+    "write_out": True,
+    "listing": True,
 }
 # Counts through the judge that it is told to: tests of judges in each suite have it.
 JUDGED = {"votes"}

@@ -14,7 +14,6 @@ from assay.core.events import Notify
 from assay.core.report import Report
 from assay.core.spec import Options, RunSpec, build
 from assay.core.suite import Match, Overview, Section
-from assay.core.types import Case
 from assay.journal.folder import Summary
 from assay.legacy import suite_for
 from assay.rescore import Rescore
@@ -83,22 +82,10 @@ def rescore(
         return runner.run(again.run())
 
 
-def first_cases(spec: RunSpec) -> list[Case]:
-    """The first case of every task, as it would be asked; nothing is asked."""
-    plan = cast("Any", open_run(spec, asks=False).suite).plan
-    plan.prepare(None)
-    return cast("list[Case]", plan.firsts())
-
-
 def planned(spec: RunSpec) -> dict[str, Any]:
     """What a run would do, in its suite's words; nothing is asked or written."""
     plan = cast("Any", open_run(spec, asks=False).suite).plan
     return cast("dict[str, Any]", plan.overview())
-
-
-def listed_tasks(include: list[str]) -> list[tuple[str, str, str]]:
-    """(kind, name, file) of every task, group and tag in these folders."""
-    return list(registry.find("suite", "task").listed(include))
 
 
 def overview(spec: RunSpec) -> Overview:

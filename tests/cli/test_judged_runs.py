@@ -77,7 +77,7 @@ def test_a_judged_task_has_one_more_line(
     assert "exact_match by none: 0" in said
     assert typed("show", "out", "--failed") == 0
     (path,) = (tmp_path / "out").glob("assay/*/summary.json")
-    assert json.loads(path.read_text())["results"]["t"]["judge"]["name"] == "offline"
+    assert json.loads(path.read_text())["report"]["entries"][0]["judges"][0]["name"] == "offline"
 
 
 def test_a_pipeline_refuses_votes(

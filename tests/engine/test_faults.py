@@ -32,7 +32,7 @@ def counts(job: Job) -> dict[str, int]:
 
 def metric(job: Job, position: int = 0) -> dict[str, Any]:
     """A number of the summary with its denominator: the filters' metrics in order."""
-    found: dict[str, Any] = job.summary()["results"]["numbers"]["metrics"][position]
+    found: dict[str, Any] = job.summary()["report"]["entries"][0]["metrics"][position]
     return found
 
 
@@ -108,11 +108,11 @@ def assert_failures_stand_beside(job: Job, failed: set[int]) -> None:
         assert all(rows[doc]["metrics"] == [] and "exact_match" not in rows[doc] for doc in failed)
         found = metric(job, position)
         assert found["left_out"] == {"infra_error": count}
-        assert (found["n"], found["numerator"]) == (
+        assert (found["denominator"], found["numerator"]) == (
             DOCS - count,
             sum(right(n) for n in range(DOCS) if n not in failed),
         )
-        assert found["value"] == pytest.approx(found["numerator"] / found["n"])
+        assert found["value"] == pytest.approx(found["numerator"] / found["denominator"])
 
 
 @pytest.mark.parametrize("fault", ["400", "500", "drop", "garbage"])
@@ -156,9 +156,12 @@ def assert_counted_against(job: Job, failed: set[int], kind: str) -> None:
         assert rows[doc]["metrics"] == ["exact_match"]
         assert "f1" not in rows[doc]
     exact, f1 = metric(job, 0), metric(job, 1)
-    assert (exact["n"], exact["numerator"]) == (20, sum(right(n) for n in range(20) if n not in failed))
+    assert (exact["denominator"], exact["numerator"]) == (
+        20,
+        sum(right(n) for n in range(20) if n not in failed),
+    )
     assert "left_out" not in exact
-    assert (f1["n"], f1["left_out"]) == (18, {"not_applicable": 2})
+    assert (f1["denominator"], f1["left_out"]) == (18, {"not_applicable": 2})
 
 
 MODEL = """\

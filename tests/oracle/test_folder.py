@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core import registry
 from assay.core.types import Request
+from assay.suites.task.suite import TaskSuite
 
 from oracle import bundled
 from oracle.harness import Harness
@@ -84,12 +84,12 @@ def first_requests(path: Path) -> Any:
             base_url="http://127.0.0.1:1/v1",
             confirm_run_unsafe_code=True,
         )
-        plan = registry.find("suite", "task").plan(spec)
-        plan.prepare(None)
-        case = next(plan.load(lambda _: False))
+        suite = TaskSuite(spec)
+        row = next(suite.rows().iterate())
+        case = suite.case(row, spec.model)
     except assay.core.errors.AssayError as error:
         return str(error)
-    return [_arguments(request, plan.tasks[0].values) for request in case.inputs.requests]
+    return [_arguments(request, suite.tasks[0].values) for request in case.inputs.requests]
 
 
 def _arguments(request: Request, values: dict[str, Any]) -> list[Any]:

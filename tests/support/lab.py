@@ -11,6 +11,7 @@ import yaml
 
 import assay
 from assay.core.errors import InputError
+from assay.core.report import Curve, Entry, Metric
 
 MODEL = '''
 def last(prompt):
@@ -105,10 +106,25 @@ class Found:
         found = [row["arguments"][f"gen_args_{request}"]["arg_0"] for row in self.rows(task)]
         return [json.loads(one[0]) if isinstance(one, list) else one for one in found]
 
-    def metric(self, name: str, task: str = "t") -> dict[str, Any]:
-        """A metric of the summary, with its denominator."""
-        (found,) = [one for one in self.run.results[task]["metrics"] if one["metric"] == name]
-        return dict(found)
+    def entry(self, task: str = "t") -> Entry:
+        """What the report has of a task or a group."""
+        assert self.run.report is not None
+        (entry,) = [entry for entry in self.run.report.entries if entry.name == task]
+        return entry
+
+    def metric(self, name: str, task: str = "t") -> Metric:
+        """A metric of the report, with its denominator."""
+        (metric,) = [metric for metric in self.entry(task).metrics if metric.name == name]
+        return metric
+
+    def curve(self, name: str, filter_: str, task: str = "t") -> Curve:
+        """`pass@k` or `maj@k` of one filter."""
+        (curve,) = [
+            curve
+            for curve in self.entry(task).curves
+            if curve.name == name and curve.points[0].metric.filter == filter_
+        ]
+        return curve
 
 
 class Lab:

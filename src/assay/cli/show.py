@@ -15,7 +15,6 @@ from assay.api import Run
 from assay.cli.hop_report import report_hop, show_row
 from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.printer import print_run, print_sections
-from assay.cli.report import report
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
 from assay.core.suite import Suite, record_sections, score_sections
@@ -23,7 +22,7 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("task", "hop", "memory-test")
+OLD_SUITES = ("hop", "memory-test")
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
@@ -80,7 +79,7 @@ def report_run(run: Run) -> None:
     if run.report is not None or is_subclass(run.info.suite):
         print_run(run)
     else:
-        _REPORTS.get(run.info.suite, report)(run)
+        _REPORTS[run.info.suite](run)
 
 
 def is_subclass(suite: str) -> bool:

@@ -156,7 +156,8 @@ def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
         name = names.get(key, key)
         if name in ignored:
             if value:
-                tell(f"{key} is ignored: {options.ignored[ignored[name]]}")
+                flag = ignored[name]
+                tell(f"{flag.partition(' ')[0]} is ignored: {options.ignored[flag]}")
         elif name in lists and isinstance(value, str):
             values[name] = value.split(",")
         else:

@@ -41,6 +41,12 @@ class BuiltIn(NamedTuple):
 
 
 BUILT_IN: dict[str, BuiltIn] = {
+    "task": BuiltIn(
+        command="task",
+        summary="Run model tasks in the format of lm-evaluation-harness.",
+        options="assay.suites.task.options:TaskOptions",
+        suite="assay.suites.task.suite:TaskSuite",
+    ),
     "pipeline": BuiltIn(
         command="pipeline",
         summary="Run multi-step pipelines over testsets, with expectations for every step.",

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from assay.api import check, listed_tasks
+from assay.api import check, instead_of_run, spec
 from assay.core.errors import InputError, UsageError
 from assay.suites.task.catalog import TaskFolder
 
@@ -239,11 +239,13 @@ def test_listing_shows_tasks_groups_and_tags(lab: Lab) -> None:
     written(lab, "tasks/a.yaml", "task: a\ntag: t")
     written(lab, "tasks/b.yaml", "task: b\ntag: [t]")
     lab.write("tasks/g.yaml", "group: g\ntask: [a, b]\ntag: [t]\n")
-    assert listed_tasks(["tasks"]) == [
-        ("task", "a", "tasks/a.yaml"),
-        ("task", "b", "tasks/b.yaml"),
-        ("group", "g", "tasks/g.yaml"),
-        ("tag", "t", "a, b"),
+    sections = instead_of_run(spec("task", listing=True, include_path=["tasks"]))
+    assert isinstance(sections, list)
+    assert sections[0].table.rows == [
+        ["task", "a", "tasks/a.yaml"],
+        ["task", "b", "tasks/b.yaml"],
+        ["group", "g", "tasks/g.yaml"],
+        ["tag", "t", "a, b"],
     ]
 
 

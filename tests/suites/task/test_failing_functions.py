@@ -109,8 +109,8 @@ def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> No
     lab.task(docs=FOUR, **PLACES[place])
     found = lab.run()
     assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
-    assert found.metric("exact_match")["n"] == 3
-    assert found.metric("exact_match")["left_out"] == {"infra_error": 1}
+    assert found.metric("exact_match").denominator == 3
+    assert found.metric("exact_match").left_out == {"infra_error": 1}
     error = found.rows()[1]["error"]
     assert "!function utils.broken raised KeyError: '2'" in error
     assert "t.jsonl:2" in error
@@ -141,8 +141,8 @@ def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code
     found = lab.run()
     name = "fine" if "filter_list" in code else "m"
     assert found.run.summary.ok == 4
-    assert found.metric(name)["n"] == 3
-    assert found.metric(name)["left_out"] == {"invalid": 1}
+    assert found.metric(name).denominator == 3
+    assert found.metric(name).left_out == {"invalid": 1}
     assert "ZeroDivisionError: division by zero" in found.rows()[1]["error"]
     assert found.rows()[1]["resps"] == [["2"]]
     assert found.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
@@ -157,7 +157,7 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
     found = lab.run()
     assert found.results["t"]["exact_match,none"] == 1.0
     assert found.results["t"]["acc,none"] is None
-    assert found.metric("acc")["reason"] == "!function utils.bad raised ValueError: no luck"
+    assert found.metric("acc").reason == "!function utils.bad raised ValueError: no luck"
     assert len(found.rows()) == 4
 
 
@@ -169,7 +169,7 @@ def test_an_aggregation_of_ours_may_meet_values_it_cannot_take(lab: Lab, aggrega
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
     found = lab.run()
     assert (found.results["t"]["acc,none"], found.results["t"]["v,none"]) == (1.0, None)
-    assert found.metric("v")["reason"].startswith(f"{aggregation} raised TypeError: ")
+    assert found.metric("v").reason.startswith(f"{aggregation} raised TypeError: ")
 
 
 def test_a_document_that_process_results_says_nothing_of_is_not_scored(lab: Lab) -> None:
@@ -177,7 +177,7 @@ def test_a_document_that_process_results_says_nothing_of_is_not_scored(lab: Lab)
     lab.write("grade.py", "def grade(doc, results):\n    return {'v': 1.0} if doc['q'] < '2' else {}\n")
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=[{"metric": "v"}])
     found = lab.run().metric("v")
-    assert (found["n"], found["left_out"]) == (1, {"not scored": 3})
+    assert (found.denominator, found.left_out) == (1, {"not scored": 3})
 
 
 def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
@@ -193,7 +193,7 @@ def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
     found = lab.run()
     assert found.results["t"]["v,none"] == pytest.approx(8 / 3)
     assert '"v": NaN' in found.run.files[1].read_text().splitlines()[1]
-    assert found.metric("w")["left_out"] == {"invalid": 1}
+    assert found.metric("w").left_out == {"invalid": 1}
 
 
 def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
@@ -204,7 +204,7 @@ def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
     )
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
     found = lab.run()
-    assert found.metric("m")["left_out"] == {"invalid": 1}
+    assert found.metric("m").left_out == {"invalid": 1}
     assert found.results["t"]["m,none"] == pytest.approx(1e30)
 
 
@@ -295,7 +295,7 @@ def test_sys_exit_in_scoring_costs_one_score(lab: Lab, code: dict[str, Any]) -> 
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, **code)
     found = lab.run()
-    assert (found.metric("m")["n"], found.metric("m")["left_out"]) == (3, {"invalid": 1})
+    assert (found.metric("m").denominator, found.metric("m").left_out) == (3, {"invalid": 1})
     assert "SystemExit: 0" in found.rows()[1]["error"]
 
 
@@ -304,7 +304,7 @@ def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "aggregation": Fn("utils.leave")}])
     found = lab.run()
-    assert found.metric("exact_match")["reason"] == "!function utils.leave raised SystemExit: 0"
+    assert found.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0"
 
 
 # What changed code means
@@ -338,11 +338,11 @@ def test_changed_scoring_code_regrades_and_changed_asking_code_asks(lab: Lab) ->
         metric_list=[{"metric": "m"}],
     )
     first = again(lab)
-    assert first["last"]["results"]["t"]["metrics"][0]["value"] == 1.0
+    assert first["last"]["report"]["entries"][0]["metrics"][0]["value"] == 1.0
     lab.write("score.py", "def grade(doc, results):\n    return {'m': 0.5}\n")
     second = again(lab)
     assert second["runs"] == 1
-    assert second["last"]["results"]["t"]["metrics"][0]["value"] == 0.5
+    assert second["last"]["report"]["entries"][0]["metrics"][0]["value"] == 0.5
     assert second["last"]["this_start"]["paid"] == 0
     lab.write("ask.py", "def text(doc):\n    return doc['q'] + '?'\n")
     assert again(lab)["runs"] == 2

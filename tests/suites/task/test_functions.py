@@ -191,7 +191,7 @@ def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> Non
     assert [type(value) for value in found.column("length")] == [int] * 4
     assert found.column("right") == [1.0, 0.0, 1.0, 1.0]
     assert found.rows()[3]["metrics"] == ["length", "right"]
-    assert (found.metric("big")["n"], found.metric("length")["n"]) == (3, 4)
+    assert (found.metric("big").denominator, found.metric("length").denominator) == (3, 4)
     assert found.column("big") == [10**20] * 3 + [None]
 
 

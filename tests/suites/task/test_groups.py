@@ -65,7 +65,7 @@ def test_a_member_without_an_error_leaves_the_group_without_one(pair: Lab) -> No
     found = run(pair)
     assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 3)
     assert found.results["g"]["exact_match_stderr,none"] == "N/A"
-    assert found.metric("exact_match", "g")["interval"] is None
+    assert found.metric("exact_match", "g").interval is None
 
 
 def filtered(lab: Lab) -> None:
@@ -273,7 +273,7 @@ def test_a_metric_no_member_has_gives_no_number(pair: Lab) -> None:
     pair.group("tasks/g.yaml", task=["two"], aggregate_metric_list=[{"metric": "acc"}])
     found = run(pair)
     assert found.results["g"] == {"alias": "g", "name": "g", "sample_len": 2}
-    assert found.run.results["g"]["metrics"] == []
+    assert found.entry("g").metrics == []
 
 
 def test_what_is_no_number_is_left_out_of_a_group(pair: Lab) -> None:
@@ -344,6 +344,7 @@ def test_the_summary_has_groups_with_denominator_and_interval(pair: Lab) -> None
     """What the screen shows of a group says how many documents it is made of."""
     pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
     metric = run(pair).metric("exact_match", "g")
-    assert (metric["n"], metric["aggregation"], metric["filter"]) == (5, "mean of tasks", "none")
-    low, high = metric["interval"]
+    assert (metric.denominator, metric.aggregation, metric.filter) == (5, "mean of tasks", "none")
+    assert metric.interval is not None
+    low, high = metric.interval
     assert low < 0.4 < high

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
@@ -60,8 +62,8 @@ def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.Monkey
     found = lab.run()
     assert (found.run.folder, found.run.asked) == (plain.run.folder, False)
     assert "judge" not in found.file
-    assert "judge" not in found.run.results["t"]
-    assert [one["metric"] for one in found.run.results["t"]["metrics"]] == ["exact_match"]
+    assert found.entry().judges == []
+    assert [metric.name for metric in found.entry().metrics] == ["exact_match"]
     assert set(found.column("metrics")[0]) == {"exact_match"}
 
 
@@ -70,14 +72,14 @@ def test_offline_stands_beside_the_others(lab: Lab) -> None:
     lab.task(docs=docs_of("7=7", "the sea=a boat"), filter_list=FILTERS)
     found = lab.run(judge="offline")
     judged = found.metric("judge")
-    assert (judged["filter"], judged["value"], judged["n"], judged["numerator"]) == ("digit", 0.5, 2, 1)
-    assert judged["stderr"] == pytest.approx(0.5)
+    assert (judged.filter, judged.value, judged.denominator, judged.numerator) == ("digit", 0.5, 2, 1)
+    assert judged.stderr == pytest.approx(0.5)
     assert (found.results["t"]["judge,digit"], found.results["t"]["judge_stderr,digit"]) == (0.5, 0.5)
     assert found.file["higher_is_better"]["t"]["judge"] is True
     assert found.column("judge") == [1.0, 0.0, None, None]
     assert [row["metrics"] for row in found.rows()[::2]] == [["exact_match", "judge"], ["exact_match"]]
     assert list(found.rows()[0])[-2:] == ["exact_match", "judge"]
-    assert found.run.results["t"]["judge"] == found.file["judge"]
+    assert json.loads(msgspec.json.encode(found.entry().judges)) == [found.file["judge"]]
     assert (found.file["judge"]["name"], found.file["judge"]["votes"]) == ("offline", 1)
 
 
@@ -124,11 +126,11 @@ def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None
     first = lab.run(**at(server, judge=None))
     assert models(server) == ["m"] * 4
     judged = lab.run(**at(server))
-    assert (judged.run.folder, judged.metric("judge")["value"]) == (first.run.folder, 0.75)
+    assert (judged.run.folder, judged.metric("judge").value) == (first.run.folder, 0.75)
     server.judge = always("Omission")
     other = lab.run(**at(server, judge="openai/judge-2"))
-    assert other.metric("judge")["value"] == 0.0
-    assert lab.run(**at(server)).metric("judge")["value"] == 0.75
+    assert other.metric("judge").value == 0.0
+    assert lab.run(**at(server)).metric("judge").value == 0.75
     assert models(server) == ["m"] * 4 + ["judge"] * 4 + ["judge-2"] * 4
 
 
@@ -155,7 +157,8 @@ def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgingServer) ->
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "ignore_case": True}])
     again = api.rescore(str(run.folder))
     assert len(server.bodies) == 8
-    assert [one["metric"] for one in again.results["t"]["metrics"]] == ["exact_match", "judge"]
+    assert again.report is not None
+    assert [metric.name for _, metric in again.report.metrics()] == ["exact_match", "judge"]
 
 
 def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgingServer) -> None:
@@ -164,10 +167,10 @@ def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgingServer) -> None:
     server.judge = lambda _: Verdict((next(said),))
     lab.task(docs=FOUR[:1])
     found = lab.run(**at(server, votes=3))
-    assert (found.metric("judge")["value"], models(server)) == (1.0, ["m", "judge", "judge", "judge"])
+    assert (found.metric("judge").value, models(server)) == (1.0, ["m", "judge", "judge", "judge"])
     assert found.file["judge"]["votes"] == 3
     found = lab.run(**at(server, votes=1))
-    assert (found.metric("judge")["value"], len(models(server))) == (0.0, 5)
+    assert (found.metric("judge").value, len(models(server))) == (0.0, 5)
 
 
 def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> None:
@@ -182,7 +185,7 @@ def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> No
         "- the whole wide sea and all of its fish",
         "- grey boat",
     ]
-    assert lab.run(**at(server, judge="offline")).metric("judge")["value"] == 1.0
+    assert lab.run(**at(server, judge="offline")).metric("judge").value == 1.0
 
 
 def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
@@ -191,8 +194,8 @@ def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServe
     lab.task(docs=FOUR)
     found = lab.run(**at(server))
     judged = found.metric("judge")
-    assert (judged["n"], judged["left_out"], len(server.questions)) == (3, {"invalid": 1}, 5)
-    assert found.metric("exact_match")["n"] == 4
+    assert (judged.denominator, judged.left_out, len(server.questions)) == (3, {"invalid": 1}, 5)
+    assert found.metric("exact_match").denominator == 4
     assert ("judge" in found.rows()[0], found.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
 
 
@@ -202,7 +205,7 @@ def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgingServer) -> None:
     found = lab.run(**at(server))
     judged = found.metric("judge")
     assert server.questions == [AnswerQuestion("3", "3", "3")]
-    assert (judged["value"], judged["n"], judged["left_out"]) == (0.5, 2, {"not_applicable": 1})
+    assert (judged.value, judged.denominator, judged.left_out) == (0.5, 2, {"not_applicable": 1})
 
 
 def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
@@ -211,7 +214,7 @@ def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
     with FakeOpenAI(always={"one": "refusal", "two": "400"}) as fake:
         found = lab.run(model="openai/m", base_url=fake.url, judge="offline", max_retries=0)
     judged = found.metric("judge")
-    assert (judged["value"], judged["n"], judged["left_out"]) == (0.0, 2, {"infra_error": 1})
+    assert (judged.value, judged.denominator, judged.left_out) == (0.0, 2, {"infra_error": 1})
 
 
 def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
@@ -220,11 +223,11 @@ def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: Judgi
     lab.task(docs=FOUR)
     found = lab.run(**at(server, max_retries=0))
     assert (found.run.exit_code, found.run.summary.unscored) == (3, 1)
-    assert (found.metric("exact_match")["n"], found.metric("judge")["left_out"]) == (4, {"not judged": 1})
+    assert (found.metric("exact_match").denominator, found.metric("judge").left_out) == (4, {"not judged": 1})
     server.spoil = about("4", "")
     server.bodies.clear()
     found = lab.run(**at(server, max_retries=0))
-    assert (found.run.exit_code, found.metric("judge")["n"], models(server)) == (0, 4, ["judge"])
+    assert (found.run.exit_code, found.metric("judge").denominator, models(server)) == (0, 4, ["judge"])
 
 
 def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
@@ -244,9 +247,9 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     spec = lab.spec("c.yaml", "t.yaml", **at(server, model="python/both.py:both"))
     run = assay.run(spec, observers=[lambda event: told.append(str(getattr(event, "text", event)))])
     assert any("c is not judged" in text for text in told)
-    results = Found(run).run.results
-    assert ("judge" in results["c"], "judge" in results["t"]) == (False, True)
-    assert [one["metric"] for one in results["c"]["metrics"]] == ["acc", "acc_norm"]
+    found = Found(run)
+    assert (len(found.entry("c").judges), len(found.entry("t").judges)) == (0, 1)
+    assert [metric.name for metric in found.entry("c").metrics] == ["acc", "acc_norm"]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +281,7 @@ def test_what_python_scores_is_judged_too(lab: Lab) -> None:
     lab.write("own.py", "def process(doc, results):\n    return {}\n")
     lab.task(process_results=Fn("own.process"))
     judged = lab.run(judge="offline").metric("judge")
-    assert (judged["n"], judged["value"]) == (2, 0.5)
+    assert (judged.denominator, judged.value) == (2, 0.5)
 
 
 def test_the_answer_is_what_the_filters_left() -> None:
@@ -339,7 +342,7 @@ def test_a_judge_at_an_endpoint_of_its_own(
         monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", own.url)
         found = lab.run(**at(server))
     assert (found.run.folder, models(own), len(server.bodies)) == (first.run.folder, ["judge"] * 4, 8)
-    assert (first.metric("judge")["value"], found.metric("judge")["value"]) == (0.75, 1.0)
+    assert (first.metric("judge").value, found.metric("judge").value) == (0.75, 1.0)
 
 
 def test_a_run_that_is_going_on_shows_both_scorers(lab: Lab) -> None:

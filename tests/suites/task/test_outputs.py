@@ -56,7 +56,7 @@ def test_a_label_outside_the_choices_is_refused_where_the_first_document_shows_i
 def test_a_later_label_outside_the_choices_fails_alone(lab: Lab, wrong: str) -> None:
     """The others are scored; the document is left out and named, not counted as wrong."""
     found = chosen(lab, docs_of("x=1", f"y={wrong}", "z=0"))
-    assert (found.run.exit_code, found.metric("acc")["n"]) == (3, 2)
+    assert (found.run.exit_code, found.metric("acc").denominator) == (3, 2)
     assert found.column("acc") == [1.0, None, 0.0]
     assert "is outside the 3 choices ['a', 'b', 'c']" in found.rows()[1]["error"]
     assert "t.jsonl:2" in found.rows()[1]["error"]

@@ -73,7 +73,7 @@ def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
     model = lab.likely(TABLE)
     found = lab.run(model=model, lm_eval_quirks=True)
     assert found.column("acc") == [0.0, 0.0, 1.0]
-    assert found.metric("acc")["n"] == 3
+    assert found.metric("acc").denominator == 3
     assert named(found) == {"label": 2}
     with pytest.raises(InputError, match="outside the 2 choices"):
         lab.run(model=model)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from assay.core.report import Curve
+
 from support.lab import Found, Lab
 
 N = 6
@@ -35,6 +37,12 @@ def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> Found:
     return lab.run(model="python/model.py:repeats", **options)
 
 
+def values(curve: Curve) -> list[float | None]:
+    """The curve's numbers, k from 1 on."""
+    assert [point.x for point in curve.points] == list(range(1, N + 1))
+    return [point.metric.value for point in curve.points]
+
+
 def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
     """For every k, whichever chain it is read from: ties go to the answer that came first."""
     found = voted(lab)
@@ -42,7 +50,7 @@ def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
     votes = [[Counter(doc["q"].split()[:k]).most_common(1)[0][0] == doc["a"] for doc in DOCS] for k in KS]
     assert scores == [sum(voted) / len(DOCS) for voted in votes]
     for chain in ("first", "maj@2", f"maj@{N}"):
-        assert found.run.results["t"]["repeats"][chain]["maj@k"] == scores
+        assert values(found.curve("maj@k", chain)) == scores
 
 
 def test_votes_are_of_what_the_filter_reads(lab: Lab) -> None:
@@ -50,20 +58,22 @@ def test_votes_are_of_what_the_filter_reads(lab: Lab) -> None:
     read = {"function": "regex", "regex_pattern": "(a)", "fallback": "?"}
     found = voted(lab, read)
     scores = [found.results["t"][f"exact_match,maj@{k}"] for k in KS]
-    assert found.run.results["t"]["repeats"]["first"]["maj@k"] == scores
+    assert values(found.curve("maj@k", "first")) == scores
     assert scores != [voted(lab, fresh=True).results["t"][f"exact_match,maj@{k}"] for k in KS]
 
 
 def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: Lab) -> None:
     """Over all ways to draw k of the repeats, counted one by one."""
-    curve = voted(lab).run.results["t"]["repeats"]["first"]
+    curve = voted(lab).curve("pass@k", "first")
     for k in KS:
         shares = []
         for doc in DOCS:
             draws = list(combinations(doc["q"].split(), k))
             shares.append(sum(doc["a"] in draw for draw in draws) / len(draws))
-        assert curve["pass@k"][k - 1] == pytest.approx(sum(shares) / len(shares))
-    assert (curve["docs"], curve["metric"]) == (len(DOCS), "exact_match")
+        assert values(curve)[k - 1] == pytest.approx(sum(shares) / len(shares))
+    assert {(point.metric.denominator, point.metric.name) for point in curve.points} == {
+        (len(DOCS), "exact_match")
+    }
 
 
 def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:
@@ -80,18 +90,18 @@ def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
         "    if prompt.startswith('x'):\n        raise ConnectionError('gone')\n"
         "    return prompt.split()[params['seed'] - 1234]\n",
     )
-    curve = voted(lab).run.results["t"]["repeats"]["first"]
-    assert curve["docs"] == len(DOCS) - 1
-    assert curve["maj@k"][0] == 2 / 6
+    curve = voted(lab).curve("maj@k", "first")
+    assert curve.points[0].metric.denominator == len(DOCS) - 1
+    assert values(curve)[0] == 2 / 6
 
 
 def test_without_repeats_there_is_no_curve(lab: Lab) -> None:
     """One answer says nothing about k."""
     lab.task(docs=DOCS)
-    assert "repeats" not in lab.run().run.results["t"]
+    assert lab.run().entry().curves == []
 
 
 def test_a_metric_without_right_and_wrong_has_no_curve(lab: Lab) -> None:
     """An overlap of words is no vote."""
     lab.task(docs=DOCS, repeats=2, metric_list=[{"metric": "f1", "aggregation": "mean"}])
-    assert "repeats" not in lab.run(model="python/model.py:repeats").run.results["t"]
+    assert lab.run(model="python/model.py:repeats").entry().curves == []

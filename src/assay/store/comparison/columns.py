@@ -132,6 +132,7 @@ class RunColumns:
                 columns = self.subjects[end.subject] = SubjectColumns()
             columns.add_case(end, numbers.of_set(end.set))
             for score in self.scores(index):
+                # A later score of the same question counts instead of an interim one.
                 if not score.interim:
                     part = score.part if filters else ""
                     name = ScoreName(scorer_name(score.scorer), score.metric, part)
@@ -165,6 +166,7 @@ def as_numpy(column: array[Any]) -> NDArray[Any]:
     import numpy as np
 
     if not column:
+        # frombuffer refuses an empty buffer.
         return np.empty(0, dtype=column.typecode)
     return np.frombuffer(column, dtype=column.typecode)
 
@@ -200,6 +202,7 @@ def pair_cases(base: SubjectColumns, new: SubjectColumns) -> CasePairs:
 
     base_in_set, new_in_set = _match_unique(_keys_in_sets(base), _keys_in_sets(new))
     base_rest, new_rest = _others(len(base), base_in_set), _others(len(new), new_in_set)
+    # A renamed data file gives its set another name. The key is a hash of the content, so it still fits.
     by_key = _match_unique(as_numpy(base.keys)[base_rest], as_numpy(new.keys)[new_rest])
     base_cases = np.concatenate([base_in_set, base_rest[by_key[0]]])
     new_cases = np.concatenate([new_in_set, new_rest[by_key[1]]])

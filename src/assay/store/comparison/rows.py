@@ -99,6 +99,7 @@ def table_rows(
             n=0,
             left_out=_left_out(scores, positions),
         )
+        # A row without pairs still says what was left out.
         if len(counted):
             fill_row(row, paired(scores.base[counted], scores.new[counted], scores.cluster[counted]))
         yield row, positions
@@ -246,6 +247,7 @@ class FlipReader:
             counted = positions[scores.counts[positions]]
             rise = scores.new[counted] - scores.base[counted]
             flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
+            # All are counted, but only the first ones are read from the journal.
             flips.count += len(flipped)
             for position in flipped[: most - len(flips.shown)].tolist():
                 name = scores.score_names[int(scores.pairs.name[position])]

@@ -53,6 +53,13 @@ def check_file(path: Path) -> list[Problem]:
     return check_documents(Documents(kind, [path]))
 
 
+def looks_like_task_file(path: Path) -> bool:
+    """Whether a YAML file has the keys of a task or a group, by its lines at the margin."""
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return False
+    return bool(TaskFolder(path.parent, strict=False).header(path).name)
+
+
 def check_task(config: TaskConfig) -> list[Problem]:
     """The problems of a task, its data, and every document's prompt and target."""
     spec = build("task", TaskOptions, {"model": "check/check", "confirm_run_unsafe_code": True})

@@ -15,24 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from assay.core.types import Case, Record, Score
-from assay.solvers.prompt import cut
-from assay.suites.task.outputs import NO_LABEL
+from assay.core.types import Record, Score
+from assay.solvers.prompt import PromptInputs, cut
+from assay.suites.task.outputs import NO_LABEL, TaskGold
 
 
 def find_quirks(
-    case: Case, records: list[Record], scores: list[Score], metric_list: list[Any]
+    inputs: PromptInputs, gold: TaskGold, records: list[Record], scores: list[Score], metric_list: list[Any]
 ) -> Iterator[str]:
     """The mistakes that made a difference to one case, by the names above."""
-    # Replies are left uncut by this flag only.
-    if case.inputs.cut or not case.inputs.requests:
+    if not inputs.requests:
         return
-    params = case.inputs.requests[0].params
-    if case.inputs.repeats > 1 and "seed" in params:
+    params = inputs.requests[0].params
+    if inputs.repeats > 1 and "seed" in params:
         yield "same_seed"
     if "max_new_tokens" in params:
         yield "max_new_tokens"
-    label = case.gold.label
+    label = gold.label
     if label == NO_LABEL or (isinstance(label, list) and NO_LABEL in label):
         yield "label"
     stops = params.get("stop")

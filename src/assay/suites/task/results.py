@@ -15,9 +15,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import assay
-from assay.core.protocols import RunFacts
+from assay.core.judges import JudgeInfo
 from assay.core.spec import RunSpec
+from assay.core.suite import RunFacts
 from assay.suites.task.catalog import TaskNode, all_groups, groups_inner_first
 from assay.suites.task.config import KEYS, written_setting
 from assay.suites.task.options import TaskOptions, seeds_of
@@ -66,7 +69,9 @@ class ResultsFile:
         for group in groups_inner_first(nodes):
             self.groups[group.name] = aggregate_group(group, self._by_task)
 
-    def as_json(self, run: RunFacts, hashes: dict[str, str], quirks: Counter[str]) -> str:
+    def as_json(
+        self, run: RunFacts, hashes: dict[str, str], quirks: Counter[str], judge: JudgeInfo | None
+    ) -> str:
         """The whole file: the harness's keys in the harness's order, and ours after them."""
         options = self._options
         groups = all_groups(self._nodes)
@@ -83,10 +88,8 @@ class ResultsFile:
             del value["task_hashes"]
         if quirks:
             value["lm_eval_quirks"] = dict(quirks)
-        for numbers in self._numbers.values():
-            if numbers.judge is not None:
-                value["judge"] = numbers.judge
-                break
+        if judge is not None:
+            value["judge"] = msgspec.to_builtins(judge)
         return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
     def _about_tasks(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Writes the samples file, `samples_*.jsonl`: one row for each filter and document, filter by filter.
 
     with SamplesWriter(path, ["none"], generation_kwargs) as writer:
-        writer.write(case, end, records, scores)
+        writer.write(document_number, inputs, gold, end, records, scores)
         task_hash = writer.close()
 
 Rows equal what `json.dumps(row, ensure_ascii=False)` gives for the harness's row, byte for byte. Every
@@ -21,7 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from assay.core.types import Case, End, Record, Request, Score
+from assay.core.types import End, Record, Request, Score
+from assay.solvers.prompt import PromptInputs
+from assay.suites.task.outputs import TaskGold
 from assay.suites.task.prompts import messages_json
 
 _dumps = JSONEncoder(ensure_ascii=False, default=str).encode
@@ -51,16 +53,24 @@ class SamplesWriter:
     ) -> None:
         self._stack.close()
 
-    def write(self, case: Case, end: End, records: list[Record], scores: list[Score]) -> None:
-        """Write the rows of one document, one for each filter."""
-        doc, target, prompt = case.gold.doc, str(case.gold.target), prompt_text(case)
+    def write(
+        self,
+        number: int,
+        inputs: PromptInputs,
+        gold: TaskGold,
+        end: End,
+        records: list[Record],
+        scores: list[Score],
+    ) -> None:
+        """Write the rows of one document, one for each filter. `number` is its place in the data set."""
+        doc, target, prompt = gold.doc, str(gold.target), prompt_text(inputs.requests)
         replies = compact(text_leaves(records[0].data)) if records else "[[]]"
         arguments = [
             f'"gen_args_{position}": {self._arguments(request)}'
-            for position, request in enumerate(case.inputs.requests)
+            for position, request in enumerate(inputs.requests)
         ]
         head = (
-            f'{{"doc_id": {case.label}, "doc": {compact(doc)}, "target": {quoted(target)}, '
+            f'{{"doc_id": {number}, "doc": {compact(doc)}, "target": {quoted(target)}, '
             f'"arguments": {{{", ".join(arguments)}}}, "resps": {replies}, "filtered_resps": '
         )
         doc_hash, prompt_hash, target_hash = _sha(indented(doc)), _sha(prompt), _sha(target)
@@ -107,11 +117,11 @@ class SamplesWriter:
         return digest.hexdigest()
 
 
-def prompt_text(case: Case) -> str:
-    """The text whose hash stands in the row: the prompt, or the messages as JSON."""
-    if not case.inputs.requests:
+def prompt_text(requests: list[Request]) -> str:
+    """The text whose hash stands in the row: the first prompt, or the messages as JSON."""
+    if not requests:
         return ""
-    request: Request = case.inputs.requests[0]
+    request = requests[0]
     if request.messages is not None:
         return messages_json(request.messages)
     return (request.continuation if request.prompt is None else request.prompt) or ""

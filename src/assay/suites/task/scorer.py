@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from assay.core import user_code
+from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
-from assay.store.judges import about_judge
 from assay.suites.task.config import GENERATE
 from assay.suites.task.filters import FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
@@ -265,13 +265,14 @@ class TaskJudge(Scorer):
     There is one score a document, under the task's first filter. Tasks that cannot be judged have none.
     """
 
-    def __init__(self, panel: Panel, chains: dict[str, FilterChain], identities: dict[str, Any]) -> None:
+    def __init__(
+        self, panel: Panel, chains: dict[str, FilterChain], identities: dict[str, Any], info: JudgeInfo
+    ) -> None:
         """`chains` has the first filter chain of every judged task, `identities` what the judge is shown."""
         self._panel = panel
         self._chains = chains
         self.id = answer_scorer_id(panel, [identities, _JUDGE_VERSION])
-        self.about = about_judge(panel, [JUDGE_METRIC.name])["judge"]
-        self.roles = panel.role
+        self.info = info
 
     def chain(self, task: str) -> FilterChain | None:
         """The filters of this task whose answer is judged; None if nothing is judged."""

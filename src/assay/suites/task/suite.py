@@ -1,96 +1,151 @@
-"""A task run, resolved: which documents are asked, how they are scored, which files come out."""
+"""`assay task`: model tasks in the format of lm-evaluation-harness.
+
+All tasks of a run are one sequence of documents, task after task. `finish` reads them once: it counts the
+scores and writes each task's samples file in the same pass, then the results file.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
+from sys import float_info
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from assay.core.connect import CHAT, LIKELIHOOD
-from assay.core.errors import UsageError
+from assay.core.connect import CHAT, LIKELIHOOD, role_of
+from assay.core.errors import Problem, UsageError
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
-from assay.core.protocols import Outcome, Reader, RunFacts, Scorer, check_same
+from assay.core.report import Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
-from assay.core.types import Case, End, Record, Score
+from assay.core.suite import (
+    MAIN,
+    CaseContent,
+    CaseResult,
+    CaseView,
+    Match,
+    Outcome,
+    Overview,
+    PlannedCalls,
+    Results,
+    Row,
+    Rows,
+    RunFacts,
+    Section,
+    Suite,
+)
+from assay.core.types import Request, Score
+from assay.scoring.panel import ROLE as JUDGE_ROLE
 from assay.scoring.panel import panel_from_spec
 from assay.solvers.prompt import PromptSolver
-from assay.suites.task.catalog import Catalog, TaskGroup, TaskSelection, all_groups, is_path, tasks_of
+from assay.store.judges import panel_judge, with_calibration
+from assay.suites.task.catalog import (
+    Catalog,
+    TaskGroup,
+    TaskSelection,
+    all_groups,
+    is_path,
+    list_tasks,
+    tasks_of,
+)
+from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
-from assay.suites.task.options import TaskOptions, own_arguments
+from assay.suites.task.options import TaskOptions, own_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
 from assay.suites.task.results import ResultsFile, file_names, sanitise
 from assay.suites.task.samples import SamplesWriter
 from assay.suites.task.scorer import JUDGE_METRIC, TaskJudge, TaskScorer
-from assay.suites.task.tally import MetricResult, MetricTally, TaskNumbers, TaskTally, group_results
+from assay.suites.task.tally import (
+    MetricResult,
+    MetricTally,
+    RepeatMeans,
+    TaskNumbers,
+    TaskTally,
+    group_results,
+)
 from assay.suites.task.task import Task, TaskRow
 
-# The judge's key among the score identities of tasks. No task has this name.
-_JUDGE_KEY = "--judge"
-CaseLines = tuple[End, list[Record], list[Score]]
+# Keys beside the names of tasks in identities. No task has such a name.
+_JUDGE_KEY, _ARGUMENTS_KEY = "--judge", "--model-args"
+# Documents whose prompts are built for the estimate of `--dry-run`.
+_ESTIMATED_DOCUMENTS = 100
+# English text has about four characters a token.
+_CHARACTERS_PER_TOKEN = 4
+# Characters of a tag's members in `--list`: a tag may have hundreds of tasks.
+_MAX_NAMES = 60
 
 
-class TaskPlan:
-    """All tasks of a run as one sequence of cases."""
+class TaskSuite(Suite[TaskOptions, TaskRow]):
+    """Runs tasks on a model."""
 
-    def __init__(self, spec: RunSpec) -> None:
+    name = "task"
+    Options = TaskOptions
+    parts = "filters"
+    case_word = "document"
+
+    @classmethod
+    def resolve(cls, spec: RunSpec) -> RunSpec:
+        """Read the harness's way of naming a model, and refuse options that exclude each other."""
+        return resolve_model(spec)
+
+    @classmethod
+    def instead_of_run(cls, spec: RunSpec) -> Sequence[Section] | None:
+        """The tasks, groups and tags of `--list`."""
         options = spec.options
         assert isinstance(options, TaskOptions)
-        self._spec = spec
-        self._options = options
+        if not options.listing:
+            return None
+        if not options.include_path:
+            raise UsageError("--list needs --include-path DIR: the folder whose tasks are listed")
+        table = Table(name="tasks", columns=["kind", "name", "where"], rows=[])
+        for kind, name, where in list_tasks(options.include_path):
+            shown = where
+            if kind == "tag" and len(where) > _MAX_NAMES:
+                shown = f"{where.count(',') + 1:,} tasks: {where[:_MAX_NAMES].rpartition(',')[0]}, …"
+            table.rows.append([kind, name, shown])
+        return [Section(table=table)]
+
+    @classmethod
+    def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
+        """The spec with these task files in place of those that name the same tasks."""
+        return _replace_tasks(spec, files, list(facts))
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        options = self.options
         if not options.tasks:
             raise UsageError("no task is named: assay task FILE.yaml --model PROVIDER/NAME")
-        self.nodes = TaskSelection(Catalog(options.include_path)).select(options.tasks)
+        self._nodes = TaskSelection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
+        self._by_name = {task.name: task for task in self.tasks}
         self._refuse_equal_file_names()
-        self._starts: dict[str, int] = {}
-        self._quirks: Counter[str] = Counter()
-        self.needs, self.roles = self._needed(), dict[str, Any](main=spec.model)
-        notices = []
-        for task in self.tasks:
-            if task.values["should_decontaminate"]:
-                where = task.config.where("should_decontaminate")
-                notices.append(f"{where}: it has no effect, here as in the harness")
-        self.notices = tuple(notices)
-        # A list: the order of tasks gives every case its place.
-        self.ask = [[task.name, task.ask_identity()] for task in self.tasks] + [own_arguments(options)]
-        self.score: dict[str, Any] = {task.name: task.score_identity() for task in self.tasks}
+        if spec.model:
+            self.roles = {MAIN: replace(self.roles[MAIN], needs=self._needed())}
+        self._score_identity: dict[str, Any] = {task.name: task.score_identity() for task in self.tasks}
         self.solver = PromptSolver()
-        scorer = f"task@{fingerprint(self.score)}"
-        self.scorers: list[Scorer] = [TaskScorer(scorer, {task.name: task.scoring for task in self.tasks})]
+        scorings = {task.name: task.scoring for task in self.tasks}
+        self.scorers = [TaskScorer(f"task@{fingerprint(self._score_identity)}", scorings)]
+        # The judge is a scorer of its own: each of the two keeps its scores when the other changes.
         self._judge = self._make_judge()
-
-    def _make_judge(self) -> TaskJudge | None:
-        """A scorer beside the other: each keeps its scores when the other changes."""
-        panel = panel_from_spec(self._spec)
-        if panel is None:
-            return None
-        if self._options.predict_only:
-            raise UsageError("--predict-only computes no score, and --judge gives one; leave one of them out")
-        judged = _judged_tasks(self.tasks)
-        chains = {task.name: task.scoring.chains[0] for task in judged}
-        identities = {task.name: task.judge_identity() for task in judged}
-        judge = TaskJudge(panel, chains, identities)
-        self.roles |= judge.roles
-        self.score[_JUDGE_KEY] = judge.id
-        for task in self.tasks:
-            if why := _why_not_judged(task):
-                self.notices = (*self.notices, f"{task.name} is not judged: it {why}")
-        self.scorers.append(judge)
-        return judge
+        if self._judge is not None:
+            self.scorers = [*self.scorers, self._judge]
+            self._score_identity[_JUDGE_KEY] = self._judge.id
+        self.notices = list(self._find_notices())
 
     def _configs(self) -> list[TaskConfig]:
         """Every task once, however many groups have it; only those that `--samples` names."""
         configs: dict[str, TaskConfig] = {}
-        for node in self.nodes:
+        for node in self._nodes:
             for config in tasks_of(node):
                 configs.setdefault(config.name, config)
-        wanted = self._options.samples
+        wanted = self.options.samples
         if missing := sorted(wanted.keys() - configs.keys()):
             raise UsageError(f"--samples names {missing[0]!r}, which is not among the tasks of this run")
         return [config for name, config in configs.items() if not wanted or name in wanted]
@@ -106,125 +161,315 @@ class TaskPlan:
 
     def _needed(self) -> frozenset[str]:
         """What the model must be able to do. Without a chat template text goes out as one message."""
-        needs = {CHAT} if self._options.apply_chat_template else set()
+        needs = {CHAT} if self.options.apply_chat_template else set()
         if any(task.config.output != GENERATE for task in self.tasks):
             needs.add(LIKELIHOOD)
         return frozenset(needs)
 
-    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
-        """Scan each task's data, and lay the tasks one after the other."""
-        known = {name: msgspec.convert(value, DataFacts) for name, value in (facts or {}).items()}
-        start = 0
+    def _make_judge(self) -> TaskJudge | None:
+        panel = panel_from_spec(self.spec)
+        if panel is None:
+            return None
+        if self.options.predict_only:
+            raise UsageError("--predict-only computes no score, and --judge gives one; leave one of them out")
+        judged = _judged_tasks(self.tasks)
+        chains = {task.name: task.scoring.chains[0] for task in judged}
+        identities = {task.name: task.judge_identity() for task in judged}
+        arguments = self.options.model_arguments()
+        for name, role in panel.role.items():
+            judge = replace(role_of(role), needs=frozenset({CHAT}), mark="score", args=arguments)
+            self.roles = {**self.roles, name: judge}
+        info = with_calibration(panel_judge(panel, [JUDGE_METRIC.name]))
+        return TaskJudge(panel, chains, identities, info)
+
+    def _find_notices(self) -> Iterator[str]:
         for task in self.tasks:
-            self._starts[task.name] = start
-            known[task.name] = task.prepare(known.get(task.name))
-            start += task.count
-        return {name: msgspec.to_builtins(value) for name, value in known.items()}
+            if task.values["should_decontaminate"]:
+                where = task.config.where("should_decontaminate")
+                yield f"{where}: it has no effect, here as in the harness"
+        if self._judge is not None:
+            for task in self.tasks:
+                if why := _why_not_judged(task):
+                    yield f"{task.name} is not judged: it {why}"
 
-    @property
-    def total(self) -> int:
-        """All cases of all tasks."""
-        return sum(task.count for task in self.tasks)
+    # Which run this is
 
-    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
-        """Task after task, in data order."""
-        for task in self.tasks:
-            start = self._starts[task.name]
-            own_skip = skip if start == 0 else _shifted(skip, start)
-            for row in task.rows(own_skip):
-                yield self._case(task, row)
+    def ask_identity(self) -> dict[str, Any]:
+        """The settings of every task, and the arguments of the provider."""
+        identity: dict[str, Any] = {task.name: task.ask_identity() for task in self.tasks}
+        identity[_ARGUMENTS_KEY] = own_arguments(self.options)
+        return identity
 
-    def _case(self, task: Task, row: TaskRow) -> Case:
-        inputs, gold, failure = task.build(row)
-        index = self._starts[task.name] + row.position
-        label = str(row.document.number)
-        return Case(index, row.key, task.name, self._spec.model, label, inputs, gold, failure)
+    def data_identity(self) -> list[Any]:
+        """The hashes of every task's files. A list: the order of tasks gives every case its place."""
+        return [[task.name, task.data_identity()] for task in self.tasks]
 
-    def firsts(self) -> list[Case]:
-        """The first case of every task."""
-        return [self._case(task, next(task.rows())) for task in self.tasks]
+    def score_identity(self) -> dict[str, Any]:
+        """The settings of every task that change scores, and the judge."""
+        return self._score_identity
 
-    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
-        """The harness's two kinds of files, each complete or not there."""
+    # What runs
+
+    def rows(self, facts: dict[str, Any] | None = None) -> TaskRows:
+        """The documents of all tasks. Without the facts of an earlier start every file is scanned once."""
+        earlier = {name: msgspec.convert(value, DataFacts) for name, value in (facts or {}).items()}
+        return TaskRows(self.tasks, earlier)
+
+    def case(self, row: Row[TaskRow], subject: str) -> CaseContent:
+        """The document's requests and its right answer."""
+        inputs, gold, failure = self._by_name[row.set].build(row.data)
+        return CaseContent(inputs, gold, str(row.data.document.number), failure=failure)
+
+    # What comes of it
+
+    def finish(self, results: Results[TaskRow], run: RunFacts) -> Outcome:
+        """Count the scores and write the samples files in one pass, then the results file."""
         names = [task.name for task in self.tasks]
-        folder, results_name, samples_name = file_names(self._spec, names, facts.started)
+        folder, results_name, samples_name = file_names(self.spec, names, run.started)
         folder.mkdir(parents=True, exist_ok=True)
-        self._quirks.clear()
-        files, hashes = [], {}
+        writes_samples = self.options.log_samples or self.options.predict_only
+        iterator = iter(results)
+        files: list[Path] = []
+        hashes: dict[str, str] = {}
+        quirks: Counter[str] = Counter()
         numbers: dict[str, TaskNumbers] = {}
         for task in self.tasks:
-            path = folder / samples_name.format(sanitise(task.name))
-            numbers[task.name], digest = self._read(task, reader, path if self._logs else None)
-            if digest:
+            path = folder / samples_name.format(sanitise(task.name)) if writes_samples else None
+            own = islice(iterator, task.count)
+            numbers[task.name], digest = self._finish_task(task, own, path, quirks)
+            if path is not None:
                 hashes[task.name] = digest
                 files.append(path)
-        results = ResultsFile(self._spec, self.nodes, self.tasks, numbers)
+        content = ResultsFile(self.spec, self._nodes, self.tasks, numbers)
         target = folder / results_name
-        write_whole(target, results.as_json(facts, hashes, self._quirks).encode())
-        summary = {task.name: _task_summary(task, numbers[task.name]) for task in self.tasks}
-        for group in all_groups(self.nodes):
-            if group.metrics:
-                summary[group.name] = _group_summary(group, results.groups[group.name])
-        return Outcome(summary, [target, *files])
+        judge = self._judge.info if self._judge else None
+        write_whole(target, content.as_json(run, hashes, quirks, judge).encode())
 
-    @property
-    def _logs(self) -> bool:
-        return self._options.log_samples or self._options.predict_only
+        entries = [self._task_entry(task, numbers[task.name]) for task in self.tasks]
+        groups = [group for group in all_groups(self._nodes) if group.metrics]
+        entries += [self._group_entry(group, content.groups[group.name]) for group in groups]
+        return Outcome(Report(entries=entries, entry_word="task"), [target, *files])
 
-    def _read(self, task: Task, reader: Reader, path: Path | None) -> tuple[TaskNumbers, str]:
-        """A task's numbers and, if a samples file is wanted, its hash."""
+    def _finish_task(
+        self, task: Task, results: Iterator[CaseResult[TaskRow]], path: Path | None, quirks: Counter[str]
+    ) -> tuple[TaskNumbers, str]:
+        """Count one task's results and write its samples file. Returns the numbers and the file's hash."""
         chain = self._judge.chain(task.name) if self._judge else None
         tally = TaskTally(task.scoring, MetricTally(chain.name, JUDGE_METRIC) if chain else None)
-        digest = ""
+        if self.options.lm_eval_quirks:
+            quirks += task.setting_quirks()
         if path is None:
-            self._count(task, reader, tally)
-        else:
-            names = [chain.name for chain in task.scoring.chains]
-            with SamplesWriter(path, names, task.values.get("generation_kwargs")) as writer:
-                for case, lines in self._cases(task, reader):
-                    verdicts = self._verdicts(case.index, reader)
-                    tally.add(lines, verdicts)
-                    if lines is not None:
-                        end, records, scores = lines
-                        writer.write(case, end, records, [*scores, *verdicts])
-                digest = writer.close()
-        numbers = tally.numbers(self._options.bootstrap_iters)
-        if chain is not None and self._judge is not None:
-            numbers.judge = self._judge.about
-        return numbers, digest
+            for result in results:
+                self._count(task, result, tally, quirks)
+            return tally.numbers(self.options.bootstrap_iters), ""
+        names = [chain.name for chain in task.scoring.chains]
+        with SamplesWriter(path, names, task.values.get("generation_kwargs")) as writer:
+            for result in results:
+                self._count(task, result, tally, quirks)
+                if result.end is not None:
+                    row = result.row.data
+                    inputs, gold, _ = task.build(row)
+                    number = row.document.number
+                    writer.write(number, inputs, gold, result.end, result.records, result.scores)
+            return tally.numbers(self.options.bootstrap_iters), writer.close()
 
-    def _verdicts(self, index: int, reader: Reader) -> list[Score]:
-        return reader.scores(index, self._judge.id) if self._judge else []
-
-    def _count(self, task: Task, reader: Reader, tally: TaskTally) -> None:
-        """Without a samples file only quirks need to see the documents."""
-        if self._options.lm_eval_quirks:
-            for case, lines in self._cases(task, reader):
-                tally.add(lines, self._verdicts(case.index, reader))
+    def _count(self, task: Task, result: CaseResult[TaskRow], tally: TaskTally, quirks: Counter[str]) -> None:
+        scores: list[Score] = result.scores
+        verdicts: list[Score] = []
+        if self._judge is not None:
+            judge = self._judge.id
+            verdicts = [score for score in scores if score.scorer == judge]
+            scores = [score for score in scores if score.scorer != judge]
+        tally.add(result.end, scores, verdicts)
+        if not self.options.lm_eval_quirks:
             return
-        start = self._starts[task.name]
-        for index in range(start, start + task.count):
-            tally.add(reader.case(index, self.scorers[0].id), self._verdicts(index, reader))
+        row = result.row.data
+        if not isinstance(row.examples, BadDocument) and row.value in row.examples:
+            quirks["fewshot_leak"] += 1
+        if result.end is not None:
+            inputs, gold, _ = task.build(row)
+            metric_list = task.values.get("metric_list") or []
+            quirks.update(find_quirks(inputs, gold, result.records, scores, metric_list))
 
-    def _cases(self, task: Task, reader: Reader) -> Iterator[tuple[Case, CaseLines | None]]:
-        """Every document beside what the journal has of it."""
-        quirks = self._options.lm_eval_quirks
-        metric_list = task.values.get("metric_list") or []
-        self._quirks += task.setting_quirks()
-        for row in task.rows():
-            case = self._case(task, row)
-            lines = reader.case(case.index, self.scorers[0].id)
-            if quirks and not isinstance(row.examples, BadDocument) and row.value in row.examples:
-                self._quirks["fewshot_leak"] += 1
-            if lines is not None:
-                check_same(case, lines[0])
-                if quirks:
-                    self._quirks.update(find_quirks(case, *lines[1:], metric_list))
-            yield case, lines
+    def _task_entry(self, task: Task, numbers: TaskNumbers) -> Entry:
+        curves = []
+        for part, means in numbers.repeats.items():
+            curves.append(_curve("pass@k", part, means, means.pass_at))
+            curves.append(_curve("maj@k", part, means, means.majority_at))
+        judges = []
+        if self._judge is not None and self._judge.chain(task.name) is not None:
+            judges.append(self._judge.info)
+        return Entry(
+            name=task.name,
+            subject=self.spec.model,
+            set=task.name,
+            alias=task.values.get("task_alias") or "",
+            metrics=[_metric(result) for result in numbers.metrics],
+            counts={status: count for status, count in numbers.counts.items() if count},
+            curves=curves,
+            judges=judges,
+        )
+
+    def _group_entry(self, group: TaskGroup, results: dict[str, Any]) -> Entry:
+        """A group's entry, from its part of the results file."""
+        return Entry(
+            name=group.name,
+            subject=self.spec.model,
+            alias=group.alias if group.alias != group.name else "",
+            members=list(group.children),
+            metrics=[_metric(result) for result in group_results(results)],
+        )
+
+    def overview(self, rows: Rows[TaskRow]) -> Overview:
+        """What each task would ask. Calls and tokens are estimated from the first documents."""
+        overview = Overview(facts={"model": self.spec.model})
+        judged = 0
+        for task in self.tasks:
+            overview.facts[f"task {task.name}"] = (
+                f"{task.count:,} of {task.original:,} documents, {task.config.output}, "
+                f"{task.values['num_fewshot']} examples before each"
+            )
+            overview.calls.append(_planned_calls(task, self.spec.model))
+            overview.sections += _first_prompt(task)
+            if self._judge is not None and self._judge.chain(task.name) is not None:
+                judged += task.count
+        if self._judge is not None and JUDGE_ROLE in self.roles:
+            info = self._judge.info
+            overview.calls.append(PlannedCalls(what="judge", model=info.name, calls=judged * info.votes))
+        return overview
+
+    # Files without a run
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """Task files by their keys. Data and folders look like anybody's: they may be ours."""
+        return Match.LIKELY if looks_like_task_file(path) else Match.MAYBE
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        """Every problem of a task file, a folder of them, or a data file."""
+        return check_file(path)
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """Each score with what its filter left of the replies, and the votes."""
+        sections = []
+        for score in case.scores:
+            data = score.data or {}
+            name = " by ".join(filter(None, (score.metric, score.part)))
+            value = f"{score.value:g}" if score.value is not None else json.dumps(data.get("value"))
+            status = "" if score.status == "scored" else f" ({score.status})"
+            lines = [score.reason] if score.reason else []
+            if "traceback" in data:
+                lines.append(data["traceback"])
+            if "filtered" in data:
+                lines.append(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
+            if "votes" in data:
+                lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))
+            # A judge's verdict has a label.
+            label = f", {data['label']}" if "label" in data else ""
+            sections.append(Section(heading=f"{name}: {value}{label}{status}", text="\n".join(lines)))
+        return sections
 
 
-def _shifted(skip: Callable[[int], bool], start: int) -> Callable[[int], bool]:
+class TaskRows:
+    """The documents of all tasks, one task after the other."""
+
+    def __init__(self, tasks: Sequence[Task], earlier: dict[str, DataFacts]) -> None:
+        self._starts: list[tuple[Task, int]] = []
+        self.facts: dict[str, Any] = {}
+        self.count = 0
+        for task in tasks:
+            self.facts[task.name] = msgspec.to_builtins(task.prepare(earlier.get(task.name)))
+            self._starts.append((task, self.count))
+            self.count += task.count
+
+    def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[TaskRow]]:
+        """Task after task, in data order."""
+        for task, start in self._starts:
+            for row in task.rows(_skip_from(skip, start)):
+                yield Row(start + row.position, row.key, task.name, row)
+
+
+def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int], bool] | None:
+    if skip is None or start == 0:
+        return skip
     return lambda position: skip(start + position)
+
+
+def _metric(result: MetricResult) -> Metric:
+    """A number for people. Results files show the raw value, which may be anything."""
+    value, reason = result.value, result.reason
+    if isinstance(value, (int, float)) and abs(value) <= float_info.max:
+        value = float(value)
+    elif value is not None:
+        reason = f"{result.aggregation} gave {value!r:.200}, which is no finite number"
+        value = None
+    return Metric(
+        name=result.metric,
+        value=value,
+        denominator=result.count,
+        numerator=result.numerator,
+        filter=result.filter,
+        aggregation=result.aggregation,
+        higher_is_better=result.higher_is_better,
+        left_out=result.left_out,
+        stderr=result.stderr,
+        interval=result.interval,
+        interval_method=result.interval_method,
+        reason=reason,
+    )
+
+
+def _curve(name: str, part: str, means: RepeatMeans, values: Sequence[float]) -> Curve:
+    points = []
+    for k, value in enumerate(values, 1):
+        metric = Metric(name=means.metric, filter=part, value=value, denominator=means.documents)
+        points.append(Point(k, metric))
+    return Curve(name=name, x="repeats", points=points)
+
+
+def _planned_calls(task: Task, model: str) -> PlannedCalls:
+    """Calls and tokens of a task, estimated from its first documents. Output tokens are an upper bound."""
+    documents = calls = characters = 0
+    for row in islice(task.rows(), _ESTIMATED_DOCUMENTS):
+        inputs, _, _ = task.build(row)
+        documents += 1
+        calls += len(inputs.requests) * inputs.repeats
+        for request in inputs.requests:
+            asked = len(request.prompt or "") + len(request.continuation or "")
+            asked += sum(len(str(message["content"])) for message in request.messages or ())
+            characters += asked * inputs.repeats
+    share = task.count / max(documents, 1)
+    all_calls = round(calls * share)
+    # A likelihood is read from the prompt's tokens; nothing is generated.
+    tokens_each = int(task.request_params().get("max_tokens", 0)) if task.config.output == GENERATE else 0
+    return PlannedCalls(
+        what=task.name,
+        model=model,
+        calls=all_calls,
+        input_tokens=round(characters * share / _CHARACTERS_PER_TOKEN),
+        output_tokens=all_calls * tokens_each,
+    )
+
+
+def _first_prompt(task: Task) -> Iterator[Section]:
+    """The first document as it is asked. Equal prompts of several requests are shown once."""
+    inputs, gold, _ = task.build(next(task.rows()))
+    yield Section(heading=f"{task.name}: the first prompt")
+    before: str | None = None
+    for request in inputs.requests:
+        prompt = _shown_prompt(request)
+        if prompt is not None and prompt != before:
+            yield Section(text=prompt)
+        before = prompt
+        if request.continuation is not None:
+            yield Section(text=f"how likely is: {request.continuation!r}")
+    yield Section(text=f"target: {gold.target!r}")
+
+
+def _shown_prompt(request: Request) -> str | None:
+    return request.prompt if request.messages is None else json.dumps(request.messages, indent=2)
 
 
 def _judged_tasks(tasks: Sequence[Task]) -> list[Task]:
@@ -250,61 +495,8 @@ def _why_not_judged(task: Task) -> str:
     return ""
 
 
-def _task_summary(task: Task, numbers: TaskNumbers) -> dict[str, Any]:
-    summary: dict[str, Any] = {
-        "alias": task.values.get("task_alias") or task.name,
-        "docs": task.original,
-        "asked": numbers.asked,
-        "counts": numbers.counts,
-        "metrics": [_metric_summary(result) for result in numbers.metrics],
-    }
-    if numbers.repeats:
-        summary["repeats"] = {
-            name: {
-                "metric": means.metric,
-                "docs": means.documents,
-                "pass@k": means.pass_at,
-                "maj@k": means.majority_at,
-            }
-            for name, means in numbers.repeats.items()
-        }
-    if numbers.judge is not None:
-        summary["judge"] = numbers.judge
-    return summary
-
-
-def _metric_summary(result: MetricResult) -> dict[str, Any]:
-    summary: dict[str, Any] = {
-        "filter": result.filter,
-        "metric": result.metric,
-        "aggregation": result.aggregation,
-        "n": result.count,
-    }
-    if result.left_out:
-        summary["left_out"] = result.left_out
-    if result.count:
-        summary["higher_is_better"] = result.higher_is_better
-    summary |= {"value": result.value, "stderr": result.stderr, "interval": result.interval}
-    if result.reason:
-        summary["reason"] = result.reason
-    elif result.count:
-        if result.numerator is not None:
-            summary["numerator"] = result.numerator
-        summary["interval_method"] = result.interval_method
-    return summary
-
-
-def _group_summary(group: TaskGroup, entry: dict[str, Any]) -> dict[str, Any]:
-    metrics = []
-    for result in group_results(entry):
-        summary = _metric_summary(result)
-        del summary["higher_is_better"], summary["interval_method"]
-        metrics.append(summary)
-    return {"alias": group.alias, "group": list(group.children), "metrics": metrics}
-
-
-def replace_tasks(spec: RunSpec, files: list[str], names: list[str]) -> RunSpec:
-    """A spec whose named tasks are read from other files where these have the same name.
+def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> RunSpec:
+    """The spec with tasks read from other files where these have the same name.
 
     `names` are the run's tasks. If every one has a new file, the old files may be gone.
     """
@@ -334,4 +526,4 @@ def replace_tasks(spec: RunSpec, files: list[str], names: list[str]) -> RunSpec:
             if new_files:
                 file = next(iter(new_files.values()))
                 raise UsageError(f"{file} is a task inside a group or a tag; change its own file")
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, tasks=tasks))
+    return replace(spec, options=replace(options, tasks=tasks))

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from assay.core import user_code
 from assay.core.errors import AssayError
-from assay.core.types import End, Record, Score
+from assay.core.types import End, Score
 from assay.scoring.statistics import left_sum, normal_interval, pass_at_k, stderr, wilson
 from assay.suites.task.catalog import GroupMetric, TaskGroup
 from assay.suites.task.metrics import TaskMetric
@@ -148,7 +148,6 @@ class TaskNumbers(Struct):
     counts: dict[str, int]
     metrics: list[MetricResult]
     repeats: dict[str, RepeatMeans]
-    judge: dict[str, Any] | None = None
 
     @property
     def asked(self) -> int:
@@ -178,9 +177,9 @@ class TaskTally:
         )
         self._without_names: dict[str, Counter[str]] = {chain.name: Counter() for chain in scoring.chains}
 
-    def add(self, case: tuple[End, list[Record], list[Score]] | None, verdicts: Sequence[Score] = ()) -> None:
-        """Count one case, as the reader gives it, and a judge's verdicts on it."""
-        status = case[0].status if case else "unfinished"
+    def add(self, end: End | None, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
+        """Count one case: its end, if it ended, the scores of the task's metrics and a judge's verdicts."""
+        status = end.status if end else "unfinished"
         self._counts[status] += 1
         if self._judged is not None:
             for verdict in verdicts:
@@ -188,10 +187,10 @@ class TaskTally:
             if not verdicts:
                 reason = "not judged" if status in ("ok", "subject_error") else status
                 self._judged.left_out[reason] += 1
-        if case is None or not case[2]:
+        if not scores:
             self._without_scores["not scored" if status == "ok" else status] += 1
             return
-        for score in self._with_names(case[2]) if self._learns_names else case[2]:
+        for score in self._with_names(scores) if self._learns_names else scores:
             tallies = self._tallies[score.part]
             tally = tallies.get(score.metric)
             if tally is None:

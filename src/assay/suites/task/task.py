@@ -132,11 +132,12 @@ class Task:
                 f"the task {self.name} asks for likelihoods of text, which chat templates have no place for; "
                 "leave out --apply-chat-template"
             )
-        params = wire_params(
-            self.values.get("generation_kwargs"), quirks=options.lm_eval_quirks, seed=spec.seed
-        )
         settings = RequestSettings(
-            spec.model, spec.base_url or "", options.apply_chat_template, options.multiturn, params
+            spec.model,
+            spec.base_url or "",
+            options.apply_chat_template,
+            options.multiturn,
+            self.request_params(),
         )
         return RequestBuilder(
             self.config,
@@ -144,6 +145,11 @@ class Task:
             unconditional="acc_mutual_info" in self.scoring.metrics,
             quirks=options.lm_eval_quirks,
         )
+
+    def request_params(self) -> dict[str, Any]:
+        """The generation parameters of every request, as providers take them."""
+        quirks = self._options.lm_eval_quirks
+        return wire_params(self.values.get("generation_kwargs"), quirks=quirks, seed=self._spec.seed)
 
     def _picked_documents(self) -> list[int] | None:
         """The documents that `--samples` names, in data order."""
@@ -162,10 +168,15 @@ class Task:
         if self.config.output != GENERATE:
             keys = (*keys, "doc_to_target", "doc_to_choice")
         identity = {key: setting_identity(self.values.get(key)) for key in keys}
-        identity["data"] = self.data.identity()
         identity["unconditional"] = "acc_mutual_info" in self.scoring.metrics
         if self.values["num_fewshot"]:
             identity["fewshot"] = setting_identity(self.values["fewshot_config"])
+        return identity
+
+    def data_identity(self) -> dict[str, Any]:
+        """The documents and the few-shot pool by the content of their files."""
+        identity: dict[str, Any] = {"data": self.data.identity()}
+        if self.values["num_fewshot"]:
             identity["examples"] = self.data.pool_identity()
         return identity
 

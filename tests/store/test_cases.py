@@ -1,0 +1,83 @@
+"""Finding one case of a run by the names that people use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assay.core.errors import UsageError
+from assay.store.cases import RunCases
+
+from support.runs import Made, passed
+
+
+@pytest.fixture
+def cases(tmp_path: Path) -> RunCases:
+    """Rows of two sets; the last case is a group of two tests."""
+    run = Made(tmp_path / "run")
+    run.case("abc1", [passed(1)], within="one", label="first", tags=("easy",))
+    run.case("abd2", [passed(0)], within="one", label="second")
+    run.case("abc1", [passed(1)], within="two", label="first")
+    parts: list[dict[str, Any]] = [passed(1, "test-a"), {**passed(0, "p2"), "label": "test-b"}]
+    run.case("f00d", parts, within="two", label="test-b")
+    return RunCases(run.finish())
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [
+        ("0", 0),
+        ("2", 2),
+        ("abd2", 1),
+        ("abd", 1),
+        ("two/abc1", 2),
+        ("two/ab", 2),
+        ("second", 1),
+        ("two/first", 2),
+        ("test-a", 3),
+        ("two/test-b", 3),
+        ("p2", 3),
+        ("f", 3),
+    ],
+)
+def test_a_case_is_found_by_place_key_label_part_or_beginning_of_its_key(
+    cases: RunCases, name: str, index: int
+) -> None:
+    """Each alone, or after the name of its set."""
+    assert cases.find(name).end.index == index
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("first", r"'first' could be 2 cases: 0 \(one/abc1, m\), 2 \(two/abc1, m\)"),
+        ("abc1", "'abc1' could be 2 cases"),
+        ("ab", "'ab' could be 3 cases"),
+        ("zzz", "there is no case 'zzz' in "),
+        ("99", "there is no case '99' in "),
+        ("three/first", "there is no case 'three/first'"),
+    ],
+)
+def test_a_name_of_no_case_or_of_several_is_refused(cases: RunCases, name: str, message: str) -> None:
+    """Those that it could mean are named."""
+    with pytest.raises(UsageError, match=message):
+        cases.find(name)
+
+
+def test_ends_have_labels_and_tags(cases: RunCases) -> None:
+    """They are read without records and scores."""
+    ends = list(cases.ends())
+    assert [end.label for end in ends] == ["first", "second", "first", "test-b"]
+    assert [end.tags for end in ends] == [("easy",), (), (), ()]
+
+
+def test_a_case_failed_if_it_has_no_answer_or_a_score_of_0(tmp_path: Path) -> None:
+    """An interim score of 0 does not count."""
+    run = Made(tmp_path / "run")
+    run.case("right", [passed(1), {**passed(0, "t1"), "interim": True}])
+    run.case("wrong", [passed(0)])
+    run.case("invalid", [passed(None, status="invalid")])
+    run.case("none", status="infra_error")
+    assert [view.failed for view in RunCases(run.finish())] == [False, True, True, True]
