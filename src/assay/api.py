@@ -179,8 +179,6 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
     }
     if "hop" in plans and plans["hop"].is_hop(path):
         return "hop", Match.SURE
-    if "memory-test" in plans and plans["memory-test"].has_conversations(path):
-        return "memory-test", Match.SURE
     if "hop" in plans and plans["hop"].has_rows(path):
         return "hop", Match.MAYBE
     return "task", Match.MAYBE

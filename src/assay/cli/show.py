@@ -13,7 +13,6 @@ import click
 from assay import api
 from assay.api import Run
 from assay.cli.hop_report import report_hop, show_row
-from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.printer import print_run, print_sections
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
@@ -22,20 +21,15 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("hop", "memory-test")
+OLD_SUITES = ("hop",)
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
     "hop": report_hop,
-    "memory-test": report_memory_test,
 }
 _RECORDS = {"hop": show_row}
-_WHOLE = {"memory-test": show_tests}
-"""What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")
 """Kinds of last records that hold no answer."""
-_WORDS = {"memory-test": "conversation"}
-"""What the id of a case names, where it is no row."""
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -115,7 +109,7 @@ def _row_of(view: CaseView, suite: str) -> list[str]:
             return []
         found = loadable_suite(suite)
         return [f"{found.case_word if found else 'case'} {view.end.label} with {view.end.subject}"]
-    return [] if view.id is None else [f"{_WORDS.get(suite, 'row')} {view.id} with {view.end.subject}"]
+    return [] if view.id is None else [f"row {view.id} with {view.end.subject}"]
 
 
 @cache
@@ -168,9 +162,6 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
         found = loadable_suite(suite)
         case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
-        return
-    if suite in _WHOLE:
-        _WHOLE[suite](view)
         return
     if suite in _RECORDS:
         _RECORDS[suite](view.records)

@@ -94,8 +94,12 @@ class RunSpec(Struct, frozen=True, kw_only=True):
         int, score("Times that a judge is asked; the majority counts.", content=True), Meta(ge=1)
     ] = 1
     output_dir: Annotated[
-        str, how("Where results and run folders go.", flags=["--output-dir", "--output-path"])
-    ] = "results"
+        str,
+        how(
+            "Where results and run folders go; else `results`, or the folder of the suite's format.",
+            flags=["--output-dir", "--output-path"],
+        ),
+    ] = ""
     concurrency: Annotated[int, how("Calls in flight at once."), Meta(ge=1)] = 16
     limit: Annotated[
         Annotated[float, Meta(gt=0)] | None, ask("Only the first N cases of each set; below 1, a fraction.")

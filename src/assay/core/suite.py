@@ -301,7 +301,10 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """The spec with everything that depends on the environment filled in: lists, judge, output folder."""
+        """The spec with everything that depends on the environment filled in: lists, judge, output folder.
+
+        An empty `output_dir` was not named by the user. It becomes `results` unless the suite has a folder of its own.
+        """
         return spec
 
     @classmethod

@@ -53,6 +53,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         options="assay.suites.pipeline.options:PipelineOptions",
         suite="assay.suites.pipeline.suite:PipelineSuite",
     ),
+    "memory-test": BuiltIn(
+        command="memory test",
+        summary="Insert conversations into memories, and test what can be answered from them.",
+        options="assay.suites.memory_test.options:MemoryTestOptions",
+        suite="assay.suites.memory_test.suite:MemoryTestSuite",
+    ),
     "calibration": BuiltIn(
         command="judge calibrate",
         summary="Measure how well a judge agrees with labelled answers.",

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta, field
 
-from assay.core.spec import Options, RunSpec, ask, how, listed
+from assay.core.spec import SuiteOptions, ask, how
 
 
-class MemoryTestOptions(Options, frozen=True, kw_only=True):
-    """What a memory test can be told besides the common options."""
+class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
+    """Feed each conversation to each memory, message by message, and ask what it can answer by then.
+
+    Results stand below .sage/benchmarks/benchmark_memory: one file for each conversation, with summary.json
+    and curve.svg beside them. The same command continues a run that was interrupted.
+    """
+
+    command: ClassVar[str] = "memory test"
+    examples: ClassVar[str] = """\
+assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
+assay memory test --data locomo10.json --memory bm25,hybrid --references --model openai/NAME
+assay memory test --data locomo10.json --memory my_memory.py:make --task-id conv-26 --model local/smollm2
+assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge openai/JUDGE --votes 3
+"""
 
     dataset: Annotated[str, ask("Data set: locomo, longmemeval, plain, or FILE.py:load of your own.")] = (
         "locomo"
@@ -42,11 +53,3 @@ class MemoryTestOptions(Options, frozen=True, kw_only=True):
     top_k: Annotated[int, ask("Items that a memory may give for a question."), Meta(ge=1)] = 10
     no_answer: Annotated[bool, ask("Only search: no model answers, retrieval is scored.")] = False
     conversations: Annotated[int, how("Conversations that are open at once."), Meta(ge=1)] = 8
-
-
-def normalise(spec: RunSpec) -> RunSpec:
-    """Lists may be written `a,b`."""
-    options = spec.options
-    assert isinstance(options, MemoryTestOptions)
-    changes = {name: listed(getattr(options, name)) for name in ("memory", "task_id", "categories")}
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, **changes))
