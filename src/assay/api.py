@@ -180,7 +180,7 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
     if "hop" in plans and plans["hop"].is_hop(path):
         return "hop", Match.SURE
     if "hop" in plans and plans["hop"].has_rows(path):
-        return "hop", Match.MAYBE
+        return "hop", Match.LIKELY
     return "task", Match.MAYBE
 
 

@@ -15,7 +15,7 @@ from assay.cli.screen import block, heading, number, rule, table, tell
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
 from assay.store.comparison import Comparison, Flip, Flips, OneSided, Side
-from assay.store.judges import too_weak
+from assay.store.judges import why_too_weak
 
 _MOST_CHARACTERS = 400
 _GATE = "--fail-on-regression"
@@ -97,7 +97,7 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
         shown = {row.metric for row in one.rows}
         for judge in (*one.base.judges, *one.new.judges):
             decides = [name for name in judge.metrics if name in shown]
-            if decides and (why := too_weak(judge.name, judge.calibration, floor)):
+            if decides and (why := why_too_weak(judge.name, judge.calibration, floor)):
                 found[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(found)
 
