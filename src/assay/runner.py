@@ -49,8 +49,6 @@ from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
 
-# Where results go if neither the user nor the suite names a folder.
-DEFAULT_OUTPUT_DIR = "results"
 # Ctrl-C lets running calls finish for this long, because they are paid.
 GRACE_SECONDS = 10.0
 
@@ -91,7 +89,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     suite_class = suite_for(spec.suite)
     spec = suite_class.resolve(spec)
     if not spec.output_dir:
-        spec = replace(spec, output_dir=DEFAULT_OUTPUT_DIR)
+        spec = replace(spec, output_dir=spec.options.default_output)
     adopted = suite_class.adopt(spec)
     if adopted is not None:
         return _open_adopted(spec, adopted, observers)

@@ -12,7 +12,6 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.hop_report import report_hop, show_row
 from assay.cli.printer import print_run, print_sections
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
@@ -21,13 +20,10 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("hop",)
+OLD_SUITES: tuple[str, ...] = ()
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
-_REPORTS = {
-    "hop": report_hop,
-}
-_RECORDS = {"hop": show_row}
+_REPORTS: dict[str, Any] = {}
 _CLOSING = ("fed", "used", "imported")
 """Kinds of last records that hold no answer."""
 
@@ -163,8 +159,6 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
         case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
         return
-    if suite in _RECORDS:
-        _RECORDS[suite](view.records)
     _show_scores(view)
 
 

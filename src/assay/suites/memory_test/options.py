@@ -10,13 +10,15 @@ from assay.core.spec import SuiteOptions, ask, how
 
 
 class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
-    """Feed each conversation to each memory, message by message, and ask what it can answer by then.
+    """Insert conversations into memories, two messages at a time, and test the questions that can be answered so far.
 
     Results stand below .sage/benchmarks/benchmark_memory: one file for each conversation, with summary.json
     and curve.svg beside them. The same command continues a run that was interrupted.
     """
 
     command: ClassVar[str] = "memory test"
+    # Where SAGE has its files.
+    default_output: ClassVar[str] = ".sage/benchmarks/benchmark_memory"
     examples: ClassVar[str] = """\
 assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
 assay memory test --data locomo10.json --memory bm25,hybrid --references --model openai/NAME
@@ -46,10 +48,15 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
     )
     trigger: Annotated[
         Literal["increment", "segments"],
-        ask("When to test: after a segment's worth of new questions, or at each part of all."),
+        ask(
+            "When to test. `increment`: after every N newly answerable questions, N = questions // segments. "
+            "`segments`: at each 1/segments of all questions."
+        ),
     ] = "increment"
-    segments: Annotated[int, ask("Into how many parts the questions are cut."), Meta(ge=1)] = 10
-    final_test: Annotated[bool, ask("Ask what is left once more after the last message.")] = True
-    top_k: Annotated[int, ask("Items that a memory may give for a question."), Meta(ge=1)] = 10
+    segments: Annotated[int, ask("Number of parts that the questions are cut into."), Meta(ge=1)] = 10
+    final_test: Annotated[
+        bool, ask("Run a final test after the last message if some question was never asked.")
+    ] = True
+    top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
     no_answer: Annotated[bool, ask("Only search: no model answers, retrieval is scored.")] = False
-    conversations: Annotated[int, how("Conversations that are open at once."), Meta(ge=1)] = 8
+    conversations: Annotated[int, how("Conversations that run at once."), Meta(ge=1)] = 8

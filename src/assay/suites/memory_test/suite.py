@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.core import registry
-from assay.core.chart import Point, svg
+from assay.core.chart import ChartPoint, svg
 from assay.core.connect import CHAT, Role
 from assay.core.errors import Problem, UsageError
 from assay.core.files import write_json, write_whole
@@ -66,8 +66,6 @@ from assay.suites.memory_test.scorers import (
 from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
 from assay.suites.memory_test.tally import MemoryTally
 
-# Where SAGE has its files.
-OUTPUT_DIR = ".sage/benchmarks/benchmark_memory"
 # The yardsticks that --references adds.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
 # Version of the word scores. Another version scores anew.
@@ -89,7 +87,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split lists that are written `a,b`, and name the folder of the format where none is named."""
+        """Split lists that are written `a,b`."""
         options = spec.options
         assert isinstance(options, MemoryTestOptions)
         options = msgspec.structs.replace(
@@ -98,7 +96,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             task_id=listed(options.task_id),
             categories=listed(options.categories),
         )
-        return msgspec.structs.replace(spec, options=options, output_dir=spec.output_dir or OUTPUT_DIR)
+        return msgspec.structs.replace(spec, options=options)
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
@@ -389,12 +387,12 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         metric = F1 if self._answers else RECALL
         if judges:
             metric = JUDGED
-        points: list[Point] = []
+        points: list[ChartPoint] = []
         for test in numbers["curve"]:
             values = test.get(metric)
             if values and values["value"] is not None:
                 low, high = values["interval"] or (None, None)
-                points.append(Point(test["dialogs_inserted"], values["value"], low, high))
+                points.append(ChartPoint(test["dialogs_inserted"], values["value"], low, high))
         if points:
             title = f"{numbers['alias']} on {self._loader.name} as conversations grow"
             picture = svg({numbers["alias"]: points}, title, "messages inserted", metric.replace("_", " "))
