@@ -12,7 +12,6 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.hop_report import report_hop, show_row
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.printer import print_run, print_sections
 from assay.cli.screen import block, heading, rule, table
@@ -22,14 +21,12 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("pipeline", "hop")
+OLD_SUITES = ("pipeline",)
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
     "pipeline": report_pipeline,
-    "hop": report_hop,
 }
-_RECORDS = {"hop": show_row}
 _CLOSING = ("fed", "used", "imported")
 """Kinds of last records that hold no answer."""
 
@@ -165,7 +162,7 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
         case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
         return
-    _RECORDS.get(suite, show_steps)(view.records)
+    show_steps(view.records)
     _show_scores(view)
 
 

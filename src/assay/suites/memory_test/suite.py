@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from assay.core import registry
-from assay.core.chart import Point, svg
+from assay.core.chart import ChartPoint, svg
 from assay.core.connect import CHAT, Role
 from assay.core.errors import Problem, UsageError
 from assay.core.files import write_json, write_whole
@@ -387,12 +387,12 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         metric = F1 if self._answers else RECALL
         if judges:
             metric = JUDGED
-        points: list[Point] = []
+        points: list[ChartPoint] = []
         for test in numbers["curve"]:
             values = test.get(metric)
             if values and values["value"] is not None:
                 low, high = values["interval"] or (None, None)
-                points.append(Point(test["dialogs_inserted"], values["value"], low, high))
+                points.append(ChartPoint(test["dialogs_inserted"], values["value"], low, high))
         if points:
             title = f"{numbers['alias']} on {self._loader.name} as conversations grow"
             picture = svg({numbers["alias"]: points}, title, "messages inserted", metric.replace("_", " "))
