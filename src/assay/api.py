@@ -12,7 +12,7 @@ from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
 from assay.core.report import Report
-from assay.core.spec import Options, RunSpec, build
+from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
@@ -81,12 +81,6 @@ def rescore(
         return runner.run(again.run())
 
 
-def planned(spec: RunSpec) -> dict[str, Any]:
-    """What a run would do, in its suite's words; nothing is asked or written."""
-    plan = cast("Any", open_run(spec, asks=False).suite).plan
-    return cast("dict[str, Any]", plan.overview())
-
-
 def overview(spec: RunSpec) -> Overview:
     """What a run would ask, of whom and how often; nothing is asked or written."""
 
@@ -105,7 +99,7 @@ def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
     return find_suite(spec.suite).instead_of_run(spec)
 
 
-def options_of(suite: str) -> type[Options]:
+def options_of(suite: str) -> type[SuiteOptions]:
     """The options struct of a suite."""
     return find_suite(suite).Options
 
