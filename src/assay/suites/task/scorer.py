@@ -106,7 +106,16 @@ class TaskScorer(Scorer):
             value=scored.value,
             reason=scored.reason,
             data=scored.data or None,
+            expected=expected_value(case.gold),
         )
+
+
+def expected_value(gold: TaskGold) -> Any:
+    """What an answer is compared with, as the journal keeps it; None if nothing is compared.
+
+    The text of `loglikelihood_rolling` is no expectation: it may be a whole book.
+    """
+    return None if gold.label is None else plain(gold.label)
 
 
 def _score_data(
@@ -296,7 +305,14 @@ class TaskJudge(Scorer):
         return [self._score(case, chain, status=status, value=value, reason=reason, data=data)]
 
     def _score(self, case: Case, chain: FilterChain, **fields: Any) -> Score:
-        return Score(*case.head, scorer=self.id, metric=JUDGE_METRIC.name, part=chain.name, **fields)
+        return Score(
+            *case.head,
+            scorer=self.id,
+            metric=JUDGE_METRIC.name,
+            part=chain.name,
+            expected=expected_value(case.gold),
+            **fields,
+        )
 
 
 def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[str, Any]) -> str:
