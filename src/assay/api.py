@@ -179,14 +179,8 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
     }
     if "pipeline" in plans and plans["pipeline"].is_pipeline(path):
         return "pipeline", Match.SURE
-    if "hop" in plans and plans["hop"].is_hop(path):
-        return "hop", Match.SURE
     if "pipeline" in plans and plans["pipeline"].is_testset(path):
-        return "pipeline", Match.SURE
-    if "memory-test" in plans and plans["memory-test"].has_conversations(path):
-        return "memory-test", Match.SURE
-    if "hop" in plans and plans["hop"].has_rows(path):
-        return "hop", Match.LIKELY
+        return "pipeline", Match.LIKELY
     return "task", Match.MAYBE
 
 
@@ -203,28 +197,18 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     return lines
 
 
-def hop_data(target: str, data: str) -> str:
-    """A data file by its path, or by its name in the task's `TestCases/`."""
-    found: str = registry.find("suite", "hop").data_file(target, data)
-    return found
+def analyse_hop(path: Path, target: str = "") -> Report:
+    """The report of the result files of a folder, ours or another tool's."""
+    from assay.suites.hop.files import analyse
+
+    return analyse(path, target)
 
 
-def hop_folder(target: str, data: str) -> Path:
-    """Where the results of a batch go unless an output folder is named."""
-    found: Path = registry.find("suite", "hop").folder(target, data)
-    return found
-
-
-def analyse_hop(path: Path, target: str | None = None) -> dict[str, Any]:
-    """What the result files of a folder say, by profile, ours or another tool's."""
-    found: dict[str, Any] = registry.find("suite", "hop").analyse(path, target)
-    return found
-
-
-def hop_store(path: Path | str, target: str | None = None) -> BaseDataStore:
+def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
     """The results of a folder or a task to ask questions of; fields are counted as their contract says."""
-    found: BaseDataStore = registry.find("suite", "hop").data_store(Path(path), target)
-    return found
+    from assay.suites.hop.files import data_store
+
+    return data_store(path, target)
 
 
 def providers() -> dict[str, About]:

@@ -88,6 +88,8 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
     """
     suite_class = suite_for(spec.suite)
     spec = suite_class.resolve(spec)
+    if not spec.output_dir:
+        spec = replace(spec, output_dir=spec.options.default_output)
     adopted = suite_class.adopt(spec)
     if adopted is not None:
         return _open_adopted(spec, adopted, observers)

@@ -13,7 +13,7 @@ from assay.core.judges import RUBRIC
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
 from assay.store import calibrations
-from assay.store.calibrations import known
+from assay.store.calibrations import find_calibration
 from assay.store.judges import about, about_judge, rubric_judge
 
 from servers.loopback import LoopbackServer
@@ -87,13 +87,13 @@ def test_the_newest_command_is_what_is_remembered(capsys: Captured, data_folder:
     """Also one whose run was finished before; and a file that it is saved to."""
     calibrate(capsys)
     name = ("offline", Panel("offline").fingerprint("answer"))
-    made = known(*name)
+    made = find_calibration(*name)
     for path in data_folder.rglob("*.json"):
         path.unlink()
     code, out, _ = calibrate(capsys, "--save", "kept/offline.json")
     assert (code, "nothing asked" in out) == (0, True)
     assert made is not None
-    assert known(*name) == made
+    assert find_calibration(*name) == made
     assert json.loads(Path("kept/offline.json").read_text())["overall"]["n"] == 10
     Path("file").touch()
     code, _, err = calibrate(capsys, "--save", "file/offline.json")
@@ -212,7 +212,7 @@ def test_what_is_known_later_is_shown_of_earlier_runs(
     assert "judge openai/judge (passed): not calibrated" in typed(capsys, "show", "out").out
     calibrate_rubric(capsys, server, wrong=0)
     assert "judge openai/judge (passed): calibrated: kappa 1.00" in typed(capsys, "show", "out").out
-    (path,) = calibrations.folder().glob("*.json")
+    (path,) = calibrations.calibration_folder().glob("*.json")
     path.write_text("{")
     shown = typed(capsys, "show", "out")
     assert (shown.code, "not calibrated" in shown.out, str(path) in shown.err) == (0, True, True)
@@ -243,7 +243,7 @@ def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
         assert (code, "openai/judge is not calibrated" in err) == (2, True)
         assert "judge openai/judge (passed): not calibrated" in out
     calibrate_rubric(capsys, server, wrong=3)
-    assert known(JUDGE, fingerprint, RUBRIC) is not None
+    assert find_calibration(JUDGE, fingerprint, RUBRIC) is not None
     code, _, err = typed(capsys, "compare", base, worse, *gate)
     assert code == 2
     assert err.startswith("passed cannot decide here: the judge openai/judge has kappa 0.40")

@@ -41,7 +41,7 @@ def test_a_report_has_scores_curves_and_pairs(talks: Talks, capsys: pytest.Captu
     assert measured(talks) == 0
     said = capsys.readouterr().out
     headline = next(line for line in said.splitlines() if line.startswith("own "))
-    assert headline.split()[1:] == ["1.000", "(0.34–1.00)", "10", "2", "16", "0"]
+    assert headline.split()[1:] == ["1.000", "(0.34–1.00)", "10/10", "2", "16", "0"]
     assert "█" in said
     (pair,) = [line for line in said.splitlines() if line.startswith("own ") and "oracle" in line]
     assert pair.split()[:6] == ["own", "oracle", "(reference)", "evidence", "1.0000", "1.0000"]
@@ -67,7 +67,7 @@ def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.Captu
     assert typed(*command, "--memory", talks.own, "--model", values["model"], "--output-dir", "out") == 0
     capsys.readouterr()
     assert typed("show", "out", "ann") == 0
-    said = capsys.readouterr().out.splitlines()
+    said = capsys.readouterr().out.rstrip("\n").splitlines()
     assert said[0].endswith("conversation ann with own · ok")
     at = said.index(next(line for line in said if line.startswith("test ")))
     assert [line.split()[-3:] for line in said[at + 2 : at + 4]] == [
@@ -85,7 +85,7 @@ def test_a_failed_conversation_is_named(talks: Talks, capsys: pytest.CaptureFixt
     assert measured(talks, "--output-dir", "out") == 0
     said = capsys.readouterr().out
     reason = 'own.add: [RuntimeError] it is bad (own.py:17: raise RuntimeError("it is bad"))'
-    assert f"own, conversation 0000 (ann): {reason}" in said
+    assert f"own: conversations without a file (1)\n  conversation 0000 (ann): {reason}\n" in said
     (path,) = (talks.folder / "out").glob("own/plain/*/summary.json")
     assert json.loads(path.read_text())["failures"] == [
         {"task_id": "0000", "sample_id": "ann", "reason": reason}
@@ -123,3 +123,17 @@ def test_check_knows_files_of_conversations(talks: Talks, capsys: pytest.Capture
     said = capsys.readouterr().out
     assert "$[0].sessions[0].messages[1].text: is missing" in said
     assert "$[0].questions[0].question: is empty" in said
+
+
+def test_a_dry_run_says_how_often_it_will_ask(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ten questions in four tests are sixteen answers; nothing is asked or written."""
+    model = talks.values()["model"]
+    command = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
+    assert typed(*command, "--memory", "bm25,none", "--model", model, "--dry-run") == 0
+    said = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["questions", "10"] in said
+    assert ["times", "that", "a", "question", "is", "asked", "16", "for", "each", "memory"] in said
+    (answers,) = [words for words in said if words[:1] == ["answers"]]
+    assert answers[1:3] == [model, "32"]
+    assert not os.path.lexists(".sage")
+    assert talks.asked() == []

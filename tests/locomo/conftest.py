@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import loader
+from assay.suites.memory_test.loaders import find_loader
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +22,4 @@ def locomo() -> Path:
 
 @pytest.fixture(scope="session")
 def conversations(locomo: Path) -> dict[str, Conversation]:
-    return {each.sample_id: each for each in loader("locomo").conversations(locomo)}
+    return {each.sample_id: each for each in find_loader("locomo").conversations(locomo)}

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from assay.suites.memory_test import trigger
+from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.statistics import statistics_of
+from assay.suites.memory_test.pipeline_caller import PipelineCaller, ScheduleOptions, plan_tests
 
 Conversations = dict[str, Conversation]
 
@@ -32,27 +32,36 @@ TABLE = {  # sessions, messages, questions, questions by category
 WITHOUT_EVIDENCE = {"conv-26": [31, 47], "conv-50": [40, 43]}
 
 
-def told(tests: list[trigger.Test]) -> str:
+def told(tests: list[ConversationTest]) -> str:
     return " ".join(f"{test.visible},{test.after}" for test in tests)
 
 
 @pytest.mark.parametrize("sample", V1)
 def test_increments_without_a_final_test(conversations: Conversations, sample: str) -> None:
     assert (
-        told(trigger.tests_of(conversations[sample], "increment", 10, final=False, categories=[]))
+        told(
+            plan_tests(
+                conversations[sample],
+                ScheduleOptions(trigger="increment", segments=10, final=False, categories=[]),
+            )
+        )
         == V1[sample]
     )
 
 
 def test_increments_may_end_complete(conversations: Conversations) -> None:
-    tests = trigger.tests_of(conversations["conv-44"], "increment", 10, final=False, categories=[])
+    tests = plan_tests(
+        conversations["conv-44"],
+        ScheduleOptions(trigger="increment", segments=10, final=False, categories=[]),
+    )
     assert len(tests) == 10
-    assert tests[-1] == trigger.Test(675, 158)
+    assert tests[-1] == ConversationTest(675, 158)
 
 
 def test_segments_of_four_categories(conversations: Conversations) -> None:
-    tests = trigger.tests_of(
-        conversations["conv-26"], "segments", 10, final=False, categories=["1", "2", "3", "4"]
+    tests = plan_tests(
+        conversations["conv-26"],
+        ScheduleOptions(trigger="segments", segments=10, final=False, categories=["1", "2", "3", "4"]),
     )
     assert told(tests) == V2
 
@@ -73,7 +82,9 @@ def test_all_answers_of_all_tests(
     tests = (
         test
         for each in conversations.values()
-        for test in trigger.tests_of(each, rule, 10, final=False, categories=categories)
+        for test in plan_tests(
+            each, ScheduleOptions(trigger=rule, segments=10, final=False, categories=categories)
+        )
     )
     assert sum(test.visible for test in tests) == answers
 
@@ -82,7 +93,7 @@ def test_all_answers_of_all_tests(
 def test_statistics(conversations: Conversations, sample: str) -> None:
     """Sessions, messages and questions of each conversation; four questions of all have no evidence."""
     sessions, messages, questions, _ = TABLE[sample]
-    found = statistics_of(conversations[sample])
+    found = dict(PipelineCaller(conversations[sample]).dataset_statistics)
     without = WITHOUT_EVIDENCE.get(sample, [])
     assert [(each["question_index"], each["reason"]) for each in found.pop("invalid_questions")] == [
         (index, "no_evidence") for index in without

@@ -13,8 +13,16 @@ from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration
 from assay.scoring.agreement import JudgedRow, agreement
 from assay.scoring.panel import Panel
 from assay.store import calibrations
-from assay.store.calibrations import known, remember, shown, write
-from assay.store.judges import about, about_judge, calibration_of, judges_in, require, rubric_judge, too_weak
+from assay.store.calibrations import describe_calibration, find_calibration, remember, write
+from assay.store.judges import (
+    about,
+    about_judge,
+    calibration_of,
+    judges_in,
+    require_kappa,
+    rubric_judge,
+    why_too_weak,
+)
 
 
 def calibration(right: int = 9, differing: int = 1, **changes: Any) -> Calibration:
@@ -39,8 +47,12 @@ def test_a_calibration_is_of_name_prompt_and_kind(data_folder: Path) -> None:
     """Another judge, prompt or kind of matter has none."""
     made = calibration()
     assert remember(made) == ""
-    assert known("openai/m", "p1") == made
-    assert [known("openai/n", "p1"), known("openai/m", "p2"), known("openai/m", "p1", RUBRIC)] == [None] * 3
+    assert find_calibration("openai/m", "p1") == made
+    assert [
+        find_calibration("openai/n", "p1"),
+        find_calibration("openai/m", "p2"),
+        find_calibration("openai/m", "p1", RUBRIC),
+    ] == [None] * 3
     assert [path.parent for path in data_folder.rglob("*.json")] == [data_folder / "calibrations"]
 
 
@@ -48,7 +60,7 @@ def test_the_newest_counts() -> None:
     """One file a judge."""
     remember(calibration())
     remember(calibration(5, 5))
-    found = known("openai/m", "p1")
+    found = find_calibration("openai/m", "p1")
     assert found is not None
     assert found.overall.kappa == pytest.approx(0.5)
 
@@ -58,8 +70,8 @@ def test_names_of_judges_never_leave_the_folder(data_folder: Path) -> None:
     one, other = calibration(judge="openai/../../x y"), calibration(judge="openai/..-..-x y")
     remember(one)
     remember(other)
-    assert known("openai/../../x y", "p1") == one
-    assert known("openai/..-..-x y", "p1") == other
+    assert find_calibration("openai/../../x y", "p1") == one
+    assert find_calibration("openai/..-..-x y", "p1") == other
     assert len(list((data_folder / "calibrations").iterdir())) == 2
 
 
@@ -70,10 +82,10 @@ def test_a_damaged_file_is_as_good_as_none(content: bytes, data_folder: Path) ->
     (path,) = data_folder.rglob("*.json")
     path.write_bytes(content)
     told: list[str] = []
-    assert known("openai/m", "p1", tell=told.append) is None
+    assert find_calibration("openai/m", "p1", tell=told.append) is None
     assert len(told) == 1
     assert str(path) in told[0]
-    assert known("openai/m", "p1") is None
+    assert find_calibration("openai/m", "p1") is None
 
 
 def test_numbers_that_cannot_be_are_damage(data_folder: Path) -> None:
@@ -83,7 +95,7 @@ def test_numbers_that_cannot_be_are_damage(data_folder: Path) -> None:
     value = msgspec.json.decode(path.read_bytes())
     value["overall"]["kappa"] = 1.5
     path.write_bytes(msgspec.json.encode(value))
-    assert known("openai/m", "p1") is None
+    assert find_calibration("openai/m", "p1") is None
 
 
 def test_a_file_of_another_judge_is_not_taken(data_folder: Path) -> None:
@@ -91,7 +103,7 @@ def test_a_file_of_another_judge_is_not_taken(data_folder: Path) -> None:
     remember(calibration())
     (path,) = data_folder.rglob("*.json")
     write(path, calibration(judge="openai/better"))
-    assert known("openai/m", "p1") is None
+    assert find_calibration("openai/m", "p1") is None
 
 
 def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +111,9 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(calibrations, "SHIPPED", tmp_path / "calibrated")
     shipped, own = calibration(judge="offline"), calibration(5, 5, judge="offline")
     write(tmp_path / "calibrated" / "any.json", shipped)
-    assert known("offline", "p1") == shipped
+    assert find_calibration("offline", "p1") == shipped
     remember(own)
-    assert known("offline", "p1") == own
+    assert find_calibration("offline", "p1") == own
 
 
 def test_what_comes_with_the_package_can_be_read() -> None:
@@ -129,30 +141,34 @@ def test_a_folder_that_cannot_be_written_stops_nothing(
     (tmp_path / "file").touch()
     monkeypatch.setenv("ASSAY_DATA", str(tmp_path / "file"))
     assert "ASSAY_DATA" in remember(calibration())
-    assert known("openai/m", "p1") is None
+    assert find_calibration("openai/m", "p1") is None
 
 
 def test_where_it_is_kept(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """ASSAY_DATA, else the standard's variable, else the standard's folder."""
     monkeypatch.setenv("XDG_DATA_HOME", "/x")
     monkeypatch.setenv("HOME", "/home/h")
-    assert calibrations.folder() == data_folder / "calibrations"
+    assert calibrations.calibration_folder() == data_folder / "calibrations"
     monkeypatch.delenv("ASSAY_DATA")
-    assert calibrations.folder() == Path("/x/assay/calibrations")
+    assert calibrations.calibration_folder() == Path("/x/assay/calibrations")
     monkeypatch.delenv("XDG_DATA_HOME")
-    assert calibrations.folder() == Path("/home/h/.local/share/assay/calibrations")
+    assert calibrations.calibration_folder() == Path("/home/h/.local/share/assay/calibrations")
 
 
 def test_one_line_for_people() -> None:
     """Kappa with its interval, AUC, how many labels of which file, and their base rate."""
-    line = shown(calibration())
+    line = describe_calibration(calibration())
     assert line.startswith("calibrated: kappa 0.90 (0.")
     assert line.endswith("AUC 0.95 on 20 labels of talks.jsonl (base rate 0.50)")
-    assert shown(None) == "not calibrated"
-    assert "no kappa" in shown(calibration(overall=agreement([JudgedRow(label=True, accepted=True)])))
+    assert describe_calibration(None) == "not calibrated"
+    assert "no kappa" in describe_calibration(
+        calibration(overall=agreement([JudgedRow(label=True, accepted=True)]))
+    )
     nothing = agreement([JudgedRow(label=True, accepted=None)] * 3)
-    assert "no kappa (not one verdict can be read) on 0 labels" in shown(calibration(overall=nothing))
-    assert shown(calibration(overall=nothing)).endswith(", 3 without a verdict")
+    assert "no kappa (not one verdict can be read) on 0 labels" in describe_calibration(
+        calibration(overall=nothing)
+    )
+    assert describe_calibration(calibration(overall=nothing)).endswith(", 3 without a verdict")
 
 
 def test_results_name_their_judge() -> None:
@@ -192,21 +208,21 @@ def test_floors() -> None:
     """Unknown and below are refused, with judge, kappa and floor; equal is enough."""
     half = calibration(5, 5)
     assert half.overall.kappa is not None
-    assert too_weak("openai/m", half, half.overall.kappa) == ""
-    assert "not calibrated" in too_weak("openai/m", None, -1)
-    why = too_weak("openai/m", half, 0.7)
+    assert why_too_weak("openai/m", half, half.overall.kappa) == ""
+    assert "not calibrated" in why_too_weak("openai/m", None, -1)
+    why = why_too_weak("openai/m", half, 0.7)
     assert all(part in why for part in ("openai/m", "kappa 0.50", "at least 0.7", "talks.jsonl"))
     without = calibration(overall=agreement([]))
-    assert "no kappa" in too_weak("openai/m", without, -1)
+    assert "no kappa" in why_too_weak("openai/m", without, -1)
 
 
 def test_a_refusal_says_what_to_do(data_folder: Path) -> None:
     """The command that measures the judge, and the damaged file if that is why it is unknown."""
     identity = rubric_judge("openai/m", "p1", ["passed"])
     remember(calibration(kind=RUBRIC))
-    require(identity, 0.8)
+    require_kappa(identity, 0.8)
     (path,) = data_folder.rglob("*.json")
     path.write_text("{")
     with pytest.raises(UsageError, match="assay judge calibrate --judge openai/m --labels FILE") as raised:
-        require(identity, 0.8)
+        require_kappa(identity, 0.8)
     assert str(path) in str(raised.value)

@@ -130,3 +130,11 @@ def file_of(run: api.Run, name: str = "0000.json") -> dict[str, Any]:
     (path,) = [path for path in run.files if path.name == name]
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
+
+
+def numbers_of(run: api.Run, memory: str = "") -> dict[str, Any]:
+    """The `summary.json` of one memory; of the only one where none is named."""
+    summaries = [json.loads(path.read_text()) for path in run.files if path.name == "summary.json"]
+    (summary,) = [each for each in summaries if memory in ("", each["memory"])]
+    found: dict[str, Any] = summary
+    return found

@@ -15,7 +15,7 @@ from assay.cli.screen import block, heading, number, rule, table, tell
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
 from assay.store.comparison import Comparison, Flip, Flips, OneSided, Side
-from assay.store.judges import too_weak
+from assay.store.judges import why_too_weak
 
 _MOST_CHARACTERS = 400
 _GATE = "--fail-on-regression"
@@ -97,7 +97,7 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
         shown = {row.metric for row in one.rows}
         for judge in (*one.base.judges, *one.new.judges):
             decides = [name for name in judge.metrics if name in shown]
-            if decides and (why := too_weak(judge.name, judge.calibration, floor)):
+            if decides and (why := why_too_weak(judge.name, judge.calibration, floor)):
                 found[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(found)
 
@@ -173,12 +173,20 @@ def table_row(row: PairedRow) -> list[str]:
 
 def _shown(run: api.Run, subject: str) -> str:
     """As the run's own outputs name it: a yardstick is told from a memory."""
+    if run.report is not None:
+        return next((entry.title for entry in run.report.entries if entry.subject == subject), subject)
     return str(run.summary.results.get(subject, {}).get("alias", subject))
+
+
+def _subjects(run: api.Run) -> list[str]:
+    if run.report is not None:
+        return [entry.subject for entry in run.report.entries]
+    return list(run.summary.results)
 
 
 def show_pairs(run: api.Run) -> None:
     """Every subject of a run with every later one, on the cases that both have a verdict for."""
-    subjects = list(run.summary.results)
+    subjects = _subjects(run)
     if len(subjects) < 2 or run.exit_code == 130:
         return
     rows = []
@@ -193,7 +201,7 @@ def show_pairs(run: api.Run) -> None:
 
 def show_scores(run: api.Run, names: dict[str, str]) -> None:
     """Every other subject of a run with the first, by each of these scores, on what both have."""
-    subjects = list(run.summary.results)
+    subjects = _subjects(run)
     if len(subjects) < 2 or run.exit_code == 130:
         return
     try:

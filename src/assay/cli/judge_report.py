@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.cli.screen import block, tell
 from assay.core.judges import JudgeInfo
-from assay.store.calibrations import shown
+from assay.store.calibrations import describe_calibration
 from assay.store.judges import calibration_of, judges_in
 
 _MOST_NAMED = 3
@@ -23,7 +23,7 @@ def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
     """`judge offline (answer): calibrated: kappa …`; what is known of several kinds alike is one line."""
     found: dict[tuple[str, int, str], list[str]] = {}
     for judge in judges:
-        about = (judge.name, judge.votes, shown(calibration_of(judge, tell)))
+        about = (judge.name, judge.votes, describe_calibration(calibration_of(judge, tell)))
         found.setdefault(about, []).extend(judge.metrics)
     return [_line(name, votes, known, metrics) for (name, votes, known), metrics in found.items()]
 

@@ -32,8 +32,6 @@ COMMANDS = {
 """Commands that belong to no suite, each in the module of its name."""
 OLD_SUITES = {
     "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
-    "hop": "Run an LLM function over the rows of a file, with every profile.",
-    "memory test": "Insert conversations into memories, and test what can be answered from them.",
 }
 """Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
 _GRACE_SECONDS = 1.0

@@ -206,10 +206,10 @@ def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
     """`judge offline (answer): calibrated: kappa …`. Kinds of which the same is known share a line."""
     metrics_by_judge: dict[tuple[str, int, str], list[str]] = {}
     for judge in judges:
-        from assay.store.calibrations import shown
+        from assay.store.calibrations import describe_calibration
         from assay.store.judges import calibration_of
 
-        about = (judge.name, judge.votes, shown(calibration_of(judge, tell)))
+        about = (judge.name, judge.votes, describe_calibration(calibration_of(judge, tell)))
         metrics_by_judge.setdefault(about, []).extend(judge.metrics)
     lines = []
     for (name, votes, calibration), metrics in metrics_by_judge.items():

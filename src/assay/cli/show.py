@@ -12,8 +12,6 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.hop_report import report_hop, show_row
-from assay.cli.memory_report import report_memory_test, show_tests
 from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.printer import print_run, print_sections
 from assay.cli.screen import block, heading, rule, table
@@ -23,21 +21,14 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("pipeline", "hop", "memory-test")
+OLD_SUITES = ("pipeline",)
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
 _REPORTS = {
     "pipeline": report_pipeline,
-    "hop": report_hop,
-    "memory-test": report_memory_test,
 }
-_RECORDS = {"hop": show_row}
-_WHOLE = {"memory-test": show_tests}
-"""What shows records and scores together."""
 _CLOSING = ("fed", "used", "imported")
 """Kinds of last records that hold no answer."""
-_WORDS = {"memory-test": "conversation"}
-"""What the id of a case names, where it is no row."""
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -117,7 +108,7 @@ def _row_of(view: CaseView, suite: str) -> list[str]:
             return []
         found = loadable_suite(suite)
         return [f"{found.case_word if found else 'case'} {view.end.label} with {view.end.subject}"]
-    return [] if view.id is None else [f"{_WORDS.get(suite, 'row')} {view.id} with {view.end.subject}"]
+    return [] if view.id is None else [f"row {view.id} with {view.end.subject}"]
 
 
 @cache
@@ -171,10 +162,7 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
         case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
         return
-    if suite in _WHOLE:
-        _WHOLE[suite](view)
-        return
-    _RECORDS.get(suite, show_steps)(view.records)
+    show_steps(view.records)
     _show_scores(view)
 
 

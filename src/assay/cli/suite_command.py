@@ -43,7 +43,7 @@ class SuiteCommandLine(click.Command):
     def __init__(self, suite: str, words: str, options: type[SuiteOptions]) -> None:
         self.suite = suite
         self.options = options
-        self.own, self.common = _parameters(options), _parameters(RunSpec)
+        self.own, self.common = _parameters(options), _parameters(RunSpec, options.default_output)
         self.common += [
             click.Option(
                 ["--config"], type=click.Path(path_type=Path), help="YAML file with any of these options."
@@ -181,9 +181,11 @@ def _values(flags: dict[str, Any]) -> dict[str, Any]:
 # Fields as parameters of click.
 
 
-def _parameters(struct: type[Struct]) -> list[click.Parameter]:
+def _parameters(struct: type[Struct], output_dir: str = "") -> list[click.Parameter]:
     parameters: list[click.Parameter] = []
     for field in fields(struct):
+        if field.name == "output_dir" and output_dir:
+            field = field._replace(help=f"{field.help}  [default: {output_dir}]")  # noqa: PLW2901
         if metavar := field.extra.get("positional"):
             several = get_origin(_plain_type(field.type)) is list
             # Required ones are asked for by the suite: a configuration file may name them.

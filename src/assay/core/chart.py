@@ -24,7 +24,7 @@ _STYLE = (
 )
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """A point of a line. `low` and `high` are the bounds of its interval, if it has one."""
 
     x: float
@@ -41,9 +41,9 @@ def sparkline(values: Sequence[float | None], low: float = 0.0, high: float = 1.
     )
 
 
-def svg(lines: Mapping[str, Sequence[Point]], title: str, x: str, y: str) -> str:
+def svg(lines: Mapping[str, Sequence[ChartPoint]], title: str, x: str, y: str) -> str:
     """An SVG of all lines with points, intervals and a legend. The y axis is 0 to 1 unless values leave it."""
-    frame = _Frame([point for line in lines.values() for point in line], len(lines))
+    frame = _Axes([point for line in lines.values() for point in line], len(lines))
     drawn, legend = [], []
     for number, (name, line) in enumerate(lines.items()):
         drawn.append(_draw_line(frame, line, number))
@@ -61,10 +61,10 @@ def svg(lines: Mapping[str, Sequence[Point]], title: str, x: str, y: str) -> str
     return "\n".join(parts) + "\n"
 
 
-class _Frame:
+class _Axes:
     """Turns values into positions on the picture."""
 
-    def __init__(self, points: list[Point], lines: int) -> None:
+    def __init__(self, points: list[ChartPoint], lines: int) -> None:
         xs = [point.x for point in points] or [0.0]
         ys = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
         self.x0, self.x1 = min(0.0, *xs), max(1e-9, *xs)
@@ -80,7 +80,7 @@ class _Frame:
         return round(_HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM), 1)
 
 
-def _axes(frame: _Frame, x: str, y: str) -> list[str]:
+def _axes(frame: _Axes, x: str, y: str) -> list[str]:
     parts = []
     for tick in _ticks(frame.y0, frame.y1):
         height = frame.y(tick)
@@ -105,7 +105,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(count * step, 10) for count in range(first, last + 1)]
 
 
-def _draw_line(frame: _Frame, line: Sequence[Point], number: int) -> str:
+def _draw_line(frame: _Axes, line: Sequence[ChartPoint], number: int) -> str:
     if not line:
         return ""
     path = " ".join(f"{frame.x(point.x)},{frame.y(point.y)}" for point in line)

@@ -21,7 +21,7 @@ class Line(NamedTuple):
     raw: bytes
 
 
-class Row(NamedTuple):
+class ObjectLine(NamedTuple):
     """A line that holds an object."""
 
     number: int
@@ -42,12 +42,12 @@ def body(raw: bytes, number: int) -> bytes:
     return raw.strip() if number > 1 else raw.strip().removeprefix(_BOM).strip()
 
 
-def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[Row]:
+def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[ObjectLine]:
     """Every object of the file. Bad lines go to `problems`; without it the first one raises."""
     for number, raw in lines(path):
         value = parse_object(raw, Place(path, number), problems)
         if value is not None:
-            yield Row(number, raw, value)
+            yield ObjectLine(number, raw, value)
 
 
 class Located(Protocol):

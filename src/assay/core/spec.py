@@ -50,6 +50,8 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Flags of earlier spellings with the flag to use instead. The old spelling is refused with the new one."""
 
+    default_output: ClassVar[str] = "results"
+    """Where results go without --output-dir, as the help says it; `Suite.resolve` chooses the folder."""
     ignored: ClassVar[Mapping[str, str]] = {}
     """Flags of another tool that do nothing here, with the reason: `{"--device NAME": "models run …"}`.
 
@@ -88,29 +90,37 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     suite: Annotated[str, ask("Which suite runs.", cli=False)]
     options: Annotated[Options, ask("The suite's own options.", cli=False)]
     model: Annotated[str, ask("Model as PROVIDER/NAME, such as local/smollm2 or openai/gpt-4o-mini.")] = ""
-    base_url: Annotated[str | None, ask("Endpoint of the model; else OPENAI_BASE_URL.")] = None
-    judge: Annotated[str | None, score("Model that judges, as PROVIDER/NAME; `offline` asks nobody.")] = None
-    votes: Annotated[
-        int, score("Times that a judge is asked; the majority counts.", content=True), Meta(ge=1)
-    ] = 1
+    base_url: Annotated[
+        str | None, ask("Base URL of the endpoint.  [default: $OPENAI_BASE_URL, else the provider's own]")
+    ] = None
+    judge: Annotated[
+        str | None,
+        score("Judge model as PROVIDER/NAME, or `offline` for the rule-based judge (no model calls)."),
+    ] = None
+    votes: Annotated[int, score("Judge calls per verdict; the majority wins.", content=True), Meta(ge=1)] = 1
     output_dir: Annotated[
-        str, how("Where results and run folders go.", flags=["--output-dir", "--output-path"])
-    ] = "results"
-    concurrency: Annotated[int, how("Calls in flight at once."), Meta(ge=1)] = 16
+        str,
+        how("Folder of the results and of the run.", flags=["--output-dir", "--output-path"]),
+    ] = ""
+    concurrency: Annotated[int, how("Requests in flight at once."), Meta(ge=1)] = 16
     limit: Annotated[
-        Annotated[float, Meta(gt=0)] | None, ask("Only the first N cases of each set; below 1, a fraction.")
+        Annotated[float, Meta(gt=0)] | None,
+        ask("Only the first N cases of each set; below 1, a share of them."),
     ] = None
-    seed: Annotated[int, ask("Base seed; the n-th equal request sends seed + n.", as_text=True)] = (
-        DEFAULT_SEED
-    )
-    timeout: Annotated[float, how("Seconds one request may take."), Meta(gt=0)] = 300.0
-    max_retries: Annotated[int, how("Further attempts after a failed one."), Meta(ge=0)] = 5
+    seed: Annotated[
+        int, ask("Base seed. Repeats of an identical request send seed, seed + 1, seed + 2, …", as_text=True)
+    ] = DEFAULT_SEED
+    timeout: Annotated[float, how("Time limit of a request, in seconds."), Meta(gt=0)] = 300.0
+    max_retries: Annotated[int, how("Retries per failed request."), Meta(ge=0)] = 5
     max_calls: Annotated[
-        Annotated[int, Meta(ge=1)] | None, how("Stop after this many calls; the same command continues.")
+        Annotated[int, Meta(ge=1)] | None,
+        how("Stop after this many model calls; the same command continues."),
     ] = None
-    fresh: Annotated[bool, how("Start another run even if this one exists.")] = False
-    retry_failed: Annotated[bool, how("Ask cases again that ended in subject_error.")] = False
-    reuse: Annotated[str | None, how("Take replies from another RUN where the question is the same.")] = None
+    fresh: Annotated[bool, how("Start a new run although this one exists.")] = False
+    retry_failed: Annotated[
+        bool, how("Ask cases again that failed by the fault of what is evaluated (subject_error).")
+    ] = False
+    reuse: Annotated[str | None, how("Reuse replies of RUN for the same case and the same request.")] = None
     quiet: Annotated[bool, how("Print nothing but errors.")] = False
 
 

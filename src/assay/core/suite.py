@@ -284,7 +284,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     """What people call a case of this suite: row, test, conversation."""
 
     roles: Mapping[str, Role]
-    """The models that are asked, by role. The default is --model as `main`, if it is named."""
+    """The models that are asked, by role. The default is --model as `main`; without it the run is refused."""
     shared_endpoint: str | None = None
     """The role that code which knows nothing of cases reaches at OPENAI_BASE_URL. None: no port is opened and
     the environment is not changed."""
@@ -301,7 +301,10 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """The spec with everything that depends on the environment filled in: lists, judge, output folder."""
+        """The spec with everything that depends on the environment filled in: lists, judge, output folder.
+
+        An empty `output_dir` was not named by the user. It becomes `results` unless the suite has a folder of its own.
+        """
         return spec
 
     @classmethod
@@ -329,7 +332,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
             )
         self.spec = spec
         self.options: OptionsT = spec.options  # type: ignore[assignment]  # checked above
-        self.roles = {MAIN: Role(model=spec.model, args=spec.options.model_arguments())} if spec.model else {}
+        self.roles = {MAIN: Role(model=spec.model, args=spec.options.model_arguments())}
 
     # Which run this is.
 

@@ -76,8 +76,8 @@ def _of_rows(coded: LabelPairs, statistic: Any, rows: Ints) -> Floats:
     kinds = len(coded.wanted.order)
     apart = rows + np.arange(len(rows))[:, None] * kinds
     counts = np.bincount(apart.ravel(), minlength=len(rows) * kinds)
-    found: Floats = statistic(coded, counts.reshape(-1, kinds))
-    return found
+    values: Floats = statistic(coded, counts.reshape(-1, kinds))
+    return values
 
 
 def _f1(coded: LabelPairs, counts: Ints) -> Floats:
@@ -115,19 +115,19 @@ def _matthews(coded: LabelPairs, counts: Ints) -> Floats:
     total = given.sum(axis=1)
     both = right * total - (wanted * given).sum(axis=1)
     spread = (total**2 - (given * given).sum(axis=1)) * (total**2 - (wanted * wanted).sum(axis=1))
-    found = np.zeros(len(both))
-    np.divide(both, np.sqrt(spread), out=found, where=spread != 0)
-    return found
+    correlations = np.zeros(len(both))
+    np.divide(both, np.sqrt(spread), out=correlations, where=spread != 0)
+    return correlations
 
 
 def _by_label(coded: LabelPairs, groups: LabelGroups, counts: Ints) -> Floats:
     """The counts of each label's codes, a column for each label. All are whole numbers, so sums are exact."""
     import numpy as np
 
-    found = np.zeros((len(counts), len(coded.labels)))
+    sums = np.zeros((len(counts), len(coded.labels)))
     if len(groups.order):
-        found[:, groups.labels] = np.add.reduceat(counts.take(groups.order, axis=1), groups.starts, axis=1)
-    return found
+        sums[:, groups.labels] = np.add.reduceat(counts.take(groups.order, axis=1), groups.starts, axis=1)
+    return sums
 
 
 def _coded(pairs: Sequence[Any]) -> LabelPairs:

@@ -1,4 +1,4 @@
-"""JSON that a model wrote as text: `read_json` takes it as it must be, `read_reply` as models write it."""
+"""JSON that a model wrote as text: `read_json` is strict, `read_reply` accepts what models write around it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def unfenced(text: str) -> str:
-    """Without white space around it, and without one code fence around all of it."""
+    """The text without white space around it, and without one code fence around all of it."""
     text = text.strip()
     opening, newline, body = text.partition("\n")
     if newline and opening.startswith(_FENCE) and body.endswith(_FENCE) and "`" not in opening[3:]:
@@ -24,61 +24,68 @@ def unfenced(text: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The one value that the text is. ValueError for anything around it, NaN, or a key that stands twice."""
+    """The one value that the text is. ValueError for anything around it, NaN, or a repeated key."""
     return _loads(unfenced(text), strict=True)
 
 
 def read_reply(text: str, asked: str = "") -> dict[str, Any]:
-    """The one JSON object of a reply, whatever stands around it. Trailing commas and raw line breaks may be.
+    """The one JSON object of a reply, with anything around it. Trailing commas and raw line breaks are fine.
 
-    Two objects that differ are no reply, nor is one that breaks off. An object among prose that stands word
-    for word in what was `asked` is quoted, and nothing that the model says itself. ValueError says why not.
+    Two objects that differ are no reply, nor is one that breaks off. An object that stands word for word in
+    what was `asked` is a quotation, and not what the model says itself. ValueError says why there is none.
     """
     if not text.strip():
         raise ValueError("the reply is empty")
     try:
         whole = read_json(text)
     except ValueError:
-        said = text.rpartition(_THOUGHT)[2]
-        return _only_one([one for one in _objects(said) if not _quoted(one, asked)])
+        answer = text.rpartition(_THOUGHT)[2]
+        return _only_object(
+            [
+                candidate
+                for candidate in _outermost_objects(answer)
+                if candidate not in asked and json.dumps(candidate, ensure_ascii=False)[1:-1] not in asked
+            ]
+        )
     if not isinstance(whole, dict):
         raise ValueError("the reply is no JSON object")  # noqa: TRY004
     return whole
 
 
-def _only_one(texts: list[str]) -> dict[str, Any]:
-    """The object that all of these are, as far as they are JSON at all."""
-    found: list[dict[str, Any]] = []
+def _only_object(texts: list[str]) -> dict[str, Any]:
+    """The object that all of these texts are, as far as they are JSON at all."""
+    objects: list[dict[str, Any]] = []
     error: ValueError | None = None
     for text in texts:
         try:
             value = _loads(_TRAILING.sub(r"\1", text), strict=False)
         except ValueError as caught:
             error = caught
-        else:
-            found += [value] if value not in found else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise ValueError(f"the reply has {len(found)} JSON objects that differ")
+            continue
+        if value not in objects:
+            objects.append(value)
+    if len(objects) == 1:
+        return objects[0]
+    if objects:
+        raise ValueError(f"the reply has {len(objects)} JSON objects that differ")
     raise ValueError(
         f"the reply's JSON cannot be read ({error})" if error else "the reply has no JSON object"
     )
 
 
-def _objects(text: str) -> Iterator[str]:
-    """Every outermost {…}, quotes heeded."""
+def _outermost_objects(text: str) -> Iterator[str]:
+    """Every outermost {…}. Braces inside of JSON strings do not count."""
     start = text.find("{")
     while start >= 0:
-        end = _end(text, start)
+        end = _object_end(text, start)
         yield text[start:end]
         start = text.find("{", end)
 
 
-def _end(text: str, start: int) -> int:
+def _object_end(text: str, start: int) -> int:
     depth = 0
     for piece in _PIECE.finditer(text, start):
-        if piece[0] == '"':
+        if piece[0] == '"':  # A string that is not closed.
             break
         depth += {"{": 1, "}": -1}.get(piece[0], 0)
         if not depth:
@@ -86,18 +93,16 @@ def _end(text: str, start: int) -> int:
     raise ValueError("the reply breaks off in the middle of its JSON")
 
 
-def _quoted(text: str, asked: str) -> bool:
-    return text in asked or json.dumps(text, ensure_ascii=False)[1:-1] in asked
-
-
 def _loads(text: str, *, strict: bool) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, strict=strict)
+        return json.loads(
+            text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant, strict=strict
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [key for key, _ in pairs]
@@ -106,5 +111,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return values
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")

@@ -32,9 +32,9 @@ _EXPANSION = (2.372271230298562, 2.8224986157396112, 2.555849679507722, 1.589534
 
 
 class Paired(NamedTuple):
-    """What the pairs say. `rose` and `fell` count values, whichever of the two is better.
+    """The result of a comparison. `rose` and `fell` count values, whichever direction is better.
 
-    `p` is McNemar's, and null unless all values are 0 or 1 and every case has one pair.
+    `p` is McNemar's. It is None unless all values are 0 or 1 and every cluster has one pair.
     """
 
     n: int
@@ -53,14 +53,48 @@ class Paired(NamedTuple):
 
 
 def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
-    """Of at least one pair. `clusters` says which pairs belong together, by any whole numbers.
+    """Compare at least one pair. `clusters` says which pairs belong together, by any whole numbers.
 
     Numbers too large to be added have no interval.
     """
     import numpy as np
 
     with np.errstate(over="ignore", invalid="ignore"):
-        return _paired(base, new, clusters)
+        differences = new - base
+        mean = float(differences.mean())
+        _, members = np.unique(clusters, return_inverse=True)
+        cluster_sums = np.bincount(members.ravel(), weights=differences - mean)
+        count, groups = len(base), len(cluster_sums)
+        error = None
+        if groups > 1:  # One cluster alone says nothing about others.
+            error = math.sqrt(groups / (groups - 1) * float((cluster_sums * cluster_sums).sum())) / count
+        rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
+        is_single = groups == count
+        right_wrong = bool(np.isin(base, (0.0, 1.0)).all() and np.isin(new, (0.0, 1.0)).all())
+        interval: Interval | None = None
+        if right_wrong and is_single:
+            interval = bonett_price(rose, fell, count)
+            method = "bonett-price"
+        else:
+            method = "paired t" if is_single else "clustered t"
+            if error is not None and math.isfinite(error):
+                reach = t_quantile(groups - 1) * error
+                interval = Interval(mean - reach, mean + reach)
+        return Paired(
+            n=count,
+            clusters=groups,
+            base=float(base.mean()),
+            new=float(new.mean()),
+            difference=mean,
+            stderr=error,
+            interval=interval,
+            method=method,
+            rose=rose,
+            fell=fell,
+            ties=count - rose - fell,
+            right_wrong=right_wrong,
+            p=mcnemar(rose, fell) if right_wrong and is_single else None,
+        )
 
 
 def fill_row(row: PairedRow, result: Paired) -> None:
@@ -80,61 +114,6 @@ def fill_row(row: PairedRow, result: Paired) -> None:
     elif row.interval is not None and not row.interval[0] <= 0 <= row.interval[1]:
         rises = row.interval[0] > 0
         row.verdict = "better" if rises == row.higher_is_better else "worse"
-
-
-def _paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
-    import numpy as np
-
-    differences = new - base
-    mean = float(differences.mean())
-    sums = _cluster_sums(differences - mean, clusters)
-    count, single = len(base), len(sums) == len(base)
-    error = _stderr(sums, count)
-    rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
-    right_wrong = bool(np.isin(base, (0.0, 1.0)).all() and np.isin(new, (0.0, 1.0)).all())
-    if right_wrong and single:
-        interval: Interval | None = bonett_price(rose, fell, count)
-        method = "bonett-price"
-    else:
-        interval = _around(mean, error, len(sums) - 1)
-        method = "paired t" if single else "clustered t"
-    return Paired(
-        n=count,
-        clusters=len(sums),
-        base=float(base.mean()),
-        new=float(new.mean()),
-        difference=mean,
-        stderr=error,
-        interval=interval,
-        method=method,
-        rose=rose,
-        fell=fell,
-        ties=count - rose - fell,
-        right_wrong=right_wrong,
-        p=mcnemar(rose, fell) if right_wrong and single else None,
-    )
-
-
-def _cluster_sums(deviations: NDArray[Any], clusters: NDArray[Any]) -> NDArray[Any]:
-    import numpy as np
-
-    _, members = np.unique(clusters, return_inverse=True)
-    return np.bincount(members.ravel(), weights=deviations)
-
-
-def _stderr(sums: NDArray[Any], count: int) -> float | None:
-    """Of a mean over `count` values; one cluster alone says nothing about others."""
-    groups = len(sums)
-    if groups < 2:
-        return None
-    return math.sqrt(groups / (groups - 1) * float((sums * sums).sum())) / count
-
-
-def _around(mean: float, error: float | None, freedom: int) -> Interval | None:
-    if error is None or not math.isfinite(error):
-        return None
-    reach = t_quantile(freedom) * error
-    return Interval(mean - reach, mean + reach)
 
 
 def t_quantile(freedom: int) -> float:

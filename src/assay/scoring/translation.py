@@ -1,7 +1,7 @@
 """BLEU, chrF, chrF++ and TER over all documents, by sacrebleu (extra `bleu`).
 
-All four sum what they count in each document. So documents are counted once, and a resample costs a sum:
-the harness counts every document again in every draw.
+All four scores are made of counts that are summed over documents. So documents are counted once, and a resample
+costs a sum. The harness counts every document again in every draw.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ def check_installed(name: str) -> None:
 
 
 def _score(name: str, pairs: Sequence[Any]) -> float:
-    return _Counted(name, pairs).score(range(len(pairs)))
+    return _CountedDocuments(name, pairs).score(range(len(pairs)))
 
 
 def _resampled(name: str, pairs: Sequence[Any]) -> tuple[NDArray[np.int64], RowStatistic]:
     import numpy as np
 
-    counted = _Counted(name, pairs)
-    return np.arange(len(pairs)), lambda rows: [counted.score(row) for row in rows.tolist()]
+    documents = _CountedDocuments(name, pairs)
+    return np.arange(len(pairs)), lambda rows: [documents.score(row) for row in rows.tolist()]
 
 
-class _Counted:
+class _CountedDocuments:
     """Documents with what sacrebleu counts in each of them."""
 
     def __init__(self, name: str, pairs: Sequence[Any]) -> None:
@@ -67,8 +67,8 @@ class _Counted:
 
     def _count(self, references: int) -> list[Any]:
         streams = list(zip_longest(*(texts[:references] for texts in self._references)))
-        found: list[Any] = self._metric._extract_corpus_statistics(self._answers, streams)  # noqa: SLF001
-        return found
+        counts: list[Any] = self._metric._extract_corpus_statistics(self._answers, streams)  # noqa: SLF001
+        return counts
 
 
 def _metric(name: str) -> Any:
@@ -87,5 +87,7 @@ def _metric(name: str) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    """One text or several, an empty one for none; what is no text is written as one."""
-    return [str(one) for one in value or [""]] if isinstance(value, (list, tuple)) else [str(value)]
+    """One text or several. An empty list is an empty text, and anything else is written as a text."""
+    if isinstance(value, (list, tuple)):
+        return [str(text) for text in value or [""]]
+    return [str(value)]

@@ -1,4 +1,4 @@
-"""The judges behind a run's scores, as its results name them, and whether they may decide an exit code."""
+"""The judges behind a run's scores: how reports name them, and whether they may decide an exit code."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, RUBRIC, Calibration, JudgeInfo
 from assay.scoring.panel import Panel, judge_file_hash
-from assay.store.calibrations import Tell, kappa_of, known
+from assay.store.calibrations import Tell, describe_kappa, find_calibration
 
 
 def calibration_of(judge: JudgeInfo, tell: Tell | None = None) -> Calibration | None:
     """The calibration that is known now, else the one that the report names."""
-    return known(judge.name, judge.fingerprint, judge.kind, tell) or judge.calibration
+    return find_calibration(judge.name, judge.fingerprint, judge.kind, tell) or judge.calibration
 
 
 def with_calibration(judge: JudgeInfo) -> JudgeInfo:
@@ -43,7 +43,7 @@ def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeI
 
 
 def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> JudgeInfo:
-    """The judge of a run, as it is asked about matters of one kind."""
+    """The judge of a run, as it is asked questions of one kind."""
     return JudgeInfo(
         name=panel.name,
         id=panel.id,
@@ -57,15 +57,6 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
 def about_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> dict[str, Any]:
     """`{"judge": …}` for a subject's results: the judge behind these metrics, and what is known of it."""
     return about(panel_judge(panel, metrics, kind))
-
-
-def about_judges(panel: Panel, metrics: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """`{"judge": …, "judges": […]}`: the judge of answers, and the same one for each other kind of matter.
-
-    A calibration is of one kind: how good a judge is with answers says nothing of its other scores.
-    """
-    others = [panel_judge(panel, names, kind) for kind, names in metrics.items() if kind != ANSWER]
-    return about_judge(panel, metrics[ANSWER]) | {"judges": [about(one)["judge"] for one in others]}
 
 
 def about(identity: JudgeInfo) -> dict[str, Any]:
@@ -97,19 +88,19 @@ def _told(result: Any) -> list[Any]:
     return [result.get("judge"), *(more if isinstance(more, Sequence) else ())]
 
 
-def too_weak(judge: str, found: Calibration | None, floor: float) -> str:
+def why_too_weak(judge: str, calibration: Calibration | None, floor: float) -> str:
     """Why this judge may not decide where its kappa must reach a floor; empty where it may."""
-    if found is None:
+    if calibration is None:
         return f"the judge {judge} is not calibrated; a kappa of at least {floor:g} is wanted"
-    kappa = found.overall.kappa
-    if kappa is not None and kappa >= floor:
+    overall = calibration.overall
+    if overall.kappa is not None and overall.kappa >= floor:
         return ""
-    on = f"{found.overall.n:,} labels of {found.labels}"
-    return f"the judge {judge} has {kappa_of(found.overall)} on {on}; at least {floor:g} is wanted"
+    labels = f"{overall.n:,} labels of {calibration.labels}"
+    return f"the judge {judge} has {describe_kappa(overall)} on {labels}; at least {floor:g} is wanted"
 
 
-def require(identity: JudgeInfo, floor: float) -> None:
+def require_kappa(judge: JudgeInfo, floor: float) -> None:
     """Refuse a judge that is not known to be good enough to decide an exit code."""
     notes: list[str] = []
-    if why := too_weak(identity.name, calibration_of(identity, notes.append), floor):
-        raise UsageError("\n".join([*notes, f"{why}; {identity.advice}"]))
+    if reason := why_too_weak(judge.name, calibration_of(judge, notes.append), floor):
+        raise UsageError("\n".join([*notes, f"{reason}; {judge.advice}"]))

@@ -47,6 +47,18 @@ BUILT_IN: dict[str, BuiltIn] = {
         options="assay.suites.task.options:TaskOptions",
         suite="assay.suites.task.suite:TaskSuite",
     ),
+    "hop": BuiltIn(
+        command="hop",
+        summary="Run an LLM function over the rows of a file, with every profile.",
+        options="assay.suites.hop.options:HopOptions",
+        suite="assay.suites.hop.suite:HopSuite",
+    ),
+    "memory-test": BuiltIn(
+        command="memory test",
+        summary="Insert conversations into memories, and test what can be answered from them.",
+        options="assay.suites.memory_test.options:MemoryTestOptions",
+        suite="assay.suites.memory_test.suite:MemoryTestSuite",
+    ),
     "calibration": BuiltIn(
         command="judge calibrate",
         summary="Measure how well a judge agrees with labelled answers.",

@@ -10,7 +10,7 @@ import pytest
 from assay.core.errors import UsageError
 
 from servers.fake_openai import FakeOpenAI
-from support.memory_talks import Talks, file_of, talk
+from support.memory_talks import Talks, file_of, numbers_of, talk
 
 NOTING = """
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_tokens_are_counted_by_who_asked(noted: Noted) -> None:
     """Four packets stored, three searches of two calls, three answers; 7 in and 5 out each."""
     with FakeOpenAI() as server:
         run = noted.run(segments=2, model="openai/fake", base_url=server.url, memory_args={"asking": True})
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert found["tokens"] == {
         "storage": {"input": 28, "output": 20},
         "retrieval": {"input": 42, "output": 30},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.memory_samples import Samples, lines, sample
+from support.memory_samples import Samples, entry_of, lines, sample
 
 MERGING = """
 from assay.core.memory import AboutMemory, SearchHit, MemoryItem
@@ -39,7 +39,7 @@ def test_what_was_replaced_can_still_be_found(tmp_path: Path) -> None:
     samples = Samples(tmp_path, sample("s1", 3))
     (tmp_path / "merging.py").write_text(MERGING)
     run = samples.run(baseline=[f"{tmp_path}/merging.py:Merging"])
-    assert run.results["merging"]["counts"]["samples"] == 1
+    assert entry_of(run, "merging").counts["samples"] == 1
     sessions, questions = (lines(samples.out / f"pipeline_{name}.jsonl") for name in ("sessions", "qa"))
     shown = [row["memory_snapshot"] for row in sessions]
     assert [[one["memory_id"] for one in held] for held in shown] == [["note 0"], ["note 1"], ["note 2"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.memory_samples import Samples, lines
+from support.memory_samples import Samples, entry_of, lines
 
 MEMORY = """
 import numpy as np
@@ -65,6 +65,6 @@ def test_a_slip_is_told(tmp_path: Path, wrong: dict[str, str], told: str) -> Non
     """By the method that made it; the sample is named and has no lines, and the run ends well."""
     samples = given(tmp_path, **wrong)
     run = samples.run(baseline=[f"{tmp_path}/own.py:Own"])
-    (failure,) = run.results["own"]["failures"]
-    assert told in failure["reason"]
+    ((failure,),) = [examples.shown for examples in entry_of(run, "own").examples]
+    assert told in failure.reason
     assert lines(samples.out / "pipeline_qa.jsonl") == []

@@ -15,7 +15,7 @@ from assay.core.judges import RUBRIC, Calibration, Share
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
 from assay.scoring.questions import CORRECT, HALLUCINATION, Verdict
-from assay.store.calibrations import known
+from assay.store.calibrations import find_calibration
 from assay.suites.calibration.suite import answer_quality
 
 from servers.judging import JudgingServer, always, by_words
@@ -74,7 +74,7 @@ def test_the_offline_judge_asks_nobody() -> None:
     assert found.among_votes is not None
     assert (found.among_votes.rows, found.among_votes.unanimous) == (1, 0)
     assert json.loads((run.folder / "calibration.json").read_text())["overall"]["n"] == 12
-    assert known("offline", Panel("offline").fingerprint("answer")) == found
+    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == found
 
 
 def test_disagreements_are_shown_with_the_judges_reason() -> None:
@@ -92,7 +92,7 @@ def test_nothing_is_asked_twice(server: LoopbackServer) -> None:
     options = {"judge": JUDGE, "base_url": server.url, "concurrency": 1}
     stopped = calibrate(rows, max_calls=3, **options)
     assert (stopped.exit_code, len(server.bodies)) == (3, 3)
-    assert known(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
+    assert find_calibration(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
     ended = calibrate(rows, **options)
     assert (ended.exit_code, found_in(ended).overall.kappa, len(server.bodies)) == (0, 1.0, 8)
     assert calibrate(rows, **options).asked is False
@@ -101,7 +101,7 @@ def test_nothing_is_asked_twice(server: LoopbackServer) -> None:
     assert edited.folder == ended.folder
     assert found_in(edited).overall.false_accepts == Share(1, 5)
     assert len(server.bodies) == 8
-    remembered = known(JUDGE, RubricJudge().fingerprint, RUBRIC)
+    remembered = find_calibration(JUDGE, RubricJudge().fingerprint, RUBRIC)
     assert remembered == found_in(edited)
 
 
@@ -141,14 +141,14 @@ def test_rows_that_could_not_be_judged_are_counted_and_not_remembered() -> None:
         run = calibrate([text(n, label=n % 2 == 0) for n in range(6)], judge=JUDGE, base_url=server.url)
     assert (run.exit_code, run.summary.unscored) == (3, 1)
     assert found_in(run).left_out == {"not judged": 1}
-    assert known(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
+    assert find_calibration(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
 
 
 def test_a_limited_calibration_is_not_remembered() -> None:
     """It is of some rows only, and says so."""
     run = calibrate([answer(n, right=n % 2 == 0) for n in range(6)], limit=2)
     assert (found_in(run).overall.n, found_in(run).left_out) == (2, {"beyond --limit": 4})
-    assert known("offline", Panel("offline").fingerprint("answer")) != found_in(run)
+    assert find_calibration("offline", Panel("offline").fingerprint("answer")) != found_in(run)
 
 
 def test_only_some_clusters() -> None:
@@ -156,7 +156,7 @@ def test_only_some_clusters() -> None:
     rows = [answer(n, right=n % 2 == 0, sample_id=f"c{n % 3}") for n in range(9)]
     found = found_in(calibrate(rows, cluster=["c0,c2"]))
     assert (found.overall.n, found.overall.clusters, found.left_out) == (6, 2, {"of other clusters": 3})
-    assert known("offline", Panel("offline").fingerprint("answer")) == found
+    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == found
     with pytest.raises(UsageError, match="no cluster named 'c4'"):
         calibrate(rows, cluster=["c4"])
 

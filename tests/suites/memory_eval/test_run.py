@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.suites.memory_eval.output_files import LineFile
+from assay.suites.memory_eval.output_files import OutputLines
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
 from servers.loopback import LoopbackServer, chat
@@ -290,8 +290,8 @@ def test_killed_while_the_files_appear(
         path = samples.folder / "data" / "s1.json"
         path.write_text(path.read_text().replace('"answer": "Rex1x1"', f'"answer": "{answer}"'))
         with monkeypatch.context() as killed:
-            places = [LineFile.appear] * appeared
-            killed.setattr(LineFile, "appear", lambda lines, left=places: left.pop()(lines))
+            places = [OutputLines.appear] * appeared
+            killed.setattr(OutputLines, "appear", lambda lines, left=places: left.pop()(lines))
             with pytest.raises(IndexError):
                 samples.run()
         assert samples.run().exit_code == 0

@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import loader
+from assay.suites.memory_test.loaders import find_loader
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "memory"
 
@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples" / "memory"
 def loaded(name: str, path: Path, value: Any) -> list[Conversation]:
     """What a loader makes of a value as a file."""
     path.write_bytes(msgspec.json.encode(value))
-    return list(loader(name).conversations(path))
+    return list(find_loader(name).conversations(path))
 
 
 def problems(name: str, path: Path, value: Any) -> list[str]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from assay.core.errors import InputError
-from assay.suites.memory_test.conversation import Conversation, Question, Session, places_in
+from assay.suites.memory_test.conversation import (
+    Conversation,
+    ConversationQuestion,
+    ConversationSession,
+    parse_evidence,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,12 +28,12 @@ from assay.suites.memory_test.conversation import Conversation, Question, Sessio
 )
 def test_places_of_evidence(evidence: list[str], places: list[tuple[int, int]]) -> None:
     """Every place in every text counts, once; what names none is passed over."""
-    assert list(places_in(evidence)) == places
+    assert list(parse_evidence(evidence)) == places
 
 
 def test_a_question_waits_for_its_last_evidence() -> None:
     """Sessions count before messages, and numbers are no texts: D10:1 is after D9:17."""
-    question = Question.of("?", ["D9:17", "D10:1", "D2:30"], {"category": 4})
+    question = ConversationQuestion.of("?", ["D9:17", "D10:1", "D2:30"], {"category": 4})
     assert question.coordinate == (10, 1)
     assert question.places == ("D9:17", "D10:1", "D2:30")
     assert (question.category, question.problem) == (4, None)
@@ -37,12 +42,12 @@ def test_a_question_waits_for_its_last_evidence() -> None:
 def test_what_cannot_be_asked_is_set_aside() -> None:
     """With its place in the data from 1, and the reason; the others keep their order."""
     questions = [
-        Question.of("a", ["D1:1"], {}, source_index=0),
-        Question.of("b", [], {}, source_index=1),
-        Question.of("c", ["D", "x"], {}, source_index=2),
-        Question.of("d", ["D1:1"], {}, source_index=3),
+        ConversationQuestion.of("a", ["D1:1"], {}, source_index=0),
+        ConversationQuestion.of("b", [], {}, source_index=1),
+        ConversationQuestion.of("c", ["D", "x"], {}, source_index=2),
+        ConversationQuestion.of("d", ["D1:1"], {}, source_index=3),
     ]
-    found = Conversation.of(3, "x", [Session.of(1, "", [("A", "hi")])], questions)
+    found = Conversation.of(3, "x", [ConversationSession.of(1, "", [("A", "hi")])], questions)
     assert [question.text for question in found.questions] == ["a", "d"]
     assert [(each.question_index, each.question, each.reason) for each in found.invalid] == [
         (2, "b", "no_evidence"),
@@ -53,7 +58,10 @@ def test_what_cannot_be_asked_is_set_aside() -> None:
 
 def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
     """A message has its place, its session and that session's date."""
-    sessions = [Session.of(1, "monday", []), Session.of(4, "friday", [("A", "hi"), ("B", "ho")])]
+    sessions = [
+        ConversationSession.of(1, "monday", []),
+        ConversationSession.of(4, "friday", [("A", "hi"), ("B", "ho")]),
+    ]
     found = Conversation.of(0, "x", sessions, [])
     assert [session.number for session in found.sessions] == [4]
     assert [(each.id, each.line, each.session, each.date) for each in found.messages] == [
@@ -64,6 +72,6 @@ def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
 
 def test_metadata_may_not_stand_in_the_way_of_the_output() -> None:
     """A key that the file fills itself is refused before anything is asked."""
-    question = Question.of("?", ["D1:1"], {"error": "mine", "level": 1}, source_index=6)
+    question = ConversationQuestion.of("?", ["D1:1"], {"error": "mine", "level": 1}, source_index=6)
     with pytest.raises(InputError, match="x, question 7: 'error' is a key of the output"):
         Conversation.of(0, "x", [], [question])

@@ -13,7 +13,7 @@ import assay
 from assay import api
 
 from servers.running import RunningServer
-from support.memory_talks import Talks, talk
+from support.memory_talks import Talks, numbers_of, talk
 
 
 class Vectors(RunningServer):
@@ -57,7 +57,7 @@ def test_vectors_are_those_of_their_texts(tmp_path: Path) -> None:
     """Whatever order the endpoint has: each question finds its message."""
     talks, server = Talks(tmp_path, talk(6)), Vectors()
     done = run(talks, server)
-    (found,) = done.summary.results.values()
+    found = numbers_of(done)
     assert [(one["metric"], one["value"]) for one in found["metrics"]] == [("evidence_recall", 1.0)]
     assert len(server.asked) > 3
 

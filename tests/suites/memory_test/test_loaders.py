@@ -6,23 +6,28 @@ from pathlib import Path
 
 import pytest
 
+import assay
 from assay.core.errors import InputError, UsageError
-from assay.suites.memory_test.caller import PipelineCaller
-from assay.suites.memory_test.loaders import loader, locomo, names
+from assay.suites.memory_test.loaders import dataset_names, find_loader, locomo
+from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.suites.memory_test.suite import MemoryTestSuite
 
 from suites.memory_test.files import EXAMPLES, problems
+from support.commands import typed
 
 NEW = """\
-from assay.suites.memory_test.caller import PipelineCaller
-from assay.suites.memory_test.conversation import Conversation, Question, Session
+from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory_test.pipeline_caller import PipelineCaller
 
 
 class Letters(PipelineCaller):
     @staticmethod
     def conversations(path):
         for index, text in enumerate(path.read_text().splitlines()):
-            question = Question.of("First word?", ["D1:1"], {"tone": "dry"}, reference=text.split()[0])
-            yield Conversation.of(index, text, [Session.of(1, "", [("me", text)])], [question])
+            session = ConversationSession.of(1, "", [("me", text)])
+            word = text.split()[0]
+            question = ConversationQuestion.of("First word?", ["D1:1"], {"tone": "dry"}, reference=word)
+            yield Conversation.of(index, text, [session], [question])
 
     def _get_dataset_stats(self):
         return {**super()._get_dataset_stats(), "total_letters": 1}
@@ -35,19 +40,19 @@ NUMBER = 3
 
 def test_the_names_are_those_of_the_files() -> None:
     page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
-    assert names() == ["locomo", "longmemeval", "plain"]
-    assert all(f"| `{name}` |" in page for name in names())
-    found = loader("locomo")
+    assert dataset_names() == ["locomo", "longmemeval", "plain"]
+    assert all(f"| `{name}` |" in page for name in dataset_names())
+    found = find_loader("locomo")
     assert (found.name, found.caller, found.categories) == ("locomo", PipelineCaller, locomo.CATEGORIES)
     with pytest.raises(UsageError, match="no data set named 'lokomo'; did you mean 'locomo'"):
-        loader("lokomo")
+        find_loader("lokomo")
 
 
 def test_a_data_set_of_ones_own_is_a_loader_and_its_statistics(tmp_path: Path) -> None:
     """Ten lines in a file of the user's: both count, and the format's own keys stay in front."""
     (tmp_path / "letters.py").write_text(NEW)
     (tmp_path / "post.txt").write_text("Dear all\nSo long\n")
-    found = loader(f"{tmp_path / 'letters.py'}:Letters")
+    found = find_loader(f"{tmp_path / 'letters.py'}:Letters")
     first, second = found.conversations(tmp_path / "post.txt")
     assert (found.name, first.sample_id, second.task_id) == ("letters", "Dear all", "0001")
     told = found.caller(second).dataset_statistics
@@ -65,11 +70,11 @@ def test_the_data_set_of_the_page_is_this_one() -> None:
 def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:
     (tmp_path / "letters.py").write_text(NEW)
     (tmp_path / "post.txt").write_text("Dear all\n")
-    found = loader(f"{tmp_path / 'letters.py'}:load")
+    found = find_loader(f"{tmp_path / 'letters.py'}:load")
     (only,) = found.conversations(tmp_path / "post.txt")
     assert found.caller(only).dataset_statistics["total_dialogs"] == 1
     with pytest.raises(UsageError, match="must be a function of a path"):
-        loader(f"{tmp_path / 'letters.py'}:NUMBER")
+        find_loader(f"{tmp_path / 'letters.py'}:NUMBER")
 
 
 @pytest.mark.parametrize("name", ["locomo", "longmemeval", "plain"])
@@ -91,22 +96,22 @@ def test_files_that_are_no_data(tmp_path: Path, name: str, text: str, told: str)
     path = tmp_path / "data.json"
     path.write_text(text, errors="surrogateescape")
     with pytest.raises(InputError) as caught:
-        loader(name).conversations(path)
+        find_loader(name).conversations(path)
     assert told in str(caught.value)
     assert str(path) in str(caught.value)
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
-        loader("locomo").conversations(tmp_path / "none.json")
+        find_loader("locomo").conversations(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read"):
-        loader("locomo").conversations(tmp_path)
+        find_loader("locomo").conversations(tmp_path)
 
 
 def test_a_mark_of_byte_order_is_no_problem(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_bytes(b"\xef\xbb\xbf" + (EXAMPLES / "plain.json").read_bytes())
-    assert len(list(loader("plain").conversations(path))) == 2
+    assert len(list(find_loader("plain").conversations(path))) == 2
 
 
 def test_ids_are_unique_and_many_problems_are_counted(tmp_path: Path) -> None:
@@ -115,7 +120,51 @@ def test_ids_are_unique_and_many_problems_are_counted(tmp_path: Path) -> None:
     assert problems("plain", tmp_path / "data.json", [one, one]) == [
         "$[1]: the id 'x' stands at $[0] already; each needs its own"
     ]
-    many = {**one, "questions": [3] * 300}
+    many = {**one, "questions": [3] * 1300}
     found = problems("plain", tmp_path / "data.json", many)
-    assert len(found) == 201
-    assert found[-1].endswith("more problems")
+    assert len(found) == 1001
+    assert found[-1].endswith("and 300 more errors")
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("return None", "it returned None; return a list of Conversation objects"),
+        ("return {'a': 1}", "it returned a dict; return a list of Conversation objects"),
+        ("return [1]", "item 0 is a int, expected Conversation"),
+        ("return [{}]", "item 0 is a dict, expected Conversation"),
+        ("raise KeyError('gone')", "it raised KeyError: 'gone' (mine.py:4: raise KeyError('gone'))"),
+        ("sys.exit(0)", "it raised SystemExit: 0 (mine.py:4: sys.exit(0))"),
+        ("yield 3", "item 0 is a int, expected Conversation"),
+    ],
+)
+def test_a_loader_that_fails_is_told_in_a_sentence(
+    tmp_path: Path, body: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, before anything is asked; no Python traceback."""
+    path = tmp_path / "mine.py"
+    path.write_text(f"import sys\n\ndef load(path):\n    {body}\n")
+    (tmp_path / "data.txt").write_text("")
+    name = f"{path}:load"
+    command = ("memory", "test", "--dataset", name, "--data", str(tmp_path / "data.txt"), "--memory", "bm25")
+    assert typed(*command, "--no-answer", "--output-dir", str(tmp_path / "out")) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{name}: {told}" in said
+    assert "Traceback" not in said
+
+
+def test_statistics_that_fail_are_told_before_anything_is_asked(tmp_path: Path) -> None:
+    """They are code of the user as well."""
+    (tmp_path / "letters.py").write_text(NEW.replace('"total_letters": 1', '"total_letters": 1 / 0'))
+    (tmp_path / "post.txt").write_text("Dear all\n")
+    suite = MemoryTestSuite(
+        assay.spec(
+            "memory-test",
+            dataset=f"{tmp_path / 'letters.py'}:Letters",
+            data=f"{tmp_path / 'post.txt'}",
+            memory=["bm25"],
+            no_answer=True,
+        )
+    )
+    with pytest.raises(InputError, match=r"Letters._get_dataset_stats: \[ZeroDivisionError\]"):
+        suite.rows()

@@ -10,12 +10,12 @@ import msgspec
 
 from assay.core.memory import Message
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.loaders import loader
-from assay.suites.memory_test.statistics import statistics_of
+from assay.suites.memory_test.loaders import find_loader
+from assay.suites.memory_test.pipeline_caller import PipelineCaller
 
 from suites.memory_test.files import EXAMPLES, loaded, problems
 
-TALKS = list(loader("locomo").conversations(EXAMPLES / "talks.json"))
+TALKS = list(find_loader("locomo").conversations(EXAMPLES / "talks.json"))
 
 
 def sample(**more: Any) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def test_the_examples_have_what_a_loader_must_know() -> None:
 
 def test_statistics_of_an_example() -> None:
     """A session with a date only is none, and question 23 says where it stands in words."""
-    assert statistics_of(TALKS[1]) == {
+    assert PipelineCaller(TALKS[1]).dataset_statistics == {
         "total_sessions": 4,
         "total_dialogs": 64,
         "total_questions": 26,
@@ -128,15 +128,15 @@ def test_every_problem_is_told_with_its_place(tmp_path: Path) -> None:
     del bad["sample_id"]
     found = problems("locomo", tmp_path / "data.json", [sample(), bad])
     assert found == [
-        "$[1].conversation.session_1[0].dia_id: stands at D1:1 but says 'D1:2'; evidence counts messages by their place",
-        "$[1].conversation.session_1[0].text: is missing",
-        "$[1].conversation.session_1[0].speaker: must be a text, not a number",
-        "$[1].qa[1]: must be an object, not a text",
-        "$[1].qa[0].evidence[0]: must be a text, not a number",
-        "$[1].qa[0].category: must be a whole number; LoCoMo has 1 to 5",
         "$[1].qa[0].question: is empty",
+        "$[1].qa[0].category: must be a whole number (LoCoMo has 1 to 5), not a text",
         "$[1].qa[0].answer: must be a text or a number, not a list",
+        "$[1].qa[0].evidence[0]: must be a text, not a number",
+        "$[1].qa[1]: must be an object, not a text",
         "$[1].sample_id: is missing",
+        "$[1].conversation.session_1[0].speaker: must be a text, not a number",
+        "$[1].conversation.session_1[0].text: is missing",
+        "$[1].conversation.session_1[0].dia_id: stands at D1:1 but says 'D1:2'; evidence counts messages by their place",
     ]
 
 

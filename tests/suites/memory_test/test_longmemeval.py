@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assay.suites.memory_test import trigger
+from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.pipeline_caller import TRIGGERS, ScheduleOptions, plan_tests
 
 from suites.memory_test.files import loaded, problems
 
@@ -58,8 +59,10 @@ def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
 def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
     """Although its evidence is there before."""
     found = one(tmp_path, answer_session_ids=["noise_1"])
-    for rule in trigger.TRIGGERS:
-        assert trigger.tests_of(found, rule, 10, final=False, categories=()) == [trigger.Test(5, 1)]
+    for rule in TRIGGERS:
+        assert plan_tests(found, ScheduleOptions(trigger=rule, segments=10, final=False, categories=())) == [
+            ConversationTest(5, 1)
+        ]
 
 
 def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Path) -> None:
@@ -80,7 +83,13 @@ def test_an_id_tells_abstention(tmp_path: Path) -> None:
 def test_lists_of_different_length_are_refused(tmp_path: Path) -> None:
     bad = {**ENTRY, "haystack_dates": ["2024"], "answer": None}
     assert problems("longmemeval", tmp_path / "data.json", [bad]) == [
-        "$[0].haystack_dates: has 1 entries for 2 sessions",
-        "$[0].haystack_sessions: has no message",
         "$[0].answer: must be a text or a number, not null",
+        "$[0].haystack_dates: has 1 entries for 2 sessions",
+    ]
+
+
+def test_an_entry_without_a_message_is_refused(tmp_path: Path) -> None:
+    bad = {**ENTRY, "haystack_sessions": [[], []]}
+    assert problems("longmemeval", tmp_path / "data.json", [bad]) == [
+        "$[0].haystack_sessions: has no message"
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assay.suites.memory_test.loaders import loader, plain
+from assay.suites.memory_test.loaders import find_loader, plain
 
 from suites.memory_test.files import EXAMPLES, loaded, problems
 
@@ -16,7 +16,7 @@ def talk(**more: Any) -> dict[str, Any]:
 
 def test_the_example() -> None:
     """Speakers or roles, dates and names of sessions, numbers as answers, more keys of questions."""
-    holiday, assistant = loader("plain").conversations(EXAMPLES / "plain.json")
+    holiday, assistant = find_loader("plain").conversations(EXAMPLES / "plain.json")
     assert [session.id for session in holiday.sessions] == ["session_1", "after-the-call"]
     assert [message.id for message in holiday.messages] == ["D1:1", "D1:2", "D1:3", "D2:1", "D2:2"]
     assert [question.reference for question in holiday.questions] == ["Rufus", 15, "In the old mill", None]
@@ -54,10 +54,10 @@ def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
         questions=[{"question": "?", "abstention": "yes", "evidence": ["D1:1"]}],
     )
     assert problems("plain", tmp_path / "data.json", bad) == [
-        "$.session: there is no key named 'session'; did you mean 'sessions' or 'questions'?",
         "$.sessions[0].dates: there is no key named 'dates'; did you mean 'date'?",
         "$.sessions[0].messages[0].speeker: there is no key named 'speeker'; did you mean 'speaker'?",
         "$.questions[0].abstention: must be true or false, not a text",
+        "$.session: there is no key named 'session'; did you mean 'sessions' or 'questions'?",
     ]
     bad = talk(id="mine", questions=[{"question": "?", "error": "e", "evidence": ["D1:1"]}])
     assert problems("plain", tmp_path / "data.json", bad) == [
@@ -68,8 +68,8 @@ def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
 def test_every_key_is_explained() -> None:
     """What the loader reads stands in the page."""
     page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
-    keys = (plain.CONVERSATION_KEYS, plain.SESSION_KEYS, plain.MESSAGE_KEYS, plain.QUESTION_KEYS)
-    for key in (key for some in keys for key in some):
+    schemas = (plain.PlainConversation, plain.PlainSession, plain.PlainMessage, plain.PlainQuestion)
+    for key in (key for schema in schemas for key in schema.__struct_fields__):
         assert f"`{key}`" in page, key
 
 
@@ -77,6 +77,6 @@ def test_the_example_of_the_page_is_sound(tmp_path: Path) -> None:
     page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
     path = tmp_path / "data.json"
     path.write_text(page.partition("```json\n")[2].partition("```")[0])
-    (found,) = loader("plain").conversations(path)
+    (found,) = find_loader("plain").conversations(path)
     assert len(found.questions) == 2
     assert not found.invalid

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.core.errors import UsageError
 
-from support.memory_talks import Talks, file_of, talk
+from support.memory_talks import Talks, file_of, numbers_of, talk
 
 
 def test_the_file_is_the_documents(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_the_file_is_the_documents(tmp_path: Path) -> None:
 def test_scores_have_their_denominators(tmp_path: Path) -> None:
     """Of the last test, where every question is asked once; beside the file and in the run."""
     run = Talks(tmp_path, talk(), talk(6, "b")).run(segments=2)
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     metrics = {one["metric"]: (one["value"], one["n"], one["clusters"]) for one in found["metrics"]}
     assert metrics == {"f1": (1.0, 10, 2), "exact_match": (1.0, 10, 2), "evidence_recall": (1.0, 10, 2)}
     assert found["categories"]["plain"]["f1"]["n"] == 10
@@ -51,7 +51,7 @@ def test_evidence_reaches_the_oracle_only(tmp_path: Path) -> None:
     assert talks.searched() == [f"who likes fruit{n} []" for n in range(1, 5)]
     assert not any("D1:" in said for said in talks.asked())
     assert not any("reference" in said or "plain" in said for said in talks.asked())
-    oracle = run.summary.results["oracle"]
+    oracle = numbers_of(run, "oracle")
     assert oracle["reference"]
     assert {one["metric"]: one["value"] for one in oracle["metrics"]}["evidence_recall"] == 1.0
     files = [path for path in run.files if path.name == "0000.json"]
@@ -65,7 +65,7 @@ def test_a_failed_insertion_ends_its_conversation_only(tmp_path: Path) -> None:
     run = talks.run()
     assert [path.name for path in run.files if path.stem.isdigit()] == ["0001.json"]
     assert run.summary.failures == {"user_code": 1}
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert (found["counts"]["conversations"], found["counts"]["failed"]) == (1, 1)
 
 
@@ -99,7 +99,7 @@ def test_a_memory_that_hangs_is_left(tmp_path: Path, method: str) -> None:
 def test_only_searching_needs_no_model(tmp_path: Path) -> None:
     """The answers are empty, and only retrieval is scored."""
     run = Talks(tmp_path).run(model="", no_answer=True)
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert [one["metric"] for one in found["metrics"]] == ["evidence_recall"]
     assert {q["predicted_answer"] for test in file_of(run)["test_results"] for q in test["questions"]} == {""}
     with pytest.raises(UsageError, match="--no-answer"):
@@ -116,7 +116,7 @@ def test_conversations_are_chosen_by_either_id(tmp_path: Path) -> None:
 
 def test_two_runs_of_one_minute_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second gets a number; the first one again finds its own."""
-    monkeypatch.setattr("assay.suites.memory_test.places.stamp_of", lambda _: "251120_1430")
+    monkeypatch.setattr("assay.suites.memory_test.sink.time_stamp", lambda _: "251120_1430")
     talks = Talks(tmp_path)
     folders = [{path.parent.name for path in talks.run(segments=segments).files} for segments in (1, 2, 1)]
     assert folders == [{"251120_1430"}, {"251120_1430_2"}, {"251120_1430"}]
@@ -130,12 +130,12 @@ def test_another_answer_in_the_data_only_grades_anew(tmp_path: Path) -> None:
     one["questions"][0]["answer"] = "nothing"
     (tmp_path / "talks.json").write_text(json.dumps([one]))
     run = talks.run()
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert len(talks.asked()) == asked
     assert {m["metric"]: m["value"] for m in found["metrics"]}["exact_match"] == 0.75
     one["questions"][0]["abstention"] = True
     (tmp_path / "talks.json").write_text(json.dumps([one]))
-    (found,) = talks.run().summary.results.values()
+    found = numbers_of(talks.run())
     assert len(talks.asked()) == asked
     assert {m["metric"]: (m["value"], m["n"]) for m in found["metrics"]}["abstention"] == (0.0, 1)
 
@@ -153,7 +153,7 @@ def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:
     run = Talks(tmp_path).run(memory=["FUMemory"], segments=2)
     found = [question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]]
     assert found == [["memgallery:string_bundle"]] * 6
-    (result,) = run.summary.results.values()
+    result = numbers_of(run)
     assert {one["metric"]: one["value"] for one in result["metrics"]}["evidence_recall"] == 1.0
 
 
@@ -177,7 +177,7 @@ def test_evidence_that_is_not_there_leaves_the_denominator(tmp_path: Path) -> No
     one["questions"][0]["evidence"] = ["D9:9"]
     one["questions"][1]["evidence"] = ["D1:2", "D9:9"]
     run = Talks(tmp_path, one).run(segments=2)
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     counts = {one["metric"]: one["n"] for one in found["metrics"]}
     assert (counts["evidence_recall"], counts["f1"]) == (3, 4)
     assert (found["counts"]["without_evidence"], found["counts"]["unknown_places"]) == (1, 2)

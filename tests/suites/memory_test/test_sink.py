@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from assay.suites.memory_test.caller import Asking, PipelineCaller
-from assay.suites.memory_test.conversation import Conversation, Question, Session
-from assay.suites.memory_test.sink import Answer, Info, Sink, answered
-from assay.suites.memory_test.trigger import Test
+from assay.solvers.memory.conversation import ConversationTest
+from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory_test.pipeline_caller import PipelineCaller, ScheduleOptions
+from assay.suites.memory_test.sink import ExperimentInfo, QuestionResult, Sink
 
-INFO = Info(dataset="locomo", task_id="0000")
-TOPIC = Question.of(
+INFO = ExperimentInfo(dataset="locomo", task_id="0000")
+TOPIC = ConversationQuestion.of(
     "What is the main topic?",
     ["D1:3", "D1:5"],
     {"category": "factoid", "level": 2, "evidence": ["D1:3", "D1:5"]},
@@ -23,9 +23,12 @@ TOPIC = Question.of(
 def test_the_document_of_the_format() -> None:
     """Every key of the format's own example, and no other, in its order."""
     sink = Sink(INFO, {"total_sessions": 3}, 10)
-    plain = Question.of("Who?", [], {})
-    sink.add(8, [Answer(question_index=1, question=plain, predicted_answer="John")])
-    sink.add(16, [Answer(question_index=1, question=plain), Answer(question_index=2, question=plain)])
+    plain = ConversationQuestion.of("Who?", [], {})
+    sink.add(8, [QuestionResult(question_index=1, question=plain, predicted_answer="John")])
+    sink.add(
+        16,
+        [QuestionResult(question_index=1, question=plain), QuestionResult(question_index=2, question=plain)],
+    )
     found = sink.document()
     assert list(found) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
     assert found["experiment_info"] == {"dataset": "locomo", "task_id": "0000"}
@@ -45,7 +48,7 @@ def test_the_document_of_the_format() -> None:
 
 def test_required_keys_come_first_then_what_is_there() -> None:
     """Metadata passes whole, whatever its order; what is absent leaves no key."""
-    found = answered(Answer(question_index=3, question=TOPIC, predicted_answer="Technology"))
+    found = QuestionResult(question_index=3, question=TOPIC, predicted_answer="Technology").to_json()
     assert list(found.items()) == [
         ("question_index", 3),
         ("question_text", "What is the main topic?"),
@@ -56,13 +59,15 @@ def test_required_keys_come_first_then_what_is_there() -> None:
         ("level", 2),
         ("source_index", 14),
     ]
-    bare = answered(Answer(question_index=1, question=Question.of("?", [], {"category": None})))
+    bare = QuestionResult(
+        question_index=1, question=ConversationQuestion.of("?", [], {"category": None})
+    ).to_json()
     assert list(bare) == ["question_index", "question_text", "predicted_answer", "source_index"]
 
 
 def test_a_failure_has_an_empty_answer_and_its_error() -> None:
     """`error` stands on failures only, before what was retrieved and how long it took."""
-    failed = Answer(
+    failed = QuestionResult(
         question_index=1,
         question=TOPIC,
         predicted_answer="half",
@@ -70,21 +75,23 @@ def test_a_failure_has_an_empty_answer_and_its_error() -> None:
         retrieved=("D1:3",),
         timings={"retrieval_seconds": 0.5},
     )
-    found = answered(failed)
+    found = failed.to_json()
     assert found["predicted_answer"] == ""
     assert list(found)[-4:] == ["error", "source_index", "retrieved", "timings"]
     assert (found["error"], found["retrieved"]) == ("no reply", ["D1:3"])
 
 
 def test_a_reference_of_zero_or_nothing_found_is_not_absent() -> None:
-    question = Question.of("How many?", [], {}, reference=0)
-    found = answered(Answer(question_index=1, question=question, retrieved=()))
+    question = ConversationQuestion.of("How many?", [], {}, reference=0)
+    found = QuestionResult(question_index=1, question=question, retrieved=()).to_json()
     assert found["reference_answer"] == 0
     assert found["retrieved"] == []
 
 
 def test_more_about_the_experiment_stands_behind_the_formats_own_keys() -> None:
-    info = Info(dataset="locomo", task_id="0001", sample_id="conv-30", memory="bm25", model="openai/x")
+    info = ExperimentInfo(
+        dataset="locomo", task_id="0001", sample_id="conv-30", memory="bm25", model="openai/x"
+    )
     found = Sink(info, {}, 4).document()
     assert list(found["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
     assert found["test_summary"] == {"total_tests": 0, "test_threshold": "1/4 of total questions"}
@@ -102,17 +109,17 @@ def test_the_file_is_written_whole(tmp_path: Path) -> None:
 
 def test_a_caller_knows_what_is_asked_and_when() -> None:
     """All that a run and its file need of one conversation."""
-    session = Session.of(1, "", [("A", "x")] * 4)
+    session = ConversationSession.of(1, "", [("A", "x")] * 4)
     questions = [
-        Question.of("late", ["D1:4"], {"category": 1}, source_index=0),
-        Question.of("early", ["D1:1"], {"category": 1}, source_index=1),
-        Question.of("other", ["D1:1"], {"category": 5}, source_index=2),
-        Question.of("never", ["?"], {"category": 1}, source_index=3),
+        ConversationQuestion.of("late", ["D1:4"], {"category": 1}, source_index=0),
+        ConversationQuestion.of("early", ["D1:1"], {"category": 1}, source_index=1),
+        ConversationQuestion.of("other", ["D1:1"], {"category": 5}, source_index=2),
+        ConversationQuestion.of("never", ["?"], {"category": 1}, source_index=3),
     ]
     made = Conversation.of(0, "x", [session], questions)
-    caller = PipelineCaller(made, Asking(categories=["1"]))
+    caller = PipelineCaller(made, ScheduleOptions(categories=["1"]))
     assert [question.text for question in caller.questions] == ["early", "late"]
-    assert caller.tests == [Test(2, 1), Test(4, 2)]
+    assert caller.tests == [ConversationTest(2, 1), ConversationTest(4, 2)]
     assert list(caller.dataset_statistics.items()) == [
         ("total_sessions", 1),
         ("total_dialogs", 4),

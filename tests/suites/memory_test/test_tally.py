@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from assay.core.memory import AboutMemory, MemoryPlugin
 from assay.core.types import Record, Score
+from assay.memories import none
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.tally import Tally
+from assay.suites.memory_test.tally import MemoryTally
+
+
+def tally_of(name: str = "m", *, reference: bool = False) -> MemoryTally:
+    """The numbers of a memory of this name."""
+    return MemoryTally(MemoryPlugin(AboutMemory(summary="", reference=reference), none.make, name))
 
 
 def score(test: int, question: int, value: float | None, metric: str = "f1", category: Any = 1) -> Score:
@@ -17,15 +24,15 @@ def score(test: int, question: int, value: float | None, metric: str = "f1", cat
 
 def answer(**more: Any) -> Record:
     """One answer as the solver writes it."""
-    data = {"test": 1, "question": 1, "answer": "", "found": [], "search_seconds": 0.5, "answer_seconds": 0.0}
+    data = {"test": 1, "question": 1, "answer": "", "hits": [], "search_seconds": 0.5, "answer_seconds": 0.0}
     return Record(0, "k", "s", "m", 1, "answer", data=data | more)
 
 
 def test_a_curve_has_every_conversation_at_each_point() -> None:
     """One without a third test stays at its second: the line never goes back, and ends at the headline."""
-    tally = Tally("m", reference=False)
-    tally.add(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
-    tally.add(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0)])
+    tally = tally_of()
+    tally.add_conversation(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
+    tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0)])
     found = tally.summary()
     assert [(one["dialogs_inserted"], one["f1"]["value"]) for one in found["curve"]] == [
         (30.0, 0.5),
@@ -44,27 +51,27 @@ def test_a_curve_has_every_conversation_at_each_point() -> None:
 
 def test_headlines_and_categories_are_of_last_tests() -> None:
     """What has no number counts nowhere."""
-    tally = Tally("m", reference=True)
-    tally.add(
+    tally = tally_of(reference=True)
+    tally.add_conversation(
         0, [2, 4], [], [score(1, 1, 1.0), score(2, 1, 0.0), score(2, 2, 0.5, category="x"), score(2, 3, None)]
     )
     found = tally.summary()
-    assert (found["alias"], found["reference"]) == ("m", True)
+    assert (found["alias"], found["reference"]) == ("m (reference)", True)
     assert [(one["metric"], one["value"], one["n"]) for one in found["metrics"]] == [("f1", 0.25, 2)]
     assert {name: one["f1"]["value"] for name, one in found["categories"].items()} == {"1": 0.0, "x": 0.5}
 
 
 def test_evidence_that_names_no_message_is_counted() -> None:
     """By place; a question without any other has no recall, and is counted too."""
-    tally = Tally("m", reference=False)
+    tally = tally_of()
     for named in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
-        tally.evidence(named, {"D1:1"})
+        tally.count_evidence(named, {"D1:1"})
     assert (tally.counts["without_evidence"], tally.counts["unknown_places"]) == (1, 3)
 
 
 def test_seconds_and_tokens_are_by_stage() -> None:
     """Answers that took no time were none."""
-    tally = Tally("m", reference=False)
+    tally = tally_of()
     fed = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
     more = {"insert_seconds": [2.0], "tokens": {"storage": [1, 1], "retrieval": [7, 0]}}
     records = [
@@ -72,9 +79,9 @@ def test_seconds_and_tokens_are_by_stage() -> None:
         answer(answer_seconds=2.0, tokens=[10, 1], search_seconds=1.5),
         answer(error="no"),
         Record(0, "k", "s", "m", 1, "fed", data=fed),
-        Record(1, "l", "s", "m", 1, "fed", data=more),
     ]
-    tally.add(0, [2], records, [])
+    tally.add_conversation(0, [2], records, [])
+    tally.add_conversation(1, [2], [Record(1, "l", "s", "m", 1, "fed", data=more)], [])
     found = tally.summary()
     assert {stage: (one["n"], one["p50"]) for stage, one in found["seconds"].items()} == {
         "insertion": (3, 2.0),
@@ -90,8 +97,8 @@ def test_seconds_and_tokens_are_by_stage() -> None:
 
 
 def test_failed_conversations_are_named() -> None:
-    tally = Tally("m", reference=False)
-    tally.fail(Conversation(3, "conv-x", (), ()), "it fell")
+    tally = tally_of()
+    tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
     found = tally.summary()
     assert found["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
     assert (found["counts"]["failed"], found["counts"]["conversations"], found["curve"]) == (1, 0, [])
@@ -99,8 +106,49 @@ def test_failed_conversations_are_named() -> None:
 
 def test_an_interval_stays_within_what_is_possible() -> None:
     """Of two conversations it would be far wider than a share can be."""
-    tally = Tally("m", reference=False)
-    tally.add(0, [2], [], [score(1, 1, 1.0), score(1, 2, 1.0)])
-    tally.add(1, [2], [], [score(1, 1, 0.0), score(1, 2, 0.0)])
+    tally = tally_of()
+    tally.add_conversation(0, [2], [], [score(1, 1, 1.0), score(1, 2, 1.0)])
+    tally.add_conversation(1, [2], [], [score(1, 1, 0.0), score(1, 2, 0.0)])
     (found,) = tally.summary()["metrics"]
     assert (found["value"], found["interval"]) == (0.5, (0.0, 1.0))
+
+
+def test_the_report_has_the_numbers_of_the_summary() -> None:
+    """Headline metrics, categories with their meaning, the curve of one metric, counts and failures."""
+    tally = tally_of()
+    tally.add_conversation(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
+    tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0, "exact_match")])
+    tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
+    summary, entry = tally.summary(), tally.entry("f1", {"1": "multi-hop"}, [])
+    assert [metric.name for metric in entry.metrics] == [one["metric"] for one in summary["metrics"]]
+    for metric, one in zip(entry.metrics, summary["metrics"], strict=True):
+        assert (metric.value, metric.denominator, metric.clusters) == (
+            one["value"],
+            one["n"],
+            one["clusters"],
+        )
+        assert (metric.interval, metric.stderr) == (one["interval"], one["stderr"])
+    (part,) = entry.slices
+    assert (part.by, part.name, part.title) == ("category", "1", "multi-hop")
+    curve, of_tests = entry.curves
+    assert [(point.x, point.metric.value) for point in curve.points] == [
+        (one["dialogs_inserted"], one["f1"]["value"]) for one in summary["curve"]
+    ]
+    assert [(point.x, point.metric.value) for point in of_tests.points] == [
+        (one["dialogs_inserted"], one["f1"]["value"]) for one in summary["tests"] if "f1" in one
+    ]
+    assert entry.counts == {"conversations": 2, "failed": 1, "asked": 0, "errors": 0}
+    ((example,),) = [examples.shown for examples in entry.examples]
+    assert (example.label, example.reason) == ("conversation 0003 (conv-x)", "it fell")
+
+
+def test_a_verdict_that_is_missing_is_not_zero() -> None:
+    """The value is None with a reason; what the judge left without a number is counted."""
+    tally = tally_of()
+    unjudged = Score(
+        0, "k", "s", "m", "x@1", "judged", part="1/1", status="not_applicable", value=None, data={}
+    )
+    tally.add_conversation(0, [2], [], [unjudged])
+    (metric,) = tally.entry("judged", {}, []).metrics
+    assert (metric.value, metric.denominator, metric.left_out) == (None, 0, {"not_judged": 1})
+    assert metric.reason

@@ -7,20 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay.core.memory import Message, Query, SearchHit
 from assay.core.protocols import Context, Solver
+from assay.core.types import Record
 from assay.solvers.memory.answers import ANSWER_PROMPT, MemoryAnswer, PendingAnswers, answer_question
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
 # Messages that are stored with one call of `add`. A packet never crosses sessions.
 PACKET = 2
+# Kinds of records.
+ANSWER, FED = "answer", "fed"
 
 
-class ConversationQuestion(Struct, frozen=True):
+class QuestionInput(Struct, frozen=True):
     """A question. `evidence` are message ids, which only memories with `needs_evidence` get to see."""
 
     index: int
@@ -40,8 +43,49 @@ class ConversationInputs(Struct, frozen=True):
 
     memory: str
     sessions: tuple[tuple[Message, ...], ...]
-    questions: tuple[ConversationQuestion, ...]
+    questions: tuple[QuestionInput, ...]
     rounds: tuple[ConversationTest, ...]
+
+
+class AnswerRecord(Struct, frozen=True, omit_defaults=True):
+    """The data of an `answer` record: one question in one test.
+
+    `hits` are the items that the search returned, best first: the item's id, then the ids of its messages.
+    """
+
+    test: int
+    question: int
+    answer: str
+    hits: list[list[str]]
+    search_seconds: float = 0.0
+    answer_seconds: float = 0.0
+    tokens: tuple[int, int] | None = None
+    """Input and output tokens of the answer, where the endpoint counts them."""
+    error: str | None = None
+
+
+class FedRecord(Struct, frozen=True):
+    """The data of the one `fed` record, which says that the conversation was inserted to its end.
+
+    `insert_seconds` has one value for each packet. `tokens` are input and output by stage.
+    """
+
+    insert_seconds: list[float]
+    tokens: dict[str, list[int]]
+
+
+def read_answers(records: Sequence[Record]) -> list[tuple[Record, AnswerRecord]]:
+    """Return the answers in order of test and question. They came in another order."""
+    answers = [(each, msgspec.convert(each.data, AnswerRecord)) for each in records if each.kind == ANSWER]
+    return sorted(answers, key=lambda pair: (pair[1].test, pair[1].question))
+
+
+def read_fed(records: Sequence[Record]) -> FedRecord | None:
+    """Return the `fed` record; None for a conversation that was not inserted to its end."""
+    for record in records:
+        if record.kind == FED:
+            return msgspec.convert(record.data, FedRecord)
+    return None
 
 
 class ConversationSolver(Solver):
@@ -61,7 +105,7 @@ class ConversationSolver(Solver):
                 seconds = await self._run_conversation(inputs, memory, pending, ctx)
             finally:
                 await pending.wait()
-        ctx.emit("fed", {"insert_seconds": seconds, "tokens": memory.tokens})
+        ctx.emit(FED, FedRecord(seconds, memory.tokens))
         pending.raise_failure()
 
     async def _run_conversation(
@@ -71,7 +115,7 @@ class ConversationSolver(Solver):
         tests = list(enumerate(inputs.rounds, 1))
         inserted = 0
         packet_seconds: list[float] = []
-        for packet, last in _packets(inputs.sessions):
+        for packet, last in split_packets(inputs.sessions):
             seconds = await memory.add(packet)
             if last:
                 seconds += await memory.end_session()
@@ -90,7 +134,7 @@ class ConversationSolver(Solver):
     async def _answer(
         self,
         test: int,
-        question: ConversationQuestion,
+        question: QuestionInput,
         search: tuple[list[SearchHit], float],
         pending: PendingAnswers,
         ctx: Context,
@@ -99,23 +143,22 @@ class ConversationSolver(Solver):
         answer = MemoryAnswer("")
         if self._answers:
             answer = await answer_question(ctx.model(), question.text, hits, self._prompt)
-        record: dict[str, Any] = {
-            "test": test,
-            "question": question.index,
-            "answer": answer.text,
-            "found": [[hit.item.id, *hit.item.sources] for hit in hits],
-            "search_seconds": round(search_seconds, 6),
-            "answer_seconds": round(answer.seconds, 6),
-        }
-        if answer.usage is not None:
-            record["tokens"] = [answer.usage.input, answer.usage.output]
         if answer.failure is not None:
-            record["error"] = answer.failure.message
             pending.add_failure(answer.failure)
-        ctx.emit("answer", record, f"{test}/{question.index}")
+        record = AnswerRecord(
+            test=test,
+            question=question.index,
+            answer=answer.text,
+            hits=[[hit.item.id, *hit.item.sources] for hit in hits],
+            search_seconds=round(search_seconds, 6),
+            answer_seconds=round(answer.seconds, 6),
+            tokens=(answer.usage.input, answer.usage.output) if answer.usage else None,
+            error=answer.failure.message if answer.failure else None,
+        )
+        ctx.emit(ANSWER, record, f"{test}/{question.index}")
 
 
-def _packets(sessions: Sequence[Sequence[Message]]) -> Iterator[tuple[Sequence[Message], bool]]:
+def split_packets(sessions: Sequence[Sequence[Message]]) -> Iterator[tuple[Sequence[Message], bool]]:
     """Yield packets, and whether a packet is the last of its session."""
     for messages in sessions:
         for start in range(0, len(messages), PACKET):

@@ -68,19 +68,19 @@ class TimedMemory:
 
     async def add(self, messages: Sequence[Message]) -> float:
         """Store messages. Returns the seconds it took."""
-        _, seconds = await self._call("add", messages)
+        _, seconds = await self._call("add", self.memory.add, messages)
         return seconds
 
     async def end_session(self) -> float:
         """End a session. Returns the seconds it took."""
-        _, seconds = await self._call("end_session")
+        _, seconds = await self._call("end_session", self.memory.end_session)
         return seconds
 
     async def search(self, query: Query, k: int) -> tuple[list[SearchHit], float]:
         """Return the hits and the seconds of the search. Hits beyond the first `k` are dropped."""
         self._stage = RETRIEVAL
         try:
-            result, seconds = await self._call("search", query, k)
+            result, seconds = await self._call("search", self.memory.search, query, k)
         finally:
             self._stage = STORAGE
         # Reading the result may run user code, too: it may be a generator.
@@ -89,13 +89,12 @@ class TimedMemory:
 
     async def items(self) -> list[MemoryItem]:
         """Return every stored item."""
-        result, _ = await self._call("items")
+        result, _ = await self._call("items", self.memory.items)
         return self._read("items", lambda: list(result))
 
-    async def _call(self, method: str, *args: Any) -> tuple[Any, float]:
+    async def _call(self, method: str, function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
         """Call a method of the memory. Returns what it returned, and the seconds it took."""
         started = time.perf_counter()
-        function = getattr(self.memory, method)
         try:
             if self._quick:
                 result = user_code.call_here(function, args)

@@ -39,7 +39,7 @@ from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
 from assay.store.calibrations import remember, write
-from assay.store.judges import panel_judge, rubric_judge, too_weak
+from assay.store.judges import panel_judge, rubric_judge, why_too_weak
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
@@ -222,7 +222,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             except OSError as error:
                 raise UsageError(f"{path} cannot be written: {error.strerror}") from None
         least = self.options.min_kappa
-        if least is not None and (why := too_weak(calibration.judge, calibration, least)):
+        if least is not None and (why := why_too_weak(calibration.judge, calibration, least)):
             notices.append(why)
         return notices
 

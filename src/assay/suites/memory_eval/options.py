@@ -14,8 +14,9 @@ class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
     """Feed samples to memories session by session, ask at checkpoints, and judge six dimensions.
 
     Stage one writes pipeline_sessions.jsonl and pipeline_qa.jsonl; stage two judges them and writes
-    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. Without --judge, JUDGE_MODEL or
-    OPENAI_MODEL the judge is `offline`, which asks nobody. The same command continues an interrupted run.
+    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. The judge is
+    --judge, else $OPENAI_MODEL_JUDGE, $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls). The
+    same command continues an interrupted run.
     """
 
     command: ClassVar[str] = "memory eval"
@@ -44,9 +45,7 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     sample_id: Annotated[list[str], ask("Only the samples with these ids.")] = field(default_factory=list)
     smoke: Annotated[bool, ask("Only the first sample.")] = False
     answer_prompt: Annotated[str, ask("A prompt file in place of the shipped one.", content=True)] = ""
-    eval_only: Annotated[
-        bool, how("Judge the two pipeline files of --output-dir; nothing else is asked.")
-    ] = False
+    eval_only: Annotated[bool, how("Judge the pipeline files in --output-dir. Calls only the judge.")] = False
     judge_base_url: Annotated[str | None, how("Endpoint of the judge; else that of the model.")] = None
-    no_judge: Annotated[bool, score("Only compare words; judge nothing.")] = False
-    open_cases: Annotated[int, how("Samples that are open at once."), Meta(ge=1)] = 16
+    no_judge: Annotated[bool, score("Skip the judge; report only token F1 and BLEU-1.")] = False
+    open_cases: Annotated[int, how("Samples that run at once."), Meta(ge=1)] = 16

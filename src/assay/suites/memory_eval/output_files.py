@@ -26,7 +26,7 @@ class BaselineFiles:
         self._baseline = baseline
         self._pipeline = (SESSIONS, QUESTIONS) if writes_pipeline else ()
         names = (*self._pipeline, SESSION_RECORDS, QA_RECORDS)
-        self._files = {name: LineFile(folder / name) for name in names}
+        self._files = {name: OutputLines(folder / name) for name in names}
         self._aggregate = Aggregate()
 
     def add_sample(self, lines: SampleLines, evals: SampleEvals) -> None:
@@ -62,7 +62,7 @@ class BaselineFiles:
             file.discard()
 
 
-class LineFile:
+class OutputLines:
     """One file under a temporary name, with the sha256 of its content."""
 
     def __init__(self, path: Path) -> None:

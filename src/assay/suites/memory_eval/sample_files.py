@@ -187,7 +187,7 @@ def _is_sample_file(file: Path) -> bool:
     return any(record.value.get(key) is not None for key in ("memory_points", "qa_checkpoints"))
 
 
-class Place(NamedTuple):
+class PlacedValue(NamedTuple):
     """A part of a sample: the record that it stands in, the path of its key, and the value as it was read."""
 
     record: FileRecord
@@ -206,9 +206,9 @@ class Place(NamedTuple):
 class SamplePlace(NamedTuple):
     """Where the three parts of a sample stand: itself, its blocks of points, its checkpoints."""
 
-    sample: Place
-    points: Place
-    checkpoints: Place
+    sample: PlacedValue
+    points: PlacedValue
+    checkpoints: PlacedValue
 
 
 def _read(path: Path, problems: list[Problem]) -> Iterator[tuple[SamplePlace, Sample]]:
@@ -240,9 +240,9 @@ def _sample_places(file: Path, problems: list[Problem]) -> Iterator[SamplePlace]
         return
     for record in records:
         yield SamplePlace(
-            Place(record, (), record.value),
-            Place(record, ("memory_points",), _value_or_list(record.value, "memory_points")),
-            Place(record, ("qa_checkpoints",), _value_or_list(record.value, "qa_checkpoints")),
+            PlacedValue(record, (), record.value),
+            PlacedValue(record, ("memory_points",), _value_or_list(record.value, "memory_points")),
+            PlacedValue(record, ("qa_checkpoints",), _value_or_list(record.value, "qa_checkpoints")),
         )
 
 
@@ -261,7 +261,7 @@ def _older_places(
         points_row, checkpoints_row = points.row_of(record), checkpoints.row_of(record)
         if points_row and checkpoints_row:
             yield SamplePlace(
-                Place(record, (), record.value),
+                PlacedValue(record, (), record.value),
                 _first_key(points_row, "memory_sessions", "memory_points"),
                 _first_key(checkpoints_row, "checkpoints", "qa_checkpoints"),
             )
@@ -269,12 +269,12 @@ def _older_places(
     checkpoints.warn_of_unused()
 
 
-def _first_key(record: FileRecord, *keys: str) -> Place:
+def _first_key(record: FileRecord, *keys: str) -> PlacedValue:
     """The value of the first of these keys that has one. Without any, it is missing at the first key."""
     for key in keys:
         if record.value.get(key) is not None:
-            return Place(record, (key,), record.value[key])
-    return Place(record, (keys[0],), msgspec.UNSET)
+            return PlacedValue(record, (key,), record.value[key])
+    return PlacedValue(record, (keys[0],), msgspec.UNSET)
 
 
 class _SampleRows:
@@ -335,14 +335,14 @@ def _build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
     return _sample_of(place, sample, blocks, checkpoints)
 
 
-def _convert_part(place: Place, schema: Any, problems: list[Problem]) -> Any:
+def _convert_part(place: PlacedValue, schema: Any, problems: list[Problem]) -> Any:
     if place.value is msgspec.UNSET:
         problems.append(place.problem((), "is missing"))
         return None
     return convert(place.value, schema, place.record, problems, place.path)
 
 
-def _add_missing_keys(place: Place, problems: list[Problem]) -> None:
+def _add_missing_keys(place: PlacedValue, problems: list[Problem]) -> None:
     """Of some keys one is enough, and a turn that shows an image needs no content."""
     raw = place.value
     if raw.get("sample_id") is None and raw.get("uuid") is None:
@@ -357,7 +357,7 @@ def _add_missing_keys(place: Place, problems: list[Problem]) -> None:
 
 
 def _add_missing_evidence(
-    place: Place, checkpoints: Sequence[CheckpointRecord], problems: list[Problem]
+    place: PlacedValue, checkpoints: Sequence[CheckpointRecord], problems: list[Problem]
 ) -> None:
     for number, checkpoint in enumerate(checkpoints):
         for row, question in enumerate(checkpoint.questions):
@@ -384,7 +384,7 @@ def _add_id_problems(
     _add_repeated(sessions, problems)
     known = {name for name, _, _ in sessions}
 
-    def check_session(name: Any, where: Place, path: KeyPath) -> None:
+    def check_session(name: Any, where: PlacedValue, path: KeyPath) -> None:
         if str(name) not in known:
             problems.append(where.problem(path, f"there is no session {str(name)!r} in the sample"))
 
@@ -402,7 +402,7 @@ def _add_id_problems(
     _add_repeated(ids, problems)
 
 
-def _add_repeated(names: Iterable[tuple[str, Place, KeyPath]], problems: list[Problem]) -> None:
+def _add_repeated(names: Iterable[tuple[str, PlacedValue, KeyPath]], problems: list[Problem]) -> None:
     first: dict[str, str] = {}
     for name, place, path in names:
         where = place.name(path)
@@ -532,10 +532,10 @@ class _Inspection:
         for number, checkpoint in enumerate(self._sample.checkpoints):
             self._check_checkpoint(checkpoint, number)
 
-    def _warn(self, place: Place, path: KeyPath, message: str) -> None:
+    def _warn(self, place: PlacedValue, path: KeyPath, message: str) -> None:
         self._problems.append(place.problem(path, message, "warning"))
 
-    def _point_places(self) -> Iterator[tuple[str, dict[str, Any], Place, KeyPath]]:
+    def _point_places(self) -> Iterator[tuple[str, dict[str, Any], PlacedValue, KeyPath]]:
         """Session, raw point and place of every point: those inside sessions, then those of blocks."""
         place = self._place.sample
         for number, (session, raw) in enumerate(
@@ -547,9 +547,9 @@ class _Inspection:
             for row, point in enumerate(block["memory_points"]):
                 yield str(block["session_id"]), point, self._place.points, (number, "memory_points", row)
 
-    def _check_updates(self, points: Sequence[tuple[str, dict[str, Any], Place, KeyPath]]) -> None:
+    def _check_updates(self, points: Sequence[tuple[str, dict[str, Any], PlacedValue, KeyPath]]) -> None:
         """An update says what it replaces in the words of an earlier point; judges look for these words."""
-        by_session: dict[str, list[tuple[Place, KeyPath]]] = {}
+        by_session: dict[str, list[tuple[PlacedValue, KeyPath]]] = {}
         for session_id, _, place, path in points:
             by_session.setdefault(session_id, []).append((place, (*path, "original_memories")))
         earlier: set[str] = set()

@@ -78,7 +78,7 @@ _JUDGED_SLICE, _LEXICAL_SLICE = (ANSWER, EVIDENCE, F1), (F1, BLEU1)
 _MOST_FAILURES = 100
 
 
-class MetricTally:
+class DimensionTally:
     """One metric: the values that count, and how many judgements do not."""
 
     def __init__(self, name: str) -> None:
@@ -136,12 +136,12 @@ def _without_dust(total: float) -> float:
     return round(total, 9)
 
 
-class MetricTallies(dict[str, MetricTally]):
+class DimensionTallies(dict[str, DimensionTally]):
     """Metrics by name, made when they are first needed."""
 
-    def __missing__(self, name: str) -> MetricTally:
+    def __missing__(self, name: str) -> DimensionTally:
         """An empty one."""
-        self[name] = MetricTally(name)
+        self[name] = DimensionTally(name)
         return self[name]
 
     def add(self, score: Score, cluster: int) -> None:
@@ -161,9 +161,9 @@ class BaselineTally:
         self._name = name
         self._alias = alias
         self._reference = reference
-        self._metrics = MetricTallies()
-        self._types: dict[str, MetricTallies] = defaultdict(MetricTallies)
-        self._difficulties: dict[str, MetricTallies] = defaultdict(MetricTallies)
+        self._metrics = DimensionTallies()
+        self._types: dict[str, DimensionTallies] = defaultdict(DimensionTallies)
+        self._difficulties: dict[str, DimensionTallies] = defaultdict(DimensionTallies)
         self._voted: Counter[str] = Counter()
         self._flaky: Counter[str] = Counter()
         self._failures: list[Example] = []
@@ -284,7 +284,7 @@ class BaselineTally:
         return [Examples(title="samples without lines", total=total, shown=shown)]
 
 
-def _slices(by: str, tallies: Mapping[str, MetricTallies], names: Sequence[str]) -> list[Slice]:
+def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:
     """The metrics of questions by group. A question without a group stands under the empty name."""
     slices = []
     for group, metrics in sorted(tallies.items()):

@@ -1,6 +1,11 @@
-"""A conversation and what is asked about it: sessions of messages, and questions with their evidence.
+"""A conversation and the questions about it.
 
-Messages hold what a memory may see. Answers, evidence and marks of the data stand in questions only.
+Messages hold what a memory may see. Answers, evidence and the data's own marks stand in questions only. A loader of
+your own builds these objects:
+
+    session = ConversationSession.of(1, "2024-05-02", [("Nora", "I booked the hut."), ("Ben", "Good.")])
+    question = ConversationQuestion.of("Who booked?", ["D1:1"], {"category": "fact"}, reference="Nora")
+    conversation = Conversation.of(0, "holiday", [session], [question])
 """
 
 from __future__ import annotations
@@ -14,55 +19,70 @@ from msgspec import Struct, field
 from assay.core.errors import InputError, Problem
 from assay.core.memory import Message
 
-Place = tuple[int, int]
-"""The number of a session, and of a message in it; both begin at 1."""
+# The number of a session, and the number of a message in it. Both begin at 1.
+Coordinate = tuple[int, int]
 NO_EVIDENCE, UNPARSABLE = "no_evidence", "unparsable_evidence"
-_ALWAYS = ("question_index", "question_text", "predicted_answer")
-RESERVED = frozenset((*_ALWAYS, "reference_answer", "error", "source_index", "retrieved", "timings"))
-"""Keys of an answered question that the file fills itself; metadata may not have them."""
-_PLACE = re.compile(r"D:?(\d{1,9}):(\d{1,9})", re.ASCII)
+# Keys that the output fills for each question. Metadata of the data may not have them.
+RESERVED = frozenset(
+    {
+        "question_index",
+        "question_text",
+        "predicted_answer",
+        "reference_answer",
+        "error",
+        "source_index",
+        "retrieved",
+        "timings",
+    }
+)
+_EVIDENCE = re.compile(r"D:?(\d{1,9}):(\d{1,9})", re.ASCII)
 
 
-def places_in(evidence: Iterable[str]) -> tuple[Place, ...]:
-    """Every place that the texts name, each once: `D8:6; D9:17`, `D:11:26` and `D30:05` are read too."""
-    found = ((int(a), int(b)) for text in evidence for a, b in _PLACE.findall(text))
-    return tuple(dict.fromkeys(found))
+def parse_evidence(texts: Iterable[str]) -> tuple[Coordinate, ...]:
+    """Return every coordinate that the texts name, each once. Reads `D8:6; D9:17`, `D:11:26` and `D30:05`."""
+    coordinates: dict[Coordinate, None] = {}  # an ordered set
+    for text in texts:
+        for session, number in _EVIDENCE.findall(text):
+            coordinates[int(session), int(number)] = None
+    return tuple(coordinates)
 
 
 def message_id(session: int, number: int) -> str:
-    """The id of the message at a place: `D1:3`."""
+    """Return the id of a message, such as `D1:3`."""
     return f"D{session}:{number}"
 
 
-class Question(Struct, frozen=True, kw_only=True):
-    """One question. It may be asked when `coordinate` is inserted; None is never asked.
+class ConversationQuestion(Struct, frozen=True, kw_only=True):
+    """One question. It may be asked once `coordinate` is inserted; without a coordinate it is never asked.
 
-    `places` are the ids of the messages that answer it; some data names messages that are not there.
+    `places` are the ids of the messages that answer it. Some data names messages that are not there.
     """
 
     text: str
     category: Any = None
     reference: Any = None
-    """The right answer as the data has it, a text or a number; None where there is none."""
+    """The right answer as the data has it, a text or a number. None where the data has none."""
     evidence: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
-    coordinate: Place | None = None
+    coordinate: Coordinate | None = None
     source_index: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
-    """What else passes to the output, in this order; `evidence` and `category` as the data has them."""
+    """Everything else that passes to the output, in this order, with the data's `evidence` and `category`."""
     abstention: bool = False
-    """Right is to say that the conversation does not tell."""
+    """The right answer is that the conversation does not tell."""
 
     @classmethod
-    def of(cls, text: str, evidence: Iterable[str], metadata: dict[str, Any], **more: Any) -> Question:
-        """A question that may be asked as soon as the last message of its evidence is there."""
+    def of(
+        cls, text: str, evidence: Iterable[str], metadata: dict[str, Any], **more: Any
+    ) -> ConversationQuestion:
+        """Build a question that may be asked as soon as the last message of its evidence is inserted."""
         texts = tuple(evidence)
-        places = places_in(texts)
+        coordinates = parse_evidence(texts)
         return cls(
             text=text,
             evidence=texts,
-            places=tuple(message_id(*place) for place in places),
-            coordinate=max(places, default=None),
+            places=tuple(message_id(*coordinate) for coordinate in coordinates),
+            coordinate=max(coordinates, default=None),
             metadata=metadata,
             category=metadata.get("category"),
             **more,
@@ -70,22 +90,22 @@ class Question(Struct, frozen=True, kw_only=True):
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be asked; None if it can."""
+        """Why the question cannot be asked; None if it can."""
         if self.coordinate is not None:
             return None
         return UNPARSABLE if self.evidence else NO_EVIDENCE
 
 
-class Invalid(Struct, frozen=True):
-    """A question that cannot be asked. `question_index` is its place in the data, from 1."""
+class InvalidQuestion(Struct, frozen=True):
+    """A question that cannot be asked. `question_index` is its place in the data, counted from 1."""
 
     question_index: int
     question: str
     reason: str
 
 
-class Session(Struct, frozen=True):
-    """Messages of one date. `number` is what evidence calls it; numbers grow, and may have gaps."""
+class ConversationSession(Struct, frozen=True):
+    """Messages of one date. `number` is what evidence calls the session; numbers grow, and may have gaps."""
 
     id: str
     number: int
@@ -93,46 +113,56 @@ class Session(Struct, frozen=True):
     messages: tuple[Message, ...]
 
     @classmethod
-    def of(cls, number: int, date: str, lines: Iterable[tuple[str, str]], name: str = "") -> Session:
-        """A session of (speaker, text); without a name it is `session_1`."""
+    def of(
+        cls, number: int, date: str, lines: Iterable[tuple[str, str]], name: str = ""
+    ) -> ConversationSession:
+        """Build a session of (speaker, text) pairs. Without a name it is called `session_1`."""
         name = name or f"session_{number}"
         messages = tuple(
-            Message(message_id(number, at), text, speaker, name, date)
-            for at, (speaker, text) in enumerate(lines, 1)
+            Message(message_id(number, place), text, speaker, name, date)
+            for place, (speaker, text) in enumerate(lines, 1)
         )
         return cls(name, number, date, messages)
 
 
 class Conversation(Struct, frozen=True):
-    """One conversation, with the questions that can be asked in the order of the data."""
+    """One conversation. `questions` are those that can be asked, in the order of the data."""
 
     index: int
     sample_id: str
-    sessions: tuple[Session, ...]
-    questions: tuple[Question, ...]
-    invalid: tuple[Invalid, ...] = ()
+    sessions: tuple[ConversationSession, ...]
+    questions: tuple[ConversationQuestion, ...]
+    invalid: tuple[InvalidQuestion, ...] = ()
 
     @classmethod
     def of(
-        cls, index: int, sample_id: str, sessions: Iterable[Session], questions: Iterable[Question]
+        cls,
+        index: int,
+        sample_id: str,
+        sessions: Iterable[ConversationSession],
+        questions: Iterable[ConversationQuestion],
     ) -> Conversation:
-        """Leaves out empty sessions, and sets aside what cannot be asked.
+        """Build a conversation without empty sessions. Questions that cannot be asked become `invalid`.
 
-        InputError if a question's metadata has a key that the file fills itself.
+        Raises InputError if a question's metadata has a key that the output fills itself.
         """
-        asked = list(questions)
-        _refuse_reserved(sample_id, asked)
-        return cls(
-            index,
-            sample_id,
-            tuple(session for session in sessions if session.messages),
-            tuple(question for question in asked if question.problem is None),
-            tuple(
-                Invalid(question.source_index + 1, question.text, question.problem)
-                for question in asked
-                if question.problem is not None
-            ),
-        )
+        valid: list[ConversationQuestion] = []
+        invalid: list[InvalidQuestion] = []
+        problems: list[Problem] = []
+        for question in questions:
+            number = question.source_index + 1
+            for key in question.metadata:
+                if key in RESERVED:
+                    message = f"{key!r} is a key of the output; rename it"
+                    problems.append(Problem(f"{sample_id}, question {number}", message))
+            if question.problem is None:
+                valid.append(question)
+            else:
+                invalid.append(InvalidQuestion(number, question.text, question.problem))
+        if problems:
+            raise InputError(problems)
+        filled = tuple(session for session in sessions if session.messages)
+        return cls(index, sample_id, filled, tuple(valid), tuple(invalid))
 
     @property
     def task_id(self) -> str:
@@ -143,16 +173,3 @@ class Conversation(Struct, frozen=True):
     def messages(self) -> Iterator[Message]:
         """All messages in order."""
         return (message for session in self.sessions for message in session.messages)
-
-
-def _refuse_reserved(sample_id: str, questions: Iterable[Question]) -> None:
-    problems = [
-        Problem(
-            f"{sample_id}, question {question.source_index + 1}", f"{key!r} is a key of the output; rename it"
-        )
-        for question in questions
-        for key in question.metadata
-        if key in RESERVED
-    ]
-    if problems:
-        raise InputError(problems)

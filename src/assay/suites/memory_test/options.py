@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta, field
 
-from assay.core.spec import Options, RunSpec, ask, how, listed
+from assay.core.spec import SuiteOptions, ask, how
 
 
-class MemoryTestOptions(Options, frozen=True, kw_only=True):
-    """What a memory test can be told besides the common options."""
+class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
+    """Insert conversations into memories, two messages at a time, and test the questions that can be answered so far.
+
+    Results stand below .sage/benchmarks/benchmark_memory: one file for each conversation, with summary.json
+    and curve.svg beside them. The same command continues a run that was interrupted.
+    """
+
+    command: ClassVar[str] = "memory test"
+    # Where SAGE has its files.
+    default_output: ClassVar[str] = ".sage/benchmarks/benchmark_memory"
+    examples: ClassVar[str] = """\
+assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
+assay memory test --data locomo10.json --memory bm25,hybrid --references --model openai/NAME
+assay memory test --data locomo10.json --memory my_memory.py:make --task-id conv-26 --model local/smollm2
+assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge openai/JUDGE --votes 3
+"""
 
     dataset: Annotated[str, ask("Data set: locomo, longmemeval, plain, or FILE.py:load of your own.")] = (
         "locomo"
@@ -35,18 +48,15 @@ class MemoryTestOptions(Options, frozen=True, kw_only=True):
     )
     trigger: Annotated[
         Literal["increment", "segments"],
-        ask("When to test: after a segment's worth of new questions, or at each part of all."),
+        ask(
+            "When to test. `increment`: after every N newly answerable questions, N = questions // segments. "
+            "`segments`: at each 1/segments of all questions."
+        ),
     ] = "increment"
-    segments: Annotated[int, ask("Into how many parts the questions are cut."), Meta(ge=1)] = 10
-    final_test: Annotated[bool, ask("Ask what is left once more after the last message.")] = True
-    top_k: Annotated[int, ask("Items that a memory may give for a question."), Meta(ge=1)] = 10
+    segments: Annotated[int, ask("Number of parts that the questions are cut into."), Meta(ge=1)] = 10
+    final_test: Annotated[
+        bool, ask("Run a final test after the last message if some question was never asked.")
+    ] = True
+    top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
     no_answer: Annotated[bool, ask("Only search: no model answers, retrieval is scored.")] = False
-    conversations: Annotated[int, how("Conversations that are open at once."), Meta(ge=1)] = 8
-
-
-def normalise(spec: RunSpec) -> RunSpec:
-    """Lists may be written `a,b`."""
-    options = spec.options
-    assert isinstance(options, MemoryTestOptions)
-    changes = {name: listed(getattr(options, name)) for name in ("memory", "task_id", "categories")}
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, **changes))
+    conversations: Annotated[int, how("Conversations that run at once."), Meta(ge=1)] = 8

@@ -1,8 +1,13 @@
-"""`Sink`: takes the answers of each test, and is the file of one conversation in the format's own words."""
+"""The output files: `Sink` builds the file of one conversation, `output_folders` says where files go.
+
+{dataset}/{YYMMDD_HHMM}/0000.json
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +15,15 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.files import write_json
-from assay.suites.memory_test.conversation import RESERVED, Question
+from assay.suites.memory_test.conversation import RESERVED, ConversationQuestion
 
-_FIRST = ("evidence", "category")
+SUMMARY = "summary.json"
+# Optional keys that the format's own example has first.
+_FIRST_METADATA = ("evidence", "category")
 
 
-class Info(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The `experiment_info`, in its order. What is empty is left out, the first two aside."""
+class ExperimentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The `experiment_info`, in its order. Empty fields are left out, the first two aside."""
 
     dataset: str
     task_id: str
@@ -25,40 +32,61 @@ class Info(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sample_id: str = ""
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class QuestionResult(Struct, frozen=True, kw_only=True):
     """One question as it was answered in one test. `error` says why there is no answer."""
 
     question_index: int
-    question: Question
+    question: ConversationQuestion
     predicted_answer: str = ""
     error: str | None = None
     retrieved: Sequence[str] | None = None
-    """Ids of what the memory found, best first."""
+    """Ids of the items that the memory found, best first."""
     timings: dict[str, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return an item of `questions`: three keys that all data sets have, then the optional ones."""
+        question = self.question
+        metadata = {key: value for key, value in question.metadata.items() if key not in RESERVED}
+        first = {key: metadata[key] for key in _FIRST_METADATA if key in metadata}
+        optional: dict[str, Any] = {
+            "reference_answer": question.reference,
+            **first,
+            **metadata,
+            "error": self.error,
+            "source_index": question.source_index,
+            "retrieved": None if self.retrieved is None else list(self.retrieved),
+            "timings": self.timings,
+        }
+        return {
+            "question_index": self.question_index,
+            "question_text": question.text,
+            "predicted_answer": "" if self.error is not None else self.predicted_answer,
+            **{key: value for key, value in optional.items() if value is not None},
+        }
 
 
 class Sink:
-    """The file of one conversation, growing test by test."""
+    """The file of one conversation. It grows test by test."""
 
-    def __init__(self, info: Info, statistics: dict[str, Any], segments: int) -> None:
+    def __init__(self, info: ExperimentInfo, statistics: dict[str, Any], segments: int) -> None:
         self._info = info
         self._statistics = statistics
         self._segments = segments
         self._results: list[dict[str, Any]] = []
 
-    def add(self, after: int, answers: Sequence[Answer]) -> None:
-        """The next test, after so many messages, with all visible questions in their order."""
+    def add(self, after: int, results: Sequence[QuestionResult]) -> None:
+        """Add the next test, after so many messages, with all visible questions in their order."""
         self._results.append(
             {
                 "test_index": len(self._results) + 1,
-                "question_range": {"start": 1, "end": len(answers)},
+                "question_range": {"start": 1, "end": len(results)},
                 "dialogs_inserted_count": after,
-                "questions": list(map(answered, answers)),
+                "questions": [result.to_json() for result in results],
             }
         )
 
     def document(self) -> dict[str, Any]:
-        """The whole file; tests that were run are counted, not those that were planned."""
+        """Return the whole file. `total_tests` counts the tests that were run, not those that were planned."""
         return {
             "experiment_info": msgspec.to_builtins(self._info),
             "dataset_statistics": self._statistics,
@@ -70,28 +98,43 @@ class Sink:
         }
 
     def write(self, path: Path) -> None:
-        """The file appears whole or not at all; its folder is made."""
+        """Write the file, whole or not at all. Makes its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, self.document())
 
 
-def answered(answer: Answer) -> dict[str, Any]:
-    """One of `questions`: three keys that all data sets have, then what is there of the others."""
-    question = answer.question
-    told = {key: value for key, value in question.metadata.items() if key not in RESERVED}
-    failed = answer.error is not None
-    optional: dict[str, Any] = {
-        "reference_answer": question.reference,
-        **{key: told[key] for key in _FIRST if key in told},
-        **told,
-        "error": answer.error,
-        "source_index": question.source_index,
-        "retrieved": None if answer.retrieved is None else list(answer.retrieved),
-        "timings": answer.timings,
-    }
-    return {
-        "question_index": answer.question_index,
-        "question_text": question.text,
-        "predicted_answer": "" if failed else answer.predicted_answer,
-        **{key: value for key, value in optional.items() if value is not None},
-    }
+def output_folders(
+    root: Path, memories: Sequence[str], dataset: str, started: float, run: str
+) -> dict[str, Path]:
+    """Make and return the folder of each memory. All folders of one run have the same time in their names.
+
+    A folder belongs to the run that its summary names. If another run has the folder, a number is added.
+    """
+    minute = time_stamp(started)
+    for number in count(1):
+        name = minute if number == 1 else f"{minute}_{number}"
+        folders: dict[str, Path] = {}
+        for memory in memories:
+            parent = root / memory if len(memories) > 1 else root
+            folders[memory] = parent / dataset / name
+        if all(_is_free(folder, run) for folder in folders.values()):
+            break
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    return folders
+
+
+def time_stamp(started: float) -> str:
+    """Return the minute of the run's first start, such as 251120_1430."""
+    return time.strftime("%y%m%d_%H%M", time.localtime(started))
+
+
+def _is_free(folder: Path, run: str) -> bool:
+    """Whether the folder is new, empty, or of this run."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return True
+    try:
+        summary: Any = msgspec.json.decode((folder / SUMMARY).read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return False
+    return isinstance(summary, dict) and summary.get("run") == run

@@ -1,158 +1,289 @@
-"""What came of a memory over all conversations: by measure, test and category, with clustered intervals."""
+"""The numbers of one memory over all conversations: by metric, test and category, with clustered intervals.
+
+`summary` builds the `summary.json` beside the output files, `entry` the entry of the run's report. Both rest on the
+same values. The headline is the last test of each conversation, in which every question is asked once.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from assay.core.judges import JudgeInfo
+from assay.core.memory import MemoryPlugin
+from assay.core.report import Cell, Curve, Entry, Example, Examples, Metric, Point, Slice, Table
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
+from assay.solvers.memory.conversation import read_answers, read_fed
+from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.scorer import JUDGED, METRICS
+from assay.suites.memory_test.scorers import JUDGED, METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
-"""The last two are of the last tests: questions that name no message that is there, and such places."""
+# Stages with their seconds, and the stage under which their tokens are counted.
+_STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
+MOST_FAILURES = 10
+
+ValuesByMetric = dict[str, ClusteredValues]
 
 
-class Tally:
-    """One memory. The last test of each conversation, in which every question is asked, is its headline."""
+def _values_by_metric() -> ValuesByMetric:
+    return defaultdict(ClusteredValues)
 
-    def __init__(self, name: str, *, reference: bool) -> None:
-        self._name = name
-        self._reference = reference
-        self._last: dict[str, ClusteredValues] = defaultdict(ClusteredValues)
-        self._tests: dict[int, dict[str, ClusteredValues]] = defaultdict(lambda: defaultdict(ClusteredValues))
-        self._categories: dict[str, dict[str, ClusteredValues]] = defaultdict(
-            lambda: defaultdict(ClusteredValues)
-        )
-        self._inserted: dict[int, list[int]] = defaultdict(list)
-        self._grown: dict[int, Sequence[int]] = {}
-        self._scores: dict[tuple[int, int], dict[str, list[float | str]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        self._failures: list[dict[str, str]] = []
-        self._seconds: dict[str, list[float]] = {"insertion": [], "retrieval": [], "answer": []}
-        self._tokens: dict[str, list[int]] = {}
+
+class MemoryTally:
+    """The numbers of one memory. Conversations are added one by one."""
+
+    def __init__(self, plugin: MemoryPlugin) -> None:
+        self._plugin = plugin
         self.counts = dict.fromkeys(COUNTS, 0)
+        self._last: ValuesByMetric = _values_by_metric()
+        self._tests: dict[int, ValuesByMetric] = defaultdict(_values_by_metric)
+        self._categories: dict[str, ValuesByMetric] = defaultdict(_values_by_metric)
+        # By conversation: after how many messages each of its tests ran, and the values of each test.
+        self._tests_after: dict[int, Sequence[int]] = {}
+        self._test_values: dict[tuple[int, int], dict[str, list[float | str]]] = {}
+        self._failures: list[dict[str, str]] = []
+        self._seconds: dict[str, list[float]] = {stage: [] for stage in _STAGES}
+        self._tokens: dict[str, list[int]] = {}
 
-    def add(
-        self, conversation: int, inserted: Sequence[int], records: Iterable[Record], scores: Iterable[Score]
+    def add_conversation(
+        self, index: int, tests_after: Sequence[int], records: Sequence[Record], scores: Sequence[Score]
     ) -> None:
-        """One conversation that was fed to the end."""
+        """Add a conversation that was inserted to its end."""
         self.counts["conversations"] += 1
-        if inserted:
-            self._grown[conversation] = inserted
-        for test, count in enumerate(inserted, 1):
-            self._inserted[test].append(count)
+        self._tests_after[index] = tests_after
         for score in scores:
-            self._score(score, conversation, len(inserted))
-        for record in records:
-            self._use(record)
+            self._add_score(score, index, len(tests_after))
+        for _, answer in read_answers(records):
+            self.counts["answers"] += 1
+            self.counts["errors"] += answer.error is not None
+            self._seconds["retrieval"].append(answer.search_seconds)
+            # An answer that took no time was not asked for.
+            if answer.answer_seconds:
+                self._seconds["answer"].append(answer.answer_seconds)
+            if answer.tokens:
+                self._add_tokens("answer", answer.tokens)
+        fed = read_fed(records)
+        if fed is not None:
+            self._seconds["insertion"] += fed.insert_seconds
+            for stage, tokens in fed.tokens.items():
+                self._add_tokens(stage, tokens)
 
-    def fail(self, conversation: Conversation, why: str) -> None:
-        """One that was not fed to the end, and the reason."""
+    def add_failure(self, conversation: Conversation, reason: str) -> None:
+        """Add a conversation that was not inserted to its end."""
         self.counts["failed"] += 1
         self._failures.append(
-            {"task_id": conversation.task_id, "sample_id": conversation.sample_id, "reason": why}
+            {"task_id": conversation.task_id, "sample_id": conversation.sample_id, "reason": reason}
         )
 
-    def evidence(self, named: Sequence[str], known: Collection[str]) -> None:
-        """What a question of the last test names. Without any message that is there it has no recall."""
-        missing = sum(place not in known for place in named)
-        self.counts["unknown_places"] += missing
-        self.counts["without_evidence"] += missing == len(named)
+    def count_evidence(self, places: Sequence[str], message_ids: Collection[str]) -> None:
+        """Count the places of one question of the last test. Without a message that is there it has no recall."""
+        unknown = sum(place not in message_ids for place in places)
+        self.counts["unknown_places"] += unknown
+        self.counts["without_evidence"] += unknown == len(places)
 
-    def _score(self, score: Score, conversation: int, last: int) -> None:
+    def _add_score(self, score: Score, conversation: int, last_test: int) -> None:
+        # Only a judge leaves answers without a value. They are counted by their status.
         if score.value is None and score.metric != JUDGED:
             return
         value = score.status if score.value is None else score.value
         test = int(score.part.partition("/")[0])
         self._tests[test][score.metric].add(value, conversation)
-        self._scores[conversation, test][score.metric].append(value)
-        if test == last:
+        by_metric = self._test_values.setdefault((conversation, test), {})
+        by_metric.setdefault(score.metric, []).append(value)
+        if test == last_test:
+            category = str((score.data or {}).get("category"))
             self._last[score.metric].add(value, conversation)
-            category = (score.data or {}).get("category")
-            self._categories[str(category)][score.metric].add(value, conversation)
+            self._categories[category][score.metric].add(value, conversation)
 
-    def _use(self, record: Record) -> None:
-        said: Mapping[str, Any] = record.data
-        if record.kind == "answer":
-            self.counts["answers"] += 1
-            self.counts["errors"] += "error" in said
-            self._seconds["retrieval"].append(said["search_seconds"])
-            if said["answer_seconds"]:
-                self._seconds["answer"].append(said["answer_seconds"])
-            self._spend("answer", said.get("tokens"))
-        elif record.kind == "fed":
-            self._seconds["insertion"] += said["insert_seconds"]
-            for stage, tokens in said["tokens"].items():
-                self._spend(stage, tokens)
+    def _add_tokens(self, stage: str, tokens: Sequence[int]) -> None:
+        total = self._tokens.setdefault(stage, [0, 0])
+        total[0] += tokens[0]
+        total[1] += tokens[1]
 
-    def _spend(self, stage: str, tokens: Sequence[int] | None) -> None:
-        if tokens:
-            spent = self._tokens.setdefault(stage, [0, 0])
-            spent[0] += tokens[0]
-            spent[1] += tokens[1]
+    # Points of the curves.
+
+    @property
+    def metric_names(self) -> list[str]:
+        """The metrics of the last tests, in the order of tables."""
+        return [name for name in METRICS if name in self._last]
+
+    @property
+    def _test_count(self) -> int:
+        return max(map(len, self._tests_after.values()), default=0)
+
+    def _inserted(self, test: int) -> list[int]:
+        """Return after how many messages this test ran, in each conversation that had it."""
+        return [after[test - 1] for after in self._tests_after.values() if len(after) >= test]
+
+    def _values_until(self, test: int) -> tuple[float, ValuesByMetric]:
+        """Return the mean of inserted messages and the values of all conversations at a test.
+
+        A conversation without so many tests stays at its last one. So every point is of all conversations, the curve
+        never goes back, and its end is the headline.
+        """
+        values = _values_by_metric()
+        inserted: list[int] = []
+        for conversation, after in self._tests_after.items():
+            if not after:
+                continue
+            own_test = min(test, len(after))
+            inserted.append(after[own_test - 1])
+            for metric, list_of_values in self._test_values.get((conversation, own_test), {}).items():
+                for value in list_of_values:
+                    values[metric].add(value, conversation)
+        return sum(inserted) / len(inserted), values
+
+    # The summary beside the output files.
 
     def summary(self) -> dict[str, Any]:
-        """Everything, as JSON."""
+        """Return everything as JSON, for `summary.json`."""
+        metrics: list[dict[str, Any]] = []
+        for name in self.metric_names:
+            about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
+            metrics.append({**about, **_summary(_metric(name, self._last[name]))})
+        tests: list[dict[str, Any]] = []
+        curve: list[dict[str, Any]] = []
+        for test in range(1, self._test_count + 1):
+            inserted = self._inserted(test)
+            tests.append(
+                {
+                    "test_index": test,
+                    "conversations": len(inserted),
+                    "dialogs_inserted": sum(inserted) / len(inserted),
+                    **_summaries(self._tests[test]),
+                }
+            )
+            mean, values = self._values_until(test)
+            curve.append({"dialogs_inserted": mean, **_summaries(values)})
         return {
-            "alias": self._name,
-            "reference": self._reference,
-            "metrics": [_metric(name, self._last[name]) for name in METRICS if name in self._last],
+            "alias": self._plugin.title,
+            "reference": self._plugin.about.reference,
+            "metrics": metrics,
             "counts": self.counts,
             "failures": self._failures,
-            "categories": {name: _all(values) for name, values in sorted(self._categories.items())},
-            "tests": [self._test(test) for test in sorted(self._inserted)],
-            "curve": [self._at(test) for test in sorted(self._inserted)],
+            "categories": {name: _summaries(values) for name, values in sorted(self._categories.items())},
+            "tests": tests,
+            "curve": curve,
             "seconds": {stage: percentiles(seconds) for stage, seconds in self._seconds.items()},
             "tokens": {
-                stage: dict(zip(("input", "output"), spent, strict=True))
-                for stage, spent in self._tokens.items()
+                stage: {"input": tokens[0], "output": tokens[1]} for stage, tokens in self._tokens.items()
             },
         }
 
-    def _test(self, test: int) -> dict[str, Any]:
-        """Conversations have their tests at other places: where it stood is the mean over them."""
-        inserted = self._inserted[test]
-        return {
-            "test_index": test,
-            "conversations": len(inserted),
-            "dialogs_inserted": sum(inserted) / len(inserted),
-            **_all(self._tests[test]),
-        }
+    # The report.
 
-    def _at(self, test: int) -> dict[str, Any]:
-        """A point of the curve. A conversation without so many tests stays at its last one.
+    def entry(
+        self, headline: str | None, category_labels: Mapping[str, str], judges: Sequence[JudgeInfo]
+    ) -> Entry:
+        """Return the entry of the report. `headline` is the metric of the curves."""
+        slices = [
+            Slice(by="category", name=name, label=category_labels.get(name, ""), metrics=_metrics(values))
+            for name, values in sorted(self._categories.items())
+        ]
+        # Counts that are usually 0 are named only where there is something to say.
+        counts = {"conversations": self.counts["conversations"]}
+        if self.counts["failed"]:
+            counts["failed"] = self.counts["failed"]
+        counts |= {"asked": self.counts["answers"], "errors": self.counts["errors"]}
+        for name in ("without_evidence", "unknown_places"):
+            if self.counts[name]:
+                counts[name] = self.counts[name]
+        return Entry(
+            name=self._plugin.name,
+            subject=self._plugin.name,
+            alias=self._plugin.title,
+            reference=self._plugin.about.reference,
+            metrics=_metrics(self._last),
+            counts=counts,
+            slices=slices,
+            tables=self._usage_tables(),
+            curves=self._curves(headline) if headline else [],
+            examples=self._failure_examples(),
+            judges=list(judges),
+        )
 
-        So every point is of all conversations, the line never goes back, and its end is the headline.
+    def _curves(self, metric: str) -> list[Curve]:
+        """Return the curve of all conversations, and that of the conversations which had so many tests.
+
+        The second is left out where it says the same, as for one conversation.
         """
-        values: dict[str, ClusteredValues] = defaultdict(ClusteredValues)
-        inserted = []
-        for conversation, grown in self._grown.items():
-            own = min(test, len(grown))
-            inserted.append(grown[own - 1])
-            for metric, found in self._scores[conversation, own].items():
-                for value in found:
-                    values[metric].add(value, conversation)
-        return {"dialogs_inserted": sum(inserted) / len(inserted), **_all(values)}
+        everyone: list[Point] = []
+        who_had_it: list[Point] = []
+        for test in range(1, self._test_count + 1):
+            mean, values = self._values_until(test)
+            if metric in values:
+                everyone.append(Point(mean, _metric(metric, values[metric])))
+            inserted = self._inserted(test)
+            if metric in self._tests[test]:
+                mean = sum(inserted) / len(inserted)
+                who_had_it.append(Point(mean, _metric(metric, self._tests[test][metric])))
+        title = f"{METRICS[metric]}, test by test"
+        curves = [Curve(name=metric, x="messages inserted", points=everyone, title=title)]
+        if who_had_it != everyone:
+            title = f"{METRICS[metric]} of the conversations that had the test"
+            curves.append(
+                Curve(name=f"{metric}_of_tests", x="messages inserted", points=who_had_it, title=title)
+            )
+        return [curve for curve in curves if curve.points]
+
+    def _usage_tables(self) -> list[Table]:
+        """Return seconds and tokens by stage, where anything was done."""
+        rows: list[list[Cell]] = []
+        for stage, tokens_stage in _STAGES.items():
+            seconds = percentiles(self._seconds[stage])
+            if not seconds["n"]:
+                continue
+            tokens: list[int] | list[None] = self._tokens.get(tokens_stage) or [None, None]
+            rows.append([stage, seconds["p50"], seconds["p95"], *tokens])
+        if not rows:
+            return []
+        columns = ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
+        return [Table(name="usage", columns=columns, rows=rows)]
+
+    def _failure_examples(self) -> list[Examples]:
+        if not self._failures:
+            return []
+        examples = [
+            Example(
+                label=f"conversation {failure['task_id']} ({failure['sample_id']})", reason=failure["reason"]
+            )
+            for failure in self._failures[:MOST_FAILURES]
+        ]
+        return [Examples(title="conversations without a file", total=len(self._failures), shown=examples)]
 
 
-def _all(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:
-    return {name: _told(name, values[name]) for name in METRICS if name in values}
+def _summaries(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:
+    return {name: _summary(_metric(name, values[name])) for name in METRICS if name in values}
 
 
-def _told(name: str, values: ClusteredValues) -> dict[str, Any]:
-    """With what a judge left without a number: it said nothing that can be read, or could not be asked."""
-    if name != JUDGED:
-        return values.summary()
-    left = values.left_out
-    missing = {"not_judged": left["not_applicable"]} if left["not_applicable"] else {}
-    return {**values.summary(), "invalid": left["invalid"], **missing}
+def _summary(metric: Metric) -> dict[str, Any]:
+    """Return a metric as `summary.json` has it. A judge's says how many verdicts could not be read."""
+    summary: dict[str, Any] = {
+        "value": metric.value,
+        "n": metric.denominator,
+        "clusters": metric.clusters,
+        "stderr": metric.stderr,
+        "interval": metric.interval,
+    }
+    if metric.name == JUDGED:
+        summary["invalid"] = 0
+    return summary | metric.left_out
 
 
-def _metric(name: str, values: ClusteredValues) -> dict[str, Any]:
-    about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
-    return {**about, **_told(name, values)}
+def _metrics(values: Mapping[str, ClusteredValues]) -> list[Metric]:
+    return [_metric(name, values[name]) for name in METRICS if name in values]
+
+
+def _metric(name: str, values: ClusteredValues) -> Metric:
+    """Return a mean over questions. Only a judge leaves some out: its reply was unreadable, or it was not asked."""
+    left_out: dict[str, int] = {}
+    if values.left_out["invalid"]:
+        left_out["invalid"] = values.left_out["invalid"]
+    if values.left_out["not_applicable"]:
+        left_out["not_judged"] = values.left_out["not_applicable"]
+    reason = "" if len(values) else "no answer was judged"
+    return values.metric(name, label=METRICS[name], unit="question", left_out=left_out, reason=reason)

@@ -19,7 +19,7 @@ from assay.scoring.judges.rubric import RubricJudge
 from assay.solvers.code import OwnCode, Sandbox
 from assay.solvers.steps.pipeline import Pipeline, StepsInputs, TestInputs
 from assay.solvers.steps.solver import StepsSolver
-from assay.store.judges import require, rubric_judge
+from assay.store.judges import require_kappa, rubric_judge
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
 from assay.suites.pipeline.evaluation import Evaluation
 from assay.suites.pipeline.options import PipelineOptions
@@ -114,7 +114,7 @@ class PipelinePlan:
         """The judge decides whether tests pass: refused where it is not known to be good enough for that."""
         identity = rubric_judge(named, judge.fingerprint, [METRIC])
         if self._options.min_kappa is not None:
-            require(identity, self._options.min_kappa)
+            require_kappa(identity, self._options.min_kappa)
         return identity
 
     def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:

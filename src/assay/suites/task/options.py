@@ -94,7 +94,7 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
         bool, how("Run tasks that are marked unsafe: their metrics run code that the model wrote.")
     ] = False
     lm_eval_quirks: Annotated[
-        bool, ask("Do as lm-evaluation-harness does where it errs; see docs/tasks.md.")
+        bool, ask("Reproduce known bugs of lm-evaluation-harness, listed in docs/tasks.md.")
     ] = False
     write_out: Annotated[bool, how("Show the first prompt of each task before it is asked.")] = False
     listing: Annotated[bool, how("List tasks, groups and tags of --include-path.", flags=["--list"])] = False

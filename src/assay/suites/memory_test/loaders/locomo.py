@@ -3,68 +3,132 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, Any
 
-from assay.core.nodes import Node
-from assay.suites.memory_test.conversation import Conversation, Question, Session, message_id
-from assay.suites.memory_test.reading import read
-from assay.suites.memory_test.scorer import FIRST, LISTS
+from msgspec import Meta, Struct
 
+from assay.core.errors import Problem
+from assay.core.records import FileRecord
+from assay.core.schema import Filled, Scalar, convert, mismatch
+from assay.suites.memory_test.conversation import (
+    Conversation,
+    ConversationQuestion,
+    ConversationSession,
+    message_id,
+)
+from assay.suites.memory_test.loaders import read_conversations, text_list
+from assay.suites.memory_test.scorers import FIRST_PART, LIST_PARTS
+
+# The meaning of the category numbers. Files keep the numbers.
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
-"""What the numbers mean; files keep the numbers."""
-RULES = {1: LISTS, 3: FIRST}
-"""As LoCoMo's own evaluation compares them."""
+# LoCoMo's own evaluation compares these two categories in ways of their own.
+RULES = {1: LIST_PARTS, 3: FIRST_PART}
 _ADVERSARIAL = 5
 _SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)
 
 
-def conversations(path: Path) -> Iterator[Conversation]:
-    """The samples of a file; summaries and observations in it are left alone."""
-    return read(path, _conversation)
+class LocomoMessage(Struct):
+    """A message. An image has the search `query` it was found by and a caption."""
+
+    speaker: str
+    text: str
+    dia_id: str | None = None
+    query: str | None = None
+    blip_caption: str | None = None
+    img_url: Any = None
 
 
-def _conversation(index: int, node: Node) -> Conversation:
-    talk = node["conversation"]
-    numbered = sorted(
-        int(found[1]) for key in talk.mapping() if (found := _SESSION.fullmatch(key)) and key in talk
-    )
-    sessions = [_session(number, talk) for number in numbered]
+class LocomoQuestion(Struct):
+    """A question. `adversarial_answer` passes to the output; it is what a fooled model would say."""
+
+    question: Filled
+    category: Annotated[int, Meta(description="a whole number (LoCoMo has 1 to 5)")]
+    answer: Scalar | None = None
+    evidence: str | list[str] | None = None
+
+
+class LocomoSample(Struct):
+    """A sample. Sessions stand in `conversation` under session_1, session_2 and so on.
+
+    Summaries and observations are left alone.
+    """
+
+    sample_id: Filled
+    conversation: dict[str, Any]
+    qa: list[LocomoQuestion]
+
+
+def conversations(path: Path) -> list[Conversation]:
+    """Load the samples of a file."""
+    return read_conversations(path, _build)
+
+
+def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
+    sample = convert(record.value, LocomoSample, record, problems)
+    sessions = _read_sessions(record, problems)
+    if sample is None:
+        return None
     if not any(session.messages for session in sessions):
-        talk.note("has no session with a message; they stand under session_1, session_2 and so on")
-    questions = [_question(at, question) for at, question in enumerate(node["qa"].objects())]
-    return Conversation.of(index, node["sample_id"].filled(), sessions, questions)
+        message = "has no session with a message; they stand under session_1, session_2 and so on"
+        problems.append(record.problem(("conversation",), message))
+    questions: list[ConversationQuestion] = []
+    for place, question in enumerate(sample.qa):
+        raw: dict[str, Any] = record.value["qa"][place]
+        questions.append(
+            ConversationQuestion.of(
+                question.question,
+                text_list(question.evidence),
+                {key: value for key, value in raw.items() if key not in ("question", "answer")},
+                reference=question.answer,
+                source_index=place,
+                abstention=question.category == _ADVERSARIAL,
+            )
+        )
+    return Conversation.of(index, sample.sample_id, sessions, questions)
 
 
-def _session(number: int, talk: Node) -> Session:
-    """A date without messages is no session; messages may be without a date."""
-    key = f"session_{number}"
-    date = talk[f"{key}_date_time"].text() if f"{key}_date_time" in talk else ""
-    messages = enumerate(talk[key].objects(), 1)
-    return Session.of(number, date, [_line(message, message_id(number, at)) for at, message in messages], key)
+def _read_sessions(record: FileRecord, problems: list[Problem]) -> list[ConversationSession]:
+    """Return the sessions by their numbers. A date without messages is no session."""
+    talk = record.value.get("conversation")
+    if not isinstance(talk, dict):
+        return []
+    numbers = []
+    for key, value in talk.items():
+        match = _SESSION.fullmatch(key)
+        if match and value is not None:
+            numbers.append(int(match[1]))
+    sessions: list[ConversationSession] = []
+    for number in sorted(numbers):
+        key = f"session_{number}"
+        date = talk.get(f"{key}_date_time")
+        if date is not None and not isinstance(date, str):
+            path = ("conversation", f"{key}_date_time")
+            problems.append(record.problem(path, mismatch("a text", date)))
+            date = None
+        messages = convert(talk[key], list[LocomoMessage], record, problems, ("conversation", key))
+        _check_dialog_ids(talk[key], number, record, problems)
+        lines = [(message.speaker, _text(message)) for message in messages or []]
+        sessions.append(ConversationSession.of(number, date or "", lines, key))
+    return sessions
 
 
-def _line(node: Node, place: str) -> tuple[str, str]:
-    """Who said what. An image is told by what was looked for and by its caption."""
-    if "dia_id" in node and (told := node["dia_id"].text()) != place:
-        node["dia_id"].note(f"stands at {place} but says {told!r}; evidence counts messages by their place")
-    text = node["text"].text()
-    seen = [node[key].text() for key in ("query", "blip_caption") if key in node]
-    if seen or "img_url" in node:
-        text = f"{text} (shows {', which is '.join(seen) or 'an image'})".lstrip()
-    return node["speaker"].text(), text
+def _check_dialog_ids(messages: Any, session: int, record: FileRecord, problems: list[Problem]) -> None:
+    """Evidence counts messages by their place, so a `dia_id` that says another place would mislead."""
+    if not isinstance(messages, list):
+        return
+    for number, message in enumerate(messages, 1):
+        dia_id = message.get("dia_id") if isinstance(message, dict) else None
+        place = message_id(session, number)
+        if isinstance(dia_id, str) and dia_id != place:
+            text = f"stands at {place} but says {dia_id!r}; evidence counts messages by their place"
+            key = ("conversation", f"session_{session}", number - 1, "dia_id")
+            problems.append(record.problem(key, text))
 
 
-def _question(at: int, node: Node) -> Question:
-    """`adversarial_answer` is what a fooled model would say: it is told, and never the reference."""
-    category, evidence = node["category"], node["evidence"].texts() if "evidence" in node else []
-    if type(category.value) is not int:
-        category.note("must be a whole number; LoCoMo has 1 to 5")
-    return Question.of(
-        node["question"].filled(),
-        evidence,
-        {key: value for key, value in node.mapping().items() if key not in ("question", "answer")},
-        reference=node["answer"].answer() if "answer" in node else None,
-        source_index=at,
-        abstention=category.value == _ADVERSARIAL,
-    )
+def _text(message: LocomoMessage) -> str:
+    """Return the text. An image is described by the query it was found by and by its caption."""
+    parts = [part for part in (message.query, message.blip_caption) if part is not None]
+    if not parts and message.img_url is None:
+        return message.text
+    return f"{message.text} (shows {', which is '.join(parts) or 'an image'})".lstrip()

@@ -5,76 +5,108 @@ Each entry is a conversation with one question, which is asked after the last me
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from assay.core.nodes import Node
-from assay.suites.memory_test.conversation import Conversation, Question, Session, message_id
-from assay.suites.memory_test.reading import read
+from assay.core.errors import Problem
+from assay.core.records import FileRecord
+from assay.core.schema import Filled, Scalar, convert
+from assay.suites.memory_test.conversation import (
+    Conversation,
+    ConversationQuestion,
+    ConversationSession,
+    message_id,
+)
+from assay.suites.memory_test.loaders import read_conversations, text_list
 
+# The id of a question that the chats do not answer ends like this.
 ABSTENTION = "_abs"
-"""What the id of a question ends in that the chats do not answer."""
-_TOLD = ("question_id", "question_type", "question_date")
+_METADATA = ("question_id", "question_type", "question_date")
 
 
-class _Chat(NamedTuple):
-    """One session as it stands there: its name, its messages, and which of them hold the answer."""
+class LongMemEvalTurn(Struct):
+    """A message of a chat. `has_answer` marks evidence."""
 
-    name: str
-    session: Session
-    marked: list[str]
-
-
-def conversations(path: Path) -> Iterator[Conversation]:
-    """The entries of a file."""
-    return read(path, _conversation)
+    role: str
+    content: str
+    has_answer: bool | None = None
 
 
-def _conversation(index: int, node: Node) -> Conversation:
-    chats = list(_chats(node))
-    return Conversation.of(
-        index, node["question_id"].filled(), [chat.session for chat in chats], [_question(node, chats)]
-    )
+class LongMemEvalEntry(Struct):
+    """One entry. Sessions, their ids and their dates are lists of the same length."""
+
+    question_id: Filled
+    question_type: str
+    question: Filled
+    answer: Scalar
+    haystack_session_ids: str | list[str]
+    haystack_dates: str | list[str]
+    haystack_sessions: list[list[LongMemEvalTurn]]
+    answer_session_ids: str | list[str]
+    question_date: str | None = None
 
 
-def _chats(node: Node) -> Iterator[_Chat]:
-    sessions = node["haystack_sessions"].items()
-    ids, dates = (node[f"haystack_{key}"].texts() for key in ("session_ids", "dates"))
-    for key, found in (("session_ids", ids), ("dates", dates)):
-        if len(found) != len(sessions):
-            node[f"haystack_{key}"].note(f"has {len(found)} entries for {len(sessions)} sessions")
-            return
-    for number, (name, date, messages) in enumerate(zip(ids, dates, sessions, strict=True), 1):
-        turns = messages.objects()
-        lines = [(turn["role"].text(), turn["content"].text()) for turn in turns]
-        marked = [message_id(number, at) for at, turn in enumerate(turns, 1) if _marked(turn)]
-        yield _Chat(name, Session.of(number, date, lines, name), marked)
+def conversations(path: Path) -> list[Conversation]:
+    """Load the entries of a file."""
+    return read_conversations(path, _build)
 
 
-def _marked(turn: Node) -> bool:
-    return "has_answer" in turn and turn["has_answer"].truth()
-
-
-def _question(node: Node, chats: list[_Chat]) -> Question:
-    """The evidence is what is marked; without a mark, all of the sessions that are named."""
-    named = set(node["answer_session_ids"].texts())
-    marked = [place for chat in chats for place in chat.marked]
-    whole = [message.id for chat in chats if chat.name in named for message in chat.session.messages]
-    places = tuple(marked or whole)
-    filled = [chat.session for chat in chats if chat.session.messages]
+def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
+    entry = convert(record.value, LongMemEvalEntry, record, problems)
+    if not _same_lengths(record, problems) or entry is None:
+        return None
+    answer_ids = set(text_list(entry.answer_session_ids))
+    sessions: list[ConversationSession] = []
+    marked: list[str] = []  # messages with the mark of an answer
+    whole: list[str] = []  # all messages of the sessions with an answer
+    ids, dates = text_list(entry.haystack_session_ids), text_list(entry.haystack_dates)
+    for number, turns in enumerate(entry.haystack_sessions, 1):
+        name = ids[number - 1]
+        lines = [(turn.role, turn.content) for turn in turns]
+        sessions.append(ConversationSession.of(number, dates[number - 1], lines, name))
+        for place, turn in enumerate(turns, 1):
+            if turn.has_answer:
+                marked.append(message_id(number, place))
+            if name in answer_ids:
+                whole.append(message_id(number, place))
+    filled = [session for session in sessions if session.messages]
     if not filled:
-        node["haystack_sessions"].note("has no message")
-    last = (filled[-1].number, len(filled[-1].messages)) if filled and places else None
-    category = node["question_type"].text()
-    told = {key: node[key].text() for key in _TOLD if key in node}
-    question = Question.of(
-        node["question"].filled(),
-        places,
-        {"evidence": list(places), "category": category, **told},
-        reference=node["answer"].answer(),
-        abstention=node["question_id"].text().endswith(ABSTENTION),
+        problems.append(record.problem(("haystack_sessions",), "has no message"))
+        return None
+    evidence = marked or whole
+    metadata: dict[str, Any] = {"evidence": evidence, "category": entry.question_type}
+    for key in _METADATA:
+        if record.value.get(key) is not None:
+            metadata[key] = record.value[key]
+    question = ConversationQuestion.of(
+        entry.question,
+        evidence,
+        metadata,
+        reference=entry.answer,
+        abstention=entry.question_id.endswith(ABSTENTION),
     )
-    return msgspec.structs.replace(question, coordinate=last)
+    if evidence:
+        last = filled[-1]
+        question = msgspec.structs.replace(question, coordinate=(last.number, len(last.messages)))
+    return Conversation.of(index, entry.question_id, sessions, [question])
+
+
+def _same_lengths(record: FileRecord, problems: list[Problem]) -> bool:
+    """Whether there is an id and a date for each session."""
+    sessions = record.value.get("haystack_sessions")
+    if not isinstance(sessions, list):
+        return False
+    same = True
+    for key in ("haystack_session_ids", "haystack_dates"):
+        values = record.value.get(key)
+        count = 1 if isinstance(values, str) else len(values) if isinstance(values, list) else None
+        if count is None:
+            same = False
+        elif count != len(sessions):
+            same = False
+            message = f"has {count} entries for {len(sessions)} sessions"
+            problems.append(record.problem((key,), message))
+    return same

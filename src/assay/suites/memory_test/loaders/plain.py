@@ -1,56 +1,100 @@
-"""People's own conversations, in a schema without anything that is not needed: see docs/memory-test.md."""
+"""People's own conversations, in a schema with nothing that is not needed: see docs/memory-test.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from assay.core.nodes import Node
-from assay.suites.memory_test.conversation import Conversation, Question, Session
-from assay.suites.memory_test.reading import read
+from msgspec import Struct
 
-CONVERSATION_KEYS = ("id", "sessions", "questions")
-SESSION_KEYS = ("id", "date", "messages")
-MESSAGE_KEYS = ("speaker", "text", "role", "content")
-QUESTION_KEYS = ("question", "answer", "evidence", "category", "abstention")
-"""Other keys of a question pass to the output as they are."""
-_OWN = ("question", "answer", "abstention")
+from assay.core.errors import Problem
+from assay.core.records import FileRecord
+from assay.core.schema import Filled, KeyPath, Scalar, convert
+from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
+from assay.suites.memory_test.loaders import read_conversations, text_list
 
-
-def conversations(path: Path) -> Iterator[Conversation]:
-    """The conversations of a file, a list of them or one."""
-    return read(path, _conversation)
+# Keys of a question that do not pass to the output as they are. All other keys do.
+_OWN_KEYS = ("question", "answer", "abstention")
 
 
-def _conversation(index: int, node: Node) -> Conversation:
-    node.known(CONVERSATION_KEYS)
-    sessions = [_session(number, session) for number, session in enumerate(node["sessions"].objects(), 1)]
+class PlainMessage(Struct, forbid_unknown_fields=True):
+    """A message as people write it (`speaker`, `text`), or as chats have it (`role`, `content`)."""
+
+    speaker: str | None = None
+    text: str | None = None
+    role: str | None = None
+    content: str | None = None
+
+
+class PlainSession(Struct, forbid_unknown_fields=True):
+    """A session. Without an id it is called `session_1`."""
+
+    messages: list[PlainMessage]
+    id: str | None = None
+    date: str | None = None
+
+
+class PlainQuestion(Struct):
+    """A question. Other keys are allowed, and pass to the output."""
+
+    question: Filled
+    answer: Scalar | None = None
+    evidence: str | list[str] | None = None
+    category: Any = None
+    abstention: bool | None = None
+
+
+class PlainConversation(Struct, forbid_unknown_fields=True):
+    """A conversation. Without an id it is called by its number."""
+
+    sessions: list[PlainSession]
+    questions: list[PlainQuestion]
+    id: Filled | None = None
+
+
+def conversations(path: Path) -> list[Conversation]:
+    """Load the conversations of a file, a list of them or one."""
+    return read_conversations(path, _build)
+
+
+def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
+    data = convert(record.value, PlainConversation, record, problems)
+    # Looks at the raw value, so that a problem elsewhere does not hide this one.
+    problems += [record.problem(path, "is missing") for path in _messages_without_text(record.value)]
+    if data is None:
+        return None
+    sessions: list[ConversationSession] = []
+    for place, session in enumerate(data.sessions):
+        lines: list[tuple[str, str]] = []
+        for message in session.messages:
+            text = message.text if message.content is None else message.content
+            speaker = message.role if message.speaker is None else message.speaker
+            lines.append((speaker or "", text or ""))
+        sessions.append(ConversationSession.of(place + 1, session.date or "", lines, session.id or ""))
     if sessions and not any(session.messages for session in sessions):
-        node["sessions"].note("has no message")
-    questions = [_question(at, question) for at, question in enumerate(node["questions"].objects())]
-    name = node["id"].filled() if "id" in node else f"{index:04d}"
-    return Conversation.of(index, name, sessions, questions)
+        problems.append(record.problem(("sessions",), "has no message"))
+    questions: list[ConversationQuestion] = []
+    for place, question in enumerate(data.questions):
+        raw: dict[str, Any] = record.value["questions"][place]
+        questions.append(
+            ConversationQuestion.of(
+                question.question,
+                text_list(question.evidence),
+                {key: value for key, value in raw.items() if key not in _OWN_KEYS},
+                reference=question.answer,
+                source_index=place,
+                abstention=bool(question.abstention),
+            )
+        )
+    return Conversation.of(index, data.id or f"{index:04d}", sessions, questions)
 
 
-def _session(number: int, node: Node) -> Session:
-    node.known(SESSION_KEYS)
-    name, date = (node[key].text() if key in node else "" for key in ("id", "date"))
-    return Session.of(number, date, map(_line, node["messages"].objects()), name)
-
-
-def _line(node: Node) -> tuple[str, str]:
-    """A message as people write it, or as chats have it: `role` and `content`."""
-    node.known(MESSAGE_KEYS)
-    speaker = next((node[key].text() for key in ("speaker", "role") if key in node), "")
-    return speaker, node["content" if "content" in node else "text"].text()
-
-
-def _question(at: int, node: Node) -> Question:
-    return Question.of(
-        node["question"].filled(),
-        node["evidence"].texts() if "evidence" in node else [],
-        {key: value for key, value in node.mapping().items() if key not in _OWN},
-        reference=node["answer"].answer() if "answer" in node else None,
-        source_index=at,
-        abstention="abstention" in node and node["abstention"].truth(),
-    )
+def _messages_without_text(value: dict[str, Any]) -> Iterator[KeyPath]:
+    """Yield the path of each `text` that is missing. A message needs `text` or `content`."""
+    sessions = value.get("sessions")
+    for place, session in enumerate(sessions if isinstance(sessions, list) else []):
+        messages = session.get("messages") if isinstance(session, dict) else None
+        for number, message in enumerate(messages if isinstance(messages, list) else []):
+            if isinstance(message, dict) and message.get("text") is None and message.get("content") is None:
+                yield "sessions", place, "messages", number, "text"

@@ -12,11 +12,11 @@ import pytest
 from assay import api
 from assay.core.errors import UsageError
 from assay.scoring.questions import AnswerQuestion, Verdict
-from assay.suites.memory_test.conversation import Question
-from assay.suites.memory_test.scorer import FIRST, reference_of
+from assay.suites.memory_test.conversation import ConversationQuestion
+from assay.suites.memory_test.scorers import FIRST_PART, ConversationGold
 
 from servers.judging import JudgingServer, about, always, by_words
-from support.memory_talks import Talks, talk
+from support.memory_talks import Talks, numbers_of, talk
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def asked(server: JudgingServer) -> list[str]:
 
 def metrics(run: api.Run, name: str = "own") -> dict[str, dict[str, Any]]:
     """The headlines of a memory by name, in order."""
-    return {one["metric"]: one for one in run.summary.results[name]["metrics"]}
+    return {one["metric"]: one for one in numbers_of(run, name)["metrics"]}
 
 
 def test_without_the_flag_nothing_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +49,7 @@ def test_without_the_flag_nothing_is_judged(tmp_path: Path, monkeypatch: pytest.
     run = Talks(tmp_path).run()
     assert run.folder == plain.folder
     assert (run.asked, len(run.summary.scorers)) == (False, 1)
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert "judge" not in found
     assert list(metrics(run)) == ["f1", "exact_match", "evidence_recall"]
     assert "invalid" not in found["metrics"][0]
@@ -60,7 +60,7 @@ def test_offline_is_a_metric_like_the_others(tmp_path: Path) -> None:
     one, other = talk(4, "a"), talk(4, "b")
     one["questions"][0]["answer"] = "something else altogether"
     run = Talks(tmp_path, one, other).run(judge="offline", segments=2)
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert next(iter(metrics(run))) == "judged"
     judged = metrics(run)["judged"]
     assert (judged["value"], judged["n"], judged["clusters"], judged["invalid"]) == (0.875, 8, 2, 0)
@@ -81,7 +81,7 @@ def test_equal_answers_are_judged_once(tmp_path: Path, server: JudgingServer) ->
     run = Talks(tmp_path).run(**at(server))
     assert asked(server) == [f"who likes fruit{n}" for n in range(1, 5)]
     assert [body["model"] for body in server.bodies] == ["judge"] * 4
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert [test["judged"]["n"] for test in found["tests"]] == [2, 4]
     assert found["judge"]["name"] == "openai/judge"
 
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: Judgin
     assert (judged["value"], judged["n"], judged["invalid"]) == (1.0, 3, 1)
     assert metrics(run)["f1"]["n"] == 4
     assert len(server.bodies) == 5
-    (found,) = run.summary.results.values()
+    found = numbers_of(run)
     assert [(point["judged"]["n"], point["judged"]["invalid"]) for point in found["curve"]] == [
         (1, 1),
         (3, 1),
@@ -136,9 +136,9 @@ def test_nobody_is_asked_about_nothing(tmp_path: Path, server: JudgingServer) ->
 
 def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: JudgingServer) -> None:
     """LoCoMo's third category has its reason behind a semicolon."""
-    question = Question.of("?", ["D1:1"], {"category": 3}, reference="yes; since she said so")
-    assert reference_of(question, {3: FIRST}) == "yes"
-    assert reference_of(question, {}) == "yes; since she said so"
+    question = ConversationQuestion.of("?", ["D1:1"], {"category": 3}, reference="yes; since she said so")
+    assert ConversationGold([], frozenset(), {3: FIRST_PART}).reference(question) == "yes"
+    assert ConversationGold([], frozenset()).reference(question) == "yes; since she said so"
     Talks(tmp_path, talk(1)).run(**at(server))
     assert server.questions == [AnswerQuestion("who likes fruit1", "Bob likes fruit1", "Bob likes fruit1")]
 
@@ -166,7 +166,7 @@ def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgingServer) -> 
     talks = Talks(tmp_path, talk(1))
     run = talks.run(**at(server, segments=1, votes=3))
     assert (len(server.bodies), metrics(run)["judged"]["value"]) == (3, 1.0)
-    assert run.summary.results["own"]["judge"]["votes"] == 3
+    assert numbers_of(run, "own")["judge"]["votes"] == 3
     (line,) = [json.loads(line) for line in _lines(run) if '"judged"' in line]
     assert sorted(line["data"]["votes"]) == [["Correct", 2], ["Omission", 1]]  # they arrive in any order
     assert (line["data"]["label"], line["data"]["stable"]) == ("Correct", False)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assay import api
-from assay.suites.memory_test.checking import check_file, dataset_of
+from assay.suites.memory_test.loaders import check_file, recognise_dataset
 
 from suites.memory_test.files import EXAMPLES
 
@@ -34,22 +34,22 @@ LONG = {"question_id": "q", "haystack_sessions": [], "haystack_dates": []}
 def test_a_data_set_has_two_of_its_keys(tmp_path: Path, value: Any, name: str | None) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(value))
-    assert dataset_of(path) == name
+    assert recognise_dataset(path) == name
 
 
 def test_only_json_files_are_looked_at(tmp_path: Path) -> None:
     """What is broken, absent or a folder is another suite's to tell."""
     for name, text in (("x.jsonl", '{"sessions": [], "questions": []}'), ("y.json", '[{"qa": [], ')):
         (tmp_path / name).write_text(text)
-        assert dataset_of(tmp_path / name) is None
-    assert dataset_of(tmp_path / "absent.json") is None
-    assert dataset_of(tmp_path) is None
+        assert recognise_dataset(tmp_path / name) is None
+    assert recognise_dataset(tmp_path / "absent.json") is None
+    assert recognise_dataset(tmp_path) is None
 
 
 @pytest.mark.parametrize("name", ["talks.json", "plain.json"])
 def test_the_examples_are_fine(name: str) -> None:
     assert check_file(EXAMPLES / name) == api.check(EXAMPLES / name) == []
-    assert dataset_of(EXAMPLES / name) == {"talks.json": "locomo", "plain.json": "plain"}[name]
+    assert recognise_dataset(EXAMPLES / name) == {"talks.json": "locomo", "plain.json": "plain"}[name]
 
 
 def test_each_is_checked_by_its_own_rules(tmp_path: Path) -> None:

@@ -9,29 +9,29 @@ import pytest
 
 from assay.core.protocols import Context, View
 from assay.core.types import Case, End, Record
-from assay.suites.memory_test.conversation import Question
-from assay.suites.memory_test.scorer import FIRST, LISTS, Gold, MemoryScorer
+from assay.suites.memory_test.conversation import ConversationQuestion
+from assay.suites.memory_test.scorers import FIRST_PART, LIST_PARTS, ConversationGold, WordScorer
 
 KNOWN = frozenset({"D1:1", "D1:2", "D1:3"})
 
 
 def scored(
-    question: Question, said: str = "", found: Any = (), *, answers: bool = True
+    question: ConversationQuestion, said: str = "", found: Any = (), *, answers: bool = True
 ) -> dict[str, float | None]:
     """What a scorer says of one answer."""
-    gold = Gold([question], KNOWN, {1: LISTS, 3: FIRST}, "conv", 1)
-    data = {"test": 1, "question": 1, "answer": said, "found": list(found)}
+    gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", 1)
+    data = {"test": 1, "question": 1, "answer": said, "hits": list(found)}
     end = End(0, "k", "s", "m", "ask", 1, "ok", [])
     view = View(
         Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)]
     )
-    scores = asyncio.run(MemoryScorer("x@1", answers=answers).score(view, cast("Context", None)))
+    scores = asyncio.run(WordScorer("1", answers=answers).score(view, cast("Context", None)))
     return {score.metric: score.value for score in scores}
 
 
-def asked(category: Any = 4, **more: Any) -> Question:
+def asked(category: Any = 4, **more: Any) -> ConversationQuestion:
     """A question about two messages."""
-    return Question.of("?", ["D1:1", "D1:2"], {"category": category}, **more)
+    return ConversationQuestion.of("?", ["D1:1", "D1:2"], {"category": category}, **more)
 
 
 @pytest.mark.parametrize(

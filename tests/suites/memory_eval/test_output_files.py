@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.suites.memory_eval.output_files import LineFile
+from assay.suites.memory_eval.output_files import OutputLines
 
 from support.memory_samples import Samples
 
@@ -25,7 +25,7 @@ def files_up_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def fill(lines: LineFile, size: int) -> None:
+def fill(lines: OutputLines, size: int) -> None:
     """With more than fits."""
     for _ in range(1_000):
         lines.add(b"x" * size)
@@ -34,7 +34,7 @@ def fill(lines: LineFile, size: int) -> None:
 @pytest.mark.parametrize("size", [100, 5_000, 20_000])
 def test_nothing_stays_of_a_file_that_did_not_fit(tmp_path: Path, size: int) -> None:
     """Whether the bytes that do not fit were written, or still wait to be."""
-    lines = LineFile(tmp_path / "lines.jsonl")
+    lines = OutputLines(tmp_path / "lines.jsonl")
     with files_up_to(10_000):
         with pytest.raises(OSError, match="too large"):
             fill(lines, size)

@@ -1,0 +1,514 @@
+"""The suite `memory-test`: how well a memory answers as a conversation grows, in SAGE's format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any, ClassVar
+
+import msgspec
+
+from assay.core import registry
+from assay.core.chart import ChartPoint, svg
+from assay.core.connect import CHAT, Role
+from assay.core.errors import Problem, UsageError
+from assay.core.files import write_json, write_whole
+from assay.core.hashing import file_sha256, fingerprint
+from assay.core.judges import JudgeInfo
+from assay.core.memory import BUNDLE
+from assay.core.protocols import Scorer
+from assay.core.report import Cell, Report, Table
+from assay.core.spec import RunSpec, SuiteOptions, limited, listed
+from assay.core.suite import (
+    MAIN,
+    CaseContent,
+    CaseResult,
+    CaseView,
+    ListedRows,
+    Match,
+    Outcome,
+    Overview,
+    PlannedCalls,
+    Results,
+    Row,
+    Rows,
+    RunFacts,
+    Section,
+    Suite,
+)
+from assay.core.types import Case, Score
+from assay.scoring.panel import Panel, panel_from_spec
+from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
+from assay.solvers.memory.conversation import (
+    ConversationInputs,
+    ConversationSolver,
+    QuestionInput,
+    read_answers,
+    read_fed,
+)
+from assay.solvers.memory.timed_memory import MemorySet, find_memories
+from assay.store.judges import panel_judge, with_calibration
+from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.loaders import check_file, find_loader, recognise_dataset
+from assay.suites.memory_test.options import MemoryTestOptions
+from assay.suites.memory_test.pipeline_caller import PipelineCaller, ScheduleOptions
+from assay.suites.memory_test.scorers import (
+    F1,
+    JUDGED,
+    METRICS,
+    RECALL,
+    ConversationGold,
+    ConversationJudge,
+    WordScorer,
+)
+from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
+from assay.suites.memory_test.tally import MemoryTally
+
+# The yardsticks that --references adds.
+REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
+# Version of the word scores. Another version scores anew.
+_SCORE_VERSION = 2
+# `assay show RUN CASE` shows so many items that were found, and so many characters of an answer.
+_MOST_HITS, _MOST_ANSWER = 4, 60
+# A rule of thumb for English text, for the estimates of --dry-run.
+_CHARACTERS_PER_TOKEN = 4
+_encode = msgspec.json.Encoder().encode
+
+
+class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
+    """Conversations in the order of the data, each with every memory. A row is a conversation with its tests."""
+
+    name = "memory-test"
+    Options: ClassVar[type[SuiteOptions]] = MemoryTestOptions
+    parts = "rows"
+    case_word = "conversation"
+
+    @classmethod
+    def resolve(cls, spec: RunSpec) -> RunSpec:
+        """Split lists that are written `a,b`."""
+        options = spec.options
+        assert isinstance(options, MemoryTestOptions)
+        options = msgspec.structs.replace(
+            options,
+            memory=listed(options.memory),
+            task_id=listed(options.task_id),
+            categories=listed(options.categories),
+        )
+        return msgspec.structs.replace(spec, options=options)
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        options = self.options
+        if not options.data:
+            raise UsageError("no data is named: assay memory test --dataset locomo --data FILE --memory bm25")
+        names = list(options.memory)
+        if options.references:
+            names += [name for name in REFERENCES if name not in names]
+        self.memories = find_memories(names, "--memory")
+        self.open_cases = options.conversations
+        self._loader = find_loader(options.dataset)
+        self._data = Path(options.data)
+        self._answers = not options.no_answer
+        memory_set = MemorySet(self.memories, options.memory_args, options.embedder, spec.timeout)
+        self.solver = ConversationSolver(memory_set, options.top_k, answers=self._answers)
+        self._panel = panel_from_spec(spec)
+        if self._panel is not None and not self._answers:
+            raise UsageError("--judge judges answers, and with --no-answer there are none; leave one out")
+        self.roles = self._make_roles(memory_set)
+
+    def _make_roles(self, memory_set: MemorySet) -> dict[str, Role]:
+        roles: dict[str, Role] = {}
+        if self._answers or memory_set.asks:
+            if not self.spec.model:
+                raise UsageError("name a model to answer with --model, or only search with --no-answer")
+            roles[MAIN] = Role(self.spec.model, needs=frozenset({CHAT}))
+        for name, model in memory_set.roles.items():
+            roles[name] = Role(model)
+        if self._panel is not None:
+            roles |= self._panel.roles
+        return roles
+
+    # Which run this is.
+
+    def ask_identity(self) -> dict[str, Any]:
+        """The answer prompt, the memories' code and their prompts."""
+        return {
+            "prompt": prompt_fingerprint(ANSWER_PROMPT) if self._answers else None,
+            "memories": [registry.identity(name) for name in self.options.memory],
+            "wordings": [plugin.about.prompts for plugin in self.memories.values()],
+        }
+
+    @cached_property
+    def _gold_fingerprint(self) -> str:
+        """The content that scorers know and memories do not."""
+        gold: list[Any] = []
+        for caller in self._callers:
+            gold += [[each.reference, each.category, each.abstention] for each in caller.questions]
+        return fingerprint(gold)
+
+    @cached_property
+    def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
+        """The words first, then the judge. Each keeps its scores when the other changes."""
+        identity = fingerprint({"gold": self._gold_fingerprint, "version": _SCORE_VERSION})
+        scorers: list[Scorer] = [WordScorer(identity, answers=self._answers)]
+        if self._panel is not None:
+            scorers.append(ConversationJudge(self._panel, self._gold_fingerprint))
+        return scorers
+
+    # What runs.
+
+    @cached_property
+    def _callers(self) -> list[PipelineCaller]:
+        """The conversations that are tested, each with its questions and tests. Reads the data once."""
+        options = self.options
+        schedule = ScheduleOptions(
+            trigger=options.trigger,
+            segments=options.segments,
+            final=options.final_test,
+            categories=tuple(options.categories),
+        )
+        conversations = list(self._loader.conversations(self._data))
+        _refuse_unknown_categories(options.categories, conversations)
+        chosen = _choose(conversations, options.task_id)
+        callers = [
+            self._loader.caller(each, schedule) for each in chosen[: limited(self.spec.limit, len(chosen))]
+        ]
+        for caller in callers:
+            # May run code of the user. A mistake in it must be told before anything is asked.
+            _ = caller.dataset_statistics
+        return callers
+
+    def rows(self, facts: dict[str, Any] | None = None) -> Rows[PipelineCaller]:
+        """The conversations. A key is made of what is inserted and asked, without any answer."""
+        return ListedRows(
+            self._callers,
+            key=lambda caller: _encode([caller.conversation.sample_id, _inputs(caller, "")]),
+            set=self._loader.name,
+            facts={
+                "dataset": self._loader.name,
+                "data_sha256": self._data_sha256,
+                "conversations": len(self._callers),
+                "memories": list(self.memories),
+            },
+        )
+
+    @cached_property
+    def _data_sha256(self) -> str:
+        return file_sha256(self._data)
+
+    def subjects(self) -> Sequence[str]:
+        """The memories, yardsticks last."""
+        return list(self.memories)
+
+    def case(self, row: Row[PipelineCaller], subject: str) -> CaseContent:
+        """One conversation for one memory."""
+        caller = row.data
+        gold = ConversationGold(
+            caller.questions,
+            frozenset(message.id for message in caller.conversation.messages),
+            self._loader.rules,
+            caller.conversation.sample_id,
+            len(caller.tests),
+        )
+        return CaseContent(_inputs(caller, subject), gold, label=caller.conversation.sample_id)
+
+    def overview(self, rows: Rows[PipelineCaller]) -> Overview:
+        """How many messages and questions there are, how often questions are asked, and what that costs."""
+        callers = self._callers
+        asked = sum(test.visible for caller in callers for test in caller.tests)
+        facts = {
+            "data set": f"{self._loader.name} ({self._data})",
+            "conversations": f"{len(callers):,}",
+            "messages": f"{sum(len(list(caller.conversation.messages)) for caller in callers):,}",
+            "questions": f"{sum(len(caller.questions) for caller in callers):,}",
+            "tests": f"{sum(len(caller.tests) for caller in callers):,}"
+            f" ({self.options.trigger}, {self.options.segments} segments)",
+            "times that a question is asked": f"{asked:,} for each memory",
+            "memories": ", ".join(plugin.title for plugin in self.memories.values()),
+            "cases": f"{self.total(rows):,}",
+        }
+        return Overview(facts=facts, calls=self._planned_calls(asked))
+
+    def _planned_calls(self, asked: int) -> list[PlannedCalls]:
+        """Calls for answers are exact, tokens are estimates, and what memories ask is not known before."""
+        planned: list[PlannedCalls] = []
+        for name, plugin in self.memories.items():
+            if plugin.about.asks:
+                planned.append(PlannedCalls(what=f"{name} itself", model=self.spec.model))
+        if self._answers:
+            tokens = [
+                _answer_tokens(
+                    self._callers, self.options.top_k, bundle=plugin.about.bundle, empty=name == "none"
+                )
+                for name, plugin in self.memories.items()
+            ]
+            planned.append(
+                PlannedCalls(
+                    what="answers",
+                    model=self.spec.model,
+                    calls=asked * len(self.memories),
+                    input_tokens=sum(tokens),
+                    output_tokens=_reference_tokens(self._callers) * len(self.memories),
+                )
+            )
+        for name, role in self.roles.items():
+            if name != MAIN and role.mark == "ask":
+                planned.append(PlannedCalls(what="vectors", model=role.model))
+        if self._panel is not None and self._panel.roles:
+            planned.append(self._planned_verdicts(self._panel))
+        return planned
+
+    def _planned_verdicts(self, panel: Panel) -> PlannedCalls:
+        """Equal answers of several tests are judged once, so the number of verdicts is a bound."""
+        count = 0
+        for caller in self._callers:
+            for test in caller.tests:
+                for question in caller.questions[: test.visible]:
+                    count += not question.abstention and question.reference is not None
+        several = any(len(caller.tests) > 1 for caller in self._callers)
+        return PlannedCalls(
+            what="verdicts, at most" if several else "verdicts",
+            model=panel.name,
+            calls=count * panel.votes * len(self.memories),
+        )
+
+    # What comes of it.
+
+    def finish(self, results: Results[PipelineCaller], run: RunFacts) -> Outcome:
+        """Write a file for each conversation and memory, then the numbers and the curve beside them."""
+        folders = output_folders(
+            Path(self.spec.output_dir), list(self.memories), self._loader.name, run.started, run.folder.name
+        )
+        files: list[Path] = []
+        tallies: dict[str, MemoryTally] = {}
+        judges = self._judges()
+        for name, plugin in self.memories.items():
+            tally = tallies[name] = MemoryTally(plugin)
+            # Takes the folder before the first file: a run that is killed here finds it again.
+            write_json(folders[name] / SUMMARY, {"run": run.folder.name})
+            for result in results.of(name):
+                path = folders[name] / f"{result.row.data.conversation.task_id}.json"
+                if self._write_conversation(result, tally, path):
+                    files.append(path)
+            files += self._write_summary(folders[name], name, tally, judges, run)
+        present = {metric for tally in tallies.values() for metric in tally.metric_names}
+        headline = next((metric for metric in METRICS if metric in present), None)
+        entries = [tally.entry(headline, self._category_labels, judges) for tally in tallies.values()]
+        return Outcome(Report(entries=entries, entry_word="memory"), files)
+
+    def _judges(self) -> list[JudgeInfo]:
+        if self._panel is None:
+            return []
+        return [with_calibration(panel_judge(self._panel, [JUDGED]))]
+
+    @property
+    def _category_labels(self) -> dict[str, str]:
+        return {str(key): label for key, label in self._loader.categories.items()}
+
+    def _write_conversation(self, result: CaseResult[PipelineCaller], tally: MemoryTally, path: Path) -> bool:
+        """Count one conversation and write its file. Nothing is written of one that was not inserted to its end."""
+        caller = result.row.data
+        end = result.end
+        if end is None or read_fed(result.records) is None:
+            reason = "it was not fed to its end"
+            if end is not None and end.failure is not None:
+                reason = end.failure.message
+            tally.add_failure(caller.conversation, reason)
+            return False
+        content = self.case(result.row, result.subject)
+        gold: ConversationGold = content.gold
+        scores = [*result.scores, *self._missing_verdicts(result, content)]
+        tests_after = [test.after for test in caller.tests]
+        tally.add_conversation(caller.conversation.index, tests_after, result.records, scores)
+        last = caller.tests[-1].visible if caller.tests else 0
+        for question in caller.questions[:last]:
+            tally.count_evidence(question.places, gold.message_ids)
+        plugin = self.memories[result.subject]
+        info = ExperimentInfo(
+            dataset=self._loader.name,
+            task_id=caller.conversation.task_id,
+            memory=plugin.title,
+            model=self.spec.model if self._answers else "",
+            sample_id=caller.conversation.sample_id,
+        )
+        sink = Sink(info, caller.dataset_statistics, self.options.segments)
+        by_test: dict[int, list[QuestionResult]] = {}
+        for _, answer in read_answers(result.records):
+            retrieved = [hit[0] for hit in answer.hits]
+            timings = {"search_seconds": answer.search_seconds}
+            if answer.answer_seconds:
+                timings["answer_seconds"] = answer.answer_seconds
+            by_test.setdefault(answer.test, []).append(
+                QuestionResult(
+                    question_index=answer.question,
+                    question=gold.question(answer),
+                    predicted_answer=answer.answer,
+                    error=answer.error,
+                    # A bundle is one text. The journal keeps the items behind it.
+                    retrieved=[BUNDLE] if plugin.about.bundle and retrieved else retrieved,
+                    timings=timings,
+                )
+            )
+        for number, test in enumerate(caller.tests, 1):
+            sink.add(test.after, by_test.get(number, []))
+        sink.write(path)
+        return True
+
+    def _missing_verdicts(self, result: CaseResult[PipelineCaller], content: CaseContent) -> list[Score]:
+        """Return scores without a value if the judge could not be asked about this conversation."""
+        for scorer in self.scorers:
+            judged = any(score.scorer == scorer.id for score in result.scores)
+            if isinstance(scorer, ConversationJudge) and not judged:
+                row = result.row
+                case = Case(result.index, row.key, row.set, result.subject, content.label, None, content.gold)
+                return scorer.missing(case, result.records)
+        return []
+
+    def _write_summary(
+        self, folder: Path, name: str, tally: MemoryTally, judges: Sequence[JudgeInfo], run: RunFacts
+    ) -> list[Path]:
+        """Write `summary.json`, and `curve.svg` where there is a curve."""
+        numbers = tally.summary()
+        summary = {
+            "run": run.folder.name,
+            "dataset": self._loader.name,
+            "data_sha256": self._data_sha256,
+            "memory": name,
+            "model": self.spec.model if self._answers else None,
+            "top_k": self.options.top_k,
+            **numbers,
+            "category_labels": self._category_labels,
+        }
+        for judge in judges:
+            summary["judge"] = msgspec.to_builtins(judge)
+        paths = [write_json(folder / SUMMARY, summary)]
+        metric = F1 if self._answers else RECALL
+        if judges:
+            metric = JUDGED
+        points: list[ChartPoint] = []
+        for test in numbers["curve"]:
+            values = test.get(metric)
+            if values and values["value"] is not None:
+                low, high = values["interval"] or (None, None)
+                points.append(ChartPoint(test["dialogs_inserted"], values["value"], low, high))
+        if points:
+            title = f"{numbers['alias']} on {self._loader.name} as conversations grow"
+            picture = svg({numbers["alias"]: points}, title, "messages inserted", metric.replace("_", " "))
+            paths.append(write_whole(folder / "curve.svg", picture.encode()))
+        return paths
+
+    # Files without a run.
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """A file is recognised by two keys of its first conversation."""
+        return Match.SURE if recognise_dataset(path) else Match.NO
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        """Every problem of a file of conversations, by the data set that it looks like."""
+        return check_file(path)
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """Each test with its means, then the last test question by question."""
+        answers = [answer for _, answer in read_answers(case.records)]
+        last = max((answer.test for answer in answers), default=0)
+        values = {(score.part, score.metric): score.value for score in case.scores}
+        metrics = [name for name in METRICS if any(metric == name for _, metric in values)]
+        titles = [METRICS[name] for name in metrics]
+        tests: list[list[Cell]] = []
+        for test in range(1, last + 1):
+            row: list[Cell] = [str(test)]
+            for name in metrics:
+                scored = [
+                    value
+                    for (part, metric), value in values.items()
+                    if value is not None and metric == name and part.partition("/")[0] == str(test)
+                ]
+                row.append(f"{fmean(scored):.3f} of {len(scored):,}" if scored else None)
+            tests.append(row)
+        questions: list[list[Cell]] = []
+        for answer in answers:
+            if answer.test != last:
+                continue
+            row = [str(answer.question)]
+            for name in metrics:
+                value = values.get((f"{last}/{answer.question}", name))
+                row.append(None if value is None else f"{value:.3f}")
+            ids = [hit[0] for hit in answer.hits]
+            more = f" and {len(ids) - _MOST_HITS:,} more" if len(ids) > _MOST_HITS else ""
+            text = answer.answer if answer.error is None else f"error: {answer.error}"
+            flat = " ".join(text.split())
+            if len(flat) > _MOST_ANSWER:
+                flat = f"{flat[: _MOST_ANSWER - 1]}…"
+            questions.append([*row, ", ".join(ids[:_MOST_HITS]) + more, flat])
+        columns = ["question", *titles, "found", "answer"]
+        return [
+            Section(table=Table(name="tests", columns=["test", *titles], rows=tests)),
+            Section(table=Table(name="last_test", columns=columns, rows=questions)),
+        ]
+
+
+def _inputs(caller: PipelineCaller, memory: str) -> ConversationInputs:
+    return ConversationInputs(
+        memory,
+        tuple(session.messages for session in caller.conversation.sessions),
+        tuple(
+            QuestionInput(index, question.text, question.places)
+            for index, question in enumerate(caller.questions, 1)
+        ),
+        tuple(caller.tests),
+    )
+
+
+def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:
+    """Return the conversations with these ids, their number or the data's own; without names, all."""
+    ids = {name for each in conversations for name in (each.task_id, each.sample_id)}
+    for name in names:
+        if name not in ids:
+            raise UsageError(registry.unknown("conversation", name, sorted(ids)))
+    wanted = set(names)
+    return [each for each in conversations if not wanted or wanted & {each.task_id, each.sample_id}]
+
+
+def _refuse_unknown_categories(categories: Sequence[str], conversations: Sequence[Conversation]) -> None:
+    """A category that no question has is a typing error: nothing would be asked."""
+    present = {str(question.category) for each in conversations for question in each.questions}
+    for name in categories:
+        if name not in present:
+            raise UsageError(registry.unknown("category", name, sorted(present)))
+
+
+# Estimates for --dry-run.
+
+
+def _answer_tokens(callers: Sequence[PipelineCaller], top_k: int, *, bundle: bool, empty: bool) -> int:
+    """Estimate the input tokens of all answers: the prompt, the question, and the items found.
+
+    An item is as long as the mean message. A bundle is everything that was inserted before the test.
+    """
+    prompt = len(ANSWER_PROMPT.read_text("utf-8"))
+    characters = 0.0
+    for caller in callers:
+        lengths = [len(message.line) + len(message.date) for message in caller.conversation.messages]
+        mean = fmean(lengths) if lengths else 0.0
+        for test in caller.tests:
+            items = test.after if bundle else min(top_k, test.after)
+            if empty:
+                items = 0
+            questions = sum(len(question.text) for question in caller.questions[: test.visible])
+            characters += questions + test.visible * (prompt + items * mean)
+    return round(characters / _CHARACTERS_PER_TOKEN)
+
+
+def _reference_tokens(callers: Sequence[PipelineCaller]) -> int:
+    """Estimate the output tokens of all answers of one memory: an answer is as long as its reference."""
+    tokens = 0
+    for caller in callers:
+        for test in caller.tests:
+            for question in caller.questions[: test.visible]:
+                tokens += max(1, len(str(question.reference or "")) // _CHARACTERS_PER_TOKEN)
+    return tokens
