@@ -392,7 +392,7 @@ def test_an_output_type_nobody_has_is_refused(lab: Lab) -> None:
 
 
 def test_scores_keep_what_was_expected(lab: Lab) -> None:
-    """The target of a text, the index of a choice; a text that is only measured is no expectation."""
+    """The target, with the first metric of each filter; a text that is only measured is no expectation."""
     lab.task("g.yaml", docs=[{"q": "1", "a": "['1', '2']"}])
     lab.task("c.yaml", docs=[{"q": "x", "a": "b"}], output_type="multiple_choice", doc_to_choice=["a", "b"])
     lab.task("r.yaml", docs=[{"q": "x", "a": "a"}], output_type="loglikelihood_rolling")
@@ -400,5 +400,5 @@ def test_scores_keep_what_was_expected(lab: Lab) -> None:
     kept = []
     for file, name in (("g.yaml", "python/model.py:echo"), ("c.yaml", model), ("r.yaml", model)):
         run = lab.run(file, model=name).run
-        kept.append({repr(score.expected) for case in RunCases(run.folder) for score in case.scores})
-    assert kept == [{"['1', '2']"}, {"1"}, {"None"}]
+        kept.append([score.expected for case in RunCases(run.folder) for score in case.scores])
+    assert kept == [[["1", "2"]], ["b", None], [None, None, None]]

@@ -117,9 +117,6 @@ class RequestBuilder:
     def gold(self, fields: DocumentFields, document: Document) -> TaskGold:
         """The document with its right answer."""
         target = fields.target(document)
-        if self._output == ROLLING:
-            # Nothing is compared: the likelihood of the text itself is measured.
-            return TaskGold(document, target)
         if not fields.has_choices:
             return TaskGold(document, target, target)
         choices = choices_of(fields, document)

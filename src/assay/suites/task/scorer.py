@@ -14,7 +14,7 @@ from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
-from assay.suites.task.config import GENERATE
+from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
@@ -84,11 +84,14 @@ class TaskScorer(Scorer):
                 yield self._score(case, chain, metric, invalid)
             return
         data = _score_data(filtered, scoring, chain, gold, replies)
+        # The text of `loglikelihood_rolling` is only measured, and may be a whole book.
+        expected = None if scoring.output == ROLLING else plain(gold.target)
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
             own_data = {**data, "of": of} if of else data
-            yield self._score(case, chain, metric, _scored_value(metric, plain(value), own_data))
-            data = {}  # the first metric of a filter carries what the filter gave
+            yield self._score(case, chain, metric, _scored_value(metric, plain(value), own_data), expected)
+            # The first metric of a filter carries what the filter gave and what was expected.
+            data, expected = {}, None
 
     def _score_without_answer(self, case: Case, chain: FilterChain, metric: TaskMetric) -> Score:
         """No answer is a wrong answer where there is right and wrong. Elsewhere it is left out."""
@@ -96,7 +99,9 @@ class TaskScorer(Scorer):
             return self._score(case, chain, metric, ScoredValue("scored", 0.0, reason=NO_ANSWER))
         return self._score(case, chain, metric, ScoredValue("not_applicable", reason=NO_ANSWER))
 
-    def _score(self, case: Case, chain: FilterChain, metric: TaskMetric, scored: ScoredValue) -> Score:
+    def _score(
+        self, case: Case, chain: FilterChain, metric: TaskMetric, scored: ScoredValue, expected: Any = None
+    ) -> Score:
         return Score(
             *case.head,
             scorer=self.id,
@@ -106,16 +111,8 @@ class TaskScorer(Scorer):
             value=scored.value,
             reason=scored.reason,
             data=scored.data or None,
-            expected=expected_value(case.gold),
+            expected=expected,
         )
-
-
-def expected_value(gold: TaskGold) -> Any:
-    """What an answer is compared with, as the journal keeps it; None if nothing is compared.
-
-    The text of `loglikelihood_rolling` is no expectation: it may be a whole book.
-    """
-    return None if gold.label is None else plain(gold.label)
 
 
 def _score_data(
@@ -302,17 +299,13 @@ class TaskJudge(Scorer):
         status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
         data = {**answer_data(verdict), "answer": answer}
-        return [self._score(case, chain, status=status, value=value, reason=reason, data=data)]
+        expected = plain(case.gold.target)
+        return [
+            self._score(case, chain, status=status, value=value, reason=reason, data=data, expected=expected)
+        ]
 
     def _score(self, case: Case, chain: FilterChain, **fields: Any) -> Score:
-        return Score(
-            *case.head,
-            scorer=self.id,
-            metric=JUDGE_METRIC.name,
-            part=chain.name,
-            expected=expected_value(case.gold),
-            **fields,
-        )
+        return Score(*case.head, scorer=self.id, metric=JUDGE_METRIC.name, part=chain.name, **fields)
 
 
 def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[str, Any]) -> str:
