@@ -177,12 +177,8 @@ def _old_suite_of(path: Path) -> tuple[str, Match]:
     plans = {
         name: registry.find("suite", name) for name in registry.built_in("suite") if name not in BUILT_IN
     }
-    if "pipeline" in plans and plans["pipeline"].is_pipeline(path):
-        return "pipeline", Match.SURE
     if "hop" in plans and plans["hop"].is_hop(path):
         return "hop", Match.SURE
-    if "pipeline" in plans and plans["pipeline"].is_testset(path):
-        return "pipeline", Match.SURE
     if "hop" in plans and plans["hop"].has_rows(path):
         return "hop", Match.LIKELY
     return "task", Match.MAYBE
@@ -197,8 +193,9 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     """A testset in another form: written to `output`, else returned."""
     if to != "v2":
         raise UsageError(f"a testset can be written as 'v2', not as {to!r}")
-    lines: bytes = registry.find("suite", "pipeline").convert(path, output)
-    return lines
+    from assay.suites.pipeline.testset.loader import convert_testset
+
+    return convert_testset(path, output)
 
 
 def hop_data(target: str, data: str) -> str:

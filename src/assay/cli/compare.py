@@ -179,6 +179,8 @@ def _shown(run: api.Run, subject: str) -> str:
 def show_pairs(run: api.Run) -> None:
     """Every subject of a run with every later one, on the cases that both have a verdict for."""
     subjects = list(run.summary.results)
+    if run.report is not None:
+        subjects = [entry.name for entry in run.report.entries]
     if len(subjects) < 2 or run.exit_code == 130:
         return
     rows = []

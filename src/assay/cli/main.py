@@ -31,7 +31,6 @@ COMMANDS = {
 }
 """Commands that belong to no suite, each in the module of its name."""
 OLD_SUITES = {
-    "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
     "hop": "Run an LLM function over the rows of a file, with every profile.",
 }
 """Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
