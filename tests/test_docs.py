@@ -25,7 +25,7 @@ from assay.solvers.code import worker
 from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
-from assay.suites.hop import contract, row, settings
+from assay.suites.hop import contract, rows, settings
 from assay.suites.pipeline import builder, pipeline_file, scorer, tally
 from assay.suites.pipeline.testset import validation
 
@@ -145,9 +145,9 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
             "types": contract.TYPES,
             "aggregates": contract.AGGREGATES,
             "comparisons": contract.COMPARISONS,
-            "keys of settings": (*settings.Settings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
+            "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
             "keys of a profile": settings.Profile.__struct_fields__[1:],
-            "difficulties": row.DIFFICULTIES,
+            "difficulties": rows.DIFFICULTIES,
             "statuses": STATUSES,
             "operators": [name for name in vars(Session) if name.startswith("hop_")],
             "verifiers": (*VERIFIERS, *TOOL_VERIFIERS),
@@ -250,7 +250,7 @@ def test_the_smallest_example_runs_as_shown(tmp_path: Path, assay_in: Assay) -> 
 
 def untimed(text: str) -> str:
     """Without what differs from batch to batch: seconds of rows, of the run, and names with a time in them."""
-    text = re.sub(r" +\d+\.\d{3}  +\d+\.\d{3}$", " T", text, flags=re.MULTILINE)
+    text = re.sub(r" +\d+\.\d{3,4}  +\d+\.\d{3,4}$", " T", text, flags=re.MULTILINE)
     text = re.sub(r" +p50 s +p95 s$|  ─+  ─+$", "", text, flags=re.MULTILINE)
     return re.sub(r"\d+\.\d s$|(?<=assay/)\S+|\d{8}_\d{6}", "", text, flags=re.MULTILINE)
 

@@ -21,7 +21,7 @@ from assay.runner import Run, open_run
 from assay.store.comparison import Compared
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
-from assay.suites import BUILT_IN, find_suite, suite_names
+from assay.suites import find_suite, suite_names
 
 if TYPE_CHECKING:
     from assay.store.hop import BaseDataStore
@@ -33,7 +33,6 @@ __all__ = [
     "compare",
     "convert",
     "instead_of_run",
-    "is_testset",
     "load",
     "options_of",
     "overview",
@@ -80,12 +79,6 @@ def rescore(
     say(again.announcement)
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         return runner.run(again.run())
-
-
-def planned(spec: RunSpec) -> dict[str, Any]:
-    """What a run would do, in its suite's words; nothing is asked or written."""
-    plan = cast("Any", open_run(spec, asks=False).suite).plan
-    return cast("dict[str, Any]", plan.overview())
 
 
 def overview(spec: RunSpec) -> Overview:
@@ -161,8 +154,6 @@ def recognise(path: Path, beside: Path | None = None) -> str:
     if beside is not None:
         return "pipeline"
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
-    old, certainty = _old_suite_of(path)
-    matches.setdefault(old, certainty)
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
     if best == Match.NO:
@@ -170,23 +161,6 @@ def recognise(path: Path, beside: Path | None = None) -> str:
     if len(names) > 1:
         raise UsageError(f"{path} could be read by {' or '.join(names)}; --as SUITE decides")
     return names[0]
-
-
-def _old_suite_of(path: Path) -> tuple[str, Match]:
-    """The same for suites that are no subclass of Suite yet."""
-    plans = {
-        name: registry.find("suite", name) for name in registry.built_in("suite") if name not in BUILT_IN
-    }
-    if "hop" in plans and plans["hop"].is_hop(path):
-        return "hop", Match.SURE
-    if "hop" in plans and plans["hop"].has_rows(path):
-        return "hop", Match.LIKELY
-    return "task", Match.MAYBE
-
-
-def is_testset(path: Path) -> bool:
-    """Whether a file is a testset of pipelines, by its first record or the folder it lies in."""
-    return path.suffix == ".jsonl" and recognise(path) == "pipeline"
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
@@ -198,28 +172,18 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     return convert_testset(path, output)
 
 
-def hop_data(target: str, data: str) -> str:
-    """A data file by its path, or by its name in the task's `TestCases/`."""
-    found: str = registry.find("suite", "hop").data_file(target, data)
-    return found
+def analyse_hop(path: Path, target: str = "") -> Report:
+    """The report of the result files of a folder, ours or another tool's."""
+    from assay.suites.hop.files import analyse
+
+    return analyse(path, target)
 
 
-def hop_folder(target: str, data: str) -> Path:
-    """Where the results of a batch go unless an output folder is named."""
-    found: Path = registry.find("suite", "hop").folder(target, data)
-    return found
-
-
-def analyse_hop(path: Path, target: str | None = None) -> dict[str, Any]:
-    """What the result files of a folder say, by profile, ours or another tool's."""
-    found: dict[str, Any] = registry.find("suite", "hop").analyse(path, target)
-    return found
-
-
-def hop_store(path: Path | str, target: str | None = None) -> BaseDataStore:
+def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
     """The results of a folder or a task to ask questions of; fields are counted as their contract says."""
-    found: BaseDataStore = registry.find("suite", "hop").data_store(Path(path), target)
-    return found
+    from assay.suites.hop.files import data_store
+
+    return data_store(path, target)
 
 
 def providers() -> dict[str, About]:

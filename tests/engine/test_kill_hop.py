@@ -15,11 +15,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
+
+from assay.core.report import Report
 
 from servers.fake_openai import FakeOpenAI
 from support.commands import Job
-from support.hop_batch import Batch, stable
+from support.hop_batch import Batch, numbers, stable
 
 ROWS = int(os.environ.get("HOP_ROWS", "200"))
 PROFILES = ("a", "b", "c")
@@ -45,6 +48,11 @@ name: killed
 function: hop
 inputs: {n: int}
 outputs: {answer: {type: int, compare: equal, bands: {low: [0, 1], high: [2, 3]}}}"""
+
+
+def report_of(job: Job) -> Report:
+    """The report in a run's summary."""
+    return msgspec.convert(job.summary()["report"], Report)
 
 
 class Kill(NamedTuple):
@@ -145,7 +153,7 @@ def test_a_killed_batch_is_as_an_undisturbed_one(tmp_path: Path, servers: list[F
         for logged, received, server in zip(one.logged, one.received, servers, strict=True):
             assert logged, "every profile was under way"
             assert logged.isdisjoint(seen.reply for seen in server.stats().requests[received:])
-    assert stable(killed.summary()["results"]) == stable(whole.summary()["results"])
+    assert stable(numbers(report_of(killed))) == stable(numbers(report_of(whole)))
     assert sorted(killed.replies()) == sorted(whole.replies())
     assert Counter(end["index"] for end in killed.ends()) == Counter(range(ROWS * len(PROFILES)))
     assert unreadable(killed.out / "observer.jsonl") <= len(kills)

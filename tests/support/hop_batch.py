@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import assay
 from assay import api
+from assay.core.report import Entry, Metric, Report, Slice, Table
 
 from support.commands import Finished, Job
 
@@ -103,8 +106,74 @@ def results_of(run: api.Run) -> list[dict[str, Any]]:
     return [line for line in lines_of(run) if line.get("_type") != "meta"]
 
 
+def numbers(report: Report | None) -> dict[str, Any]:
+    """The numbers of a report by profile, each rate with numerator and denominator."""
+    assert report is not None
+    found: dict[str, Any] = {}
+    for entry in report.entries:
+        tables = {table.name: table for table in entry.tables}
+        fields = {part.name: _rates(part.metrics) for part in entry.slices if part.by == "field"}
+        (examples,) = entry.examples
+        seconds = tables["seconds"].rows[0] if "seconds" in tables else [0, None, None]
+        found[entry.name] = {
+            **_counts(entry),
+            "tags": {part.name: _counts(part) for part in entry.slices if part.by == "tag"},
+            "difficulties": {part.name: _counts(part) for part in entry.slices if part.by == "difficulty"},
+            "bands": {
+                name.removeprefix("bands "): {
+                    "matrix": {
+                        str(row[0]): dict(zip(table.columns[1:], row[1:], strict=True)) for row in table.rows
+                    },
+                    "accuracy": fields[name.removeprefix("bands ")]["band_accuracy"],
+                    "cross_band": fields[name.removeprefix("bands ")]["cross_band"],
+                }
+                for name, table in tables.items()
+                if name.startswith("bands ")
+            },
+            "within_one": {
+                name: rates["within_one"] for name, rates in fields.items() if "within_one" in rates
+            },
+            "seconds": dict(zip(("n", "p50", "p95"), seconds, strict=True)),
+            "operators": _by_name(tables.get("operators")),
+            "error_kinds": {name: counts["rows"] for name, counts in _by_name(tables.get("errors")).items()},
+            "differing": {
+                "count": examples.total,
+                "shown": [(one.label, one.part, one.reason) for one in examples.shown],
+            },
+            "compared_with": {
+                pair.base: msgspec.to_builtins(pair.row)
+                for pair in report.differences
+                if pair.new == entry.name
+            },
+        }
+    return found
+
+
+def _counts(part: Entry | Slice) -> dict[str, Any]:
+    rates = _rates(part.metrics)
+    return {**part.counts, **rates, "completed": rates["completion"]["numerator"]}
+
+
+def _rates(metrics: list[Metric]) -> dict[str, Any]:
+    return {
+        metric.name: {
+            "value": metric.value,
+            "numerator": metric.numerator,
+            "n": metric.denominator,
+            "interval": metric.interval,
+        }
+        for metric in metrics
+    }
+
+
+def _by_name(table: Table | None) -> dict[str, dict[str, Any]]:
+    rows = table.rows if table else []
+    columns = table.columns[1:] if table else []
+    return {str(row[0]): dict(zip(columns, row[1:], strict=True)) for row in rows}
+
+
 def stable(results: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of a run without durations, nor what only files have: a run is compared by its scores."""
+    """Numbers without durations, nor what only files have: a run is compared by its scores."""
     return {
         profile: {key: value for key, value in found.items() if key not in ("seconds", "compared_with")}
         for profile, found in results.items()

@@ -10,8 +10,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.suites.hop.contract import Contract, OutputField
-from assay.suites.hop.row import HopRow
-from assay.suites.hop.rows import Rows
+from assay.suites.hop.rows import HopRow, read_rows
 
 META = {
     "_type": "meta",
@@ -45,19 +44,15 @@ def row(id_: int | str, question: str = "?", **more: Any) -> dict[str, Any]:
 
 
 def read(path: Path, contract: Contract | None = None) -> list[HopRow]:
-    """The rows, which are the same whether they are held or read again."""
-    found = list(Rows(path, contract).rows())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("assay.suites.hop.rows._HELD_BYTES", 0)
-        assert list(Rows(path, contract).rows()) == found
-    return found
+    """The rows of a file."""
+    return read_rows(path, contract).rows
 
 
 def errors(path: Path, contract: Contract | None = None) -> list[str]:
     with pytest.raises(InputError) as found:
-        Rows(path, contract).look()
+        read_rows(path, contract)
     return [str(problem).removeprefix(f"{path}:") for problem in found.value.problems]
 
 
 def warnings(path: Path, contract: Contract | None = None) -> list[str]:
-    return [str(problem).removeprefix(f"{path}:") for problem in Rows(path, contract).look().warnings]
+    return [str(problem).removeprefix(f"{path}:") for problem in read_rows(path, contract).warnings]

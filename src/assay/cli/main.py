@@ -129,6 +129,12 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def batchhoptest() -> None:
+    """`assay hop` under the name of HOP's own tool: `batchhoptest TASK DATA [--workers N] [--profiles …]`."""
+    sys.argv.insert(1, "hop")
+    main()
+
+
 def _end_soon(code: int) -> None:
     """End the process although threads of user code still run: Python would wait for them for ever."""
     ended = threading.Event()

@@ -53,6 +53,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         options="assay.suites.pipeline.options:PipelineOptions",
         suite="assay.suites.pipeline.suite:PipelineSuite",
     ),
+    "hop": BuiltIn(
+        command="hop",
+        summary="Run an LLM function over the rows of a file, with every profile.",
+        options="assay.suites.hop.options:HopOptions",
+        suite="assay.suites.hop.suite:HopSuite",
+    ),
     "memory-test": BuiltIn(
         command="memory test",
         summary="Insert conversations into memories, and test what can be answered from them.",

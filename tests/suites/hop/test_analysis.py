@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from assay.suites.hop.analysis import Analysis, Seen
-from assay.suites.hop.comparing import Verdict, judge
+from assay.suites.hop.analysis import Analysis, RowResult
 from assay.suites.hop.contract import OutputField
+from assay.suites.hop.scorer import RowVerdict, check_row
+
+from support.hop_batch import numbers
 
 FIELD = OutputField(type="int", compare="equal", bands={"BAD": [1, 2], "MID": [3, 3], "GOOD": [4, 5]})
 PAIRS = [(1, 1), (1, 2), (2, 3), (2, 5), (3, 3), (4, 1), (5, 4), (5, 5), (4, 9), (5, None)]
@@ -16,24 +18,24 @@ PAIRS = [(1, 1), (1, 2), (2, 3), (2, 5), (3, 3), (4, 1), (5, 4), (5, 5), (4, 9),
 
 
 FIELDS = {"score": FIELD}
-Row = tuple[Seen, Verdict]
+Row = tuple[RowResult, RowVerdict]
 
 
 def seen(wanted: Any, found: Any, **more: Any) -> Row:
     result = None if found is None else {"score": found}
     failed: dict[str, Any] = {"ok": False, "error": "[ValueError] no: it"} if found is None else {}
-    return Seen(**failed, **more), judge({"score": wanted}, result, FIELDS)
+    return RowResult(**failed, **more), check_row({"score": wanted}, result, FIELDS)
 
 
 def unexpected(**more: Any) -> Row:
-    return Seen(**more), Verdict([])
+    return RowResult(**more), RowVerdict([])
 
 
 def summary(*rows: Row) -> dict[str, Any]:
     analysis = Analysis(FIELDS)
     for row in rows:
         analysis.add(*row)
-    return analysis.summary()
+    return numbers(analysis.report())
 
 
 def parts(rate: dict[str, Any]) -> tuple[int, int]:
@@ -128,7 +130,7 @@ def test_operators() -> None:
         {"step": 3, "op": "hop_judge", "status": "OK", "retry_count": "many"},
         {"op": None, "retry_count": None},
     ]
-    found = summary(unexpected(path=path), unexpected(path=path[:1]))["(none)"]["operators"]
+    found = summary(unexpected(steps=path), unexpected(steps=path[:1]))["(none)"]["operators"]
     assert found == {
         "hop_get": {"calls": 3, "ok": 2, "retries": 4},
         "hop_judge": {"calls": 1, "ok": 1, "retries": 0},
@@ -138,11 +140,11 @@ def test_operators() -> None:
 
 def test_a_row_without_result_says_what_the_function_said() -> None:
     """A verifier's reason is worth more than that a field is missing; an uncertain result is still compared."""
-    failed = Seen(outcome="FAIL", said="not in the context"), judge({"score": 1}, {}, FIELDS)
+    failed = RowResult(outcome="FAIL", raw="not in the context"), check_row({"score": 1}, {}, FIELDS)
     unsure = seen(1, 2, outcome="UNCERTAIN")
     [first, second] = summary(failed, unsure)["(none)"]["differing"]["shown"]
-    assert first["why"] == ["FAIL: not in the context"]
-    assert second["why"][0].startswith("score: ")
+    assert first[2] == "FAIL: not in the context"
+    assert second[2].startswith("score: ")
 
 
 def test_what_differs_is_listed() -> None:
@@ -158,7 +160,7 @@ def test_what_differs_is_listed() -> None:
     assert found["count"] == 63
     assert len(found["shown"]) == 50
     first, second, third = found["shown"][:3]
-    assert (third["id"], third["error"]) == (2, "gone")
-    assert (first["id"], first["tag"], first["error"]) == (0, "t", "")
-    assert first["why"][0].startswith("score: ")
-    assert (second["error"], second["why"]) == ("[ValueError] no: it", [])
+    assert third == ("2 #(untagged)", "error", "gone")
+    assert first[:2] == ("0 #t", "wrong")
+    assert first[2].startswith("score: ")
+    assert second == ("1 #(untagged)", "error", "[ValueError] no: it")

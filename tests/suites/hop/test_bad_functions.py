@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.hop_batch import Batch, numbered, results_of
+from support.hop_batch import Batch, numbered, numbers, results_of
 
 BAD = """
 import asyncio, sys, time
@@ -48,7 +48,7 @@ def test_a_bad_row_is_an_error_and_the_batch_goes_on(tmp_path: Path, kind: str, 
     assert (bad["hop_result"], bad["hop_stats"]["status"]) == (None, "ERROR")
     assert BODIES[body] in bad["hop_stats"]["error"]
     assert len(bad["hop_stats"]["error"]) < 3_000
-    found = run.results["default"]
+    found = numbers(run.report)["default"]
     assert (found["total"], found["errors"], found["completed"]) == (3, 1, 2)
     assert (run.exit_code, run.summary.subject_error) == (0, 1)
 
@@ -142,8 +142,8 @@ def hop(n):
     return {"answer": n}
 """
     batch = Batch(tmp_path, code, numbered(1))
-    assert batch.run().results["default"]["errors"] == 1
-    assert batch.run().results["default"]["errors"] == 1
+    assert numbers(batch.run().report)["default"]["errors"] == 1
+    assert numbers(batch.run().report)["default"]["errors"] == 1
     again = batch.run(retry_failed=True)
-    assert again.results["default"]["errors"] == 0
+    assert numbers(again.report)["default"]["errors"] == 0
     assert (tmp_path / "called").read_text() == "xx"

@@ -15,7 +15,7 @@ from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.report import PairedRow
 
-from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, results_of, stable
+from support.hop_batch import COUNTING, NONE, Batch, lines_of, numbered, numbers, results_of, stable
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
 
 VERIFYING = """
@@ -117,7 +117,7 @@ def test_an_error_row_has_no_result_and_its_reason(tmp_path: Path) -> None:
         "error": "[ValueError] no (hop.py:2: raise ValueError('no'))",
     }
     assert run.exit_code == 0
-    assert run.results["default"]["errors"] == 1
+    assert numbers(run.report)["default"]["errors"] == 1
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_what_else_a_function_says_is_kept(tmp_path: Path, returned: str, writte
     (row,) = results_of(run)
     assert row["hop_result"] == written
     assert row["hop_stats"]["status"] == "OK"
-    found = run.results["default"]
+    found = numbers(run.report)["default"]
     assert (found["errors"], found["completed"]) == (0, int("OK" in returned))
 
 
@@ -164,7 +164,7 @@ def test_profiles(tmp_path: Path) -> None:
     batch = Batch(tmp_path, ASKING, numbered(2))
     batch.profiles("a", "b", "c")
     assert [line["profile"] for line in lines_of(batch.run()) if "_type" in line] == ["a", "b", "c"]
-    assert list(batch.run(profiles=["c", "a"]).results) == ["c", "a"]
+    assert list(numbers(batch.run(profiles=["c", "a"]).report)) == ["c", "a"]
     with pytest.raises(UsageError, match="profile named 'd'"):
         batch.run(profiles=["d"], output_dir=str(tmp_path / "other"))
     assert not (tmp_path / "other").exists()
@@ -182,7 +182,7 @@ def test_difficulty_and_description_are_carried(tmp_path: Path, wrapper: str) ->
     (row,) = results_of(again)
     assert {key: row.get("input", row)[key] for key in about} == about
     assert json.loads(row["result" if wrapper == "view" else "hop_result"]) == {"n": 1}
-    assert list(again.results["default"]["difficulties"]) == ["hard"]
+    assert list(numbers(again.report)["default"]["difficulties"]) == ["hard"]
     batch.rows([{"id": 1, "tag": "t", "n": 1, "difficulty": "tough"}])
     with pytest.raises(InputError, match=r"\$\.difficulty: expected one of easy, medium, hard"):
         batch.run(output_dir=f"{tmp_path}/never")
@@ -193,8 +193,8 @@ def test_difficulty_and_description_are_carried(tmp_path: Path, wrapper: str) ->
 def test_a_status_counts_whatever_stands_beside_it(tmp_path: Path, result: str) -> None:
     """FAIL with a list is no completed row, in the run and in its file."""
     run = Batch(tmp_path, f"def hop(n):\n    return 'FAIL', {result}\n", numbered(1)).run()
-    (found,) = run.results.values()
-    (read,) = api.analyse_hop(tmp_path / "out").values()
+    (found,) = numbers(run.report).values()
+    (read,) = numbers(api.analyse_hop(tmp_path / "out")).values()
     assert found["completed"] == read["completed"] == 0
     assert found["total"] == read["total"] == 1
 
@@ -247,9 +247,9 @@ def test_a_model_wins_over_settings_that_are_only_found(tmp_path: Path) -> None:
     batch = Batch(tmp_path)
     batch.profiles("a", "b")
     told: dict[str, Any] = {"model": f"script/{tmp_path}/a.jsonl"}
-    assert list(batch.run(**told).results) == ["default"]
-    assert list(batch.run(**told, profiles=["b"]).results) == ["b"]
-    assert list(batch.run(**told, settings=f"{tmp_path}/settings.yaml").results) == ["a", "b"]
+    assert list(numbers(batch.run(**told).report)) == ["default"]
+    assert list(numbers(batch.run(**told, profiles=["b"]).report)) == ["b"]
+    assert list(numbers(batch.run(**told, settings=f"{tmp_path}/settings.yaml").report)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (0.5, 5), (99, 10)])
@@ -276,18 +276,18 @@ def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
     assert len(results_of(run)) == 10
     shown = batch.run()
     assert (shown.asked, shown.files) == (False, run.files)
-    assert shown.results == json.loads(json.dumps(run.results))
+    assert shown.report == run.report
 
 
 def test_other_expectations_are_graded_without_a_call(tmp_path: Path) -> None:
     """The same run, its function not called again, other numbers, and the same file with the new expectation."""
     batch = Batch(tmp_path, COUNTING, numbered(4))
     first = batch.run()
-    assert first.results["default"]["correct_of_all"]["numerator"] == 2
+    assert numbers(first.report)["default"]["correct_of_all"]["numerator"] == 2
     batch.rows([row | {"expected_answer": row["n"] * 2} for row in numbered(4)])
     again = batch.run()
     assert (again.folder, again.files) == (first.folder, first.files)
-    assert again.results["default"]["correct_of_all"]["numerator"] == 4
+    assert numbers(again.report)["default"]["correct_of_all"]["numerator"] == 4
     assert (tmp_path / "called").read_text().count("\n") == 4
     assert [row["expected_answer"] for row in results_of(again)] == [2, 4, 6, 8]
 
@@ -348,8 +348,8 @@ def hop(n, session):
         '{"id": 1, "ta',
     ]
     (batch.out / "noise.jsonl").write_text("\n".join([*extra[:-1], json.dumps(numbered(1)[0]), extra[-1]]))
-    found = api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop")
-    assert stable(found) == stable(run.results)
+    found = numbers(api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop"))
+    assert stable(found) == stable(numbers(run.report))
     assert found["a"]["errors"] == 4
     (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons
     theirs = msgspec.convert(found["b"]["compared_with"]["a"], PairedRow)

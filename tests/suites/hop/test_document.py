@@ -10,15 +10,15 @@ import pytest
 
 from assay.core.hop_records import view_record
 from assay.suites.hop.contract import Contract
-from assay.suites.hop.rows import Rows
+from assay.suites.hop.rows import RowFile, read_rows
 
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT
 
 
-def rows_of(tmp_path: Path, *lines: str, contract: Contract | None = None) -> Rows:
+def rows_of(tmp_path: Path, *lines: str, contract: Contract | None = None) -> RowFile:
     path = tmp_path / "rows.jsonl"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return Rows(path, contract)
+    return read_rows(path, contract)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_every_line_of_the_document_is_read(
     tmp_path: Path, line: str, fields: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     """As an input, whichever form it has; a meta line above it is no row."""
-    (row,) = rows_of(tmp_path, META, line).rows()
+    (row,) = rows_of(tmp_path, META, line).rows
     assert (row.fields, row.expected) == (fields, expected)
     assert row.id == (1 if '"id"' in line and '"id": 2' not in line else row.id)
 
@@ -55,8 +55,8 @@ def test_the_verify_rows_fit_their_contract(tmp_path: Path) -> None:
     """Nothing is missing, so nothing is said."""
     contract = Contract(inputs={"context_window": "string", "model_output": "string"})
     rows = rows_of(tmp_path, *VERIFY, contract=contract)
-    assert rows.look().warnings == []
-    assert [(row.id, row.tag, row.description) for row in rows.rows()] == [
+    assert rows.warnings == []
+    assert [(row.id, row.tag, row.description) for row in rows.rows] == [
         (1, "fabrication", "完全虚构的数据"),
         (2, "clean", "忠实原文的输出"),
     ]
@@ -69,19 +69,19 @@ def test_the_verify_rows_fit_their_contract(tmp_path: Path) -> None:
 def test_three_rounds_over_own_output_ask_the_same(tmp_path: Path, lines: list[str], wrapper: str) -> None:
     """Nothing is nested, nothing is lost, whichever form is written and however many profiles there are."""
     rows = rows_of(tmp_path, *lines)
-    first = list(rows.rows())
-    asked, gold = rows.look().asked, rows.look().gold
+    first = rows.rows
+    asked, gold = rows.keys_sha256, rows.gold_sha256
     for _ in range(3):
         written = [META, META.replace("kimi-full", "other")]
         for profile in ("kimi-full", "other"):
-            for row in rows.rows():
+            for row in rows.rows:
                 stats = {"retry_count": 0, "execution_path": [], "status": "OK"}
                 flat = {**row.record, "hop_result": "{}", "hop_stats": stats, "profile": profile}
                 done = flat if wrapper == "flat" else view_record(row.record, result="{}")
                 written.append(json.dumps(done, ensure_ascii=False))
         rows = rows_of(tmp_path, *written)
-        assert (rows.look().asked, rows.look().gold) == (asked, gold)
-        again = list(rows.rows())
+        assert (rows.keys_sha256, rows.gold_sha256) == (asked, gold)
+        again = rows.rows
         assert [row.record for row in again] == [row.record for row in first]
         assert [(row.id, row.fields, row.expected, row.key) for row in again] == [
             (row.id, row.fields, row.expected, row.key) for row in first

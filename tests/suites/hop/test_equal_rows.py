@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from assay.suites.hop.rows import Rows
+from assay.suites.hop.rows import read_rows
 
 from support.hop_rows import META, errors, file, read, row, warnings
 
@@ -13,24 +13,25 @@ from support.hop_rows import META, errors, file, read, row, warnings
 def test_equal_rows_are_one(tmp_path: Path) -> None:
     """The output of several profiles has each row several times; ids, keys and digests are those of the input."""
     plain = file(tmp_path, row(1, expected_answer="a"), row(2))
-    whole, keys = Rows(plain).look(), [one.key for one in read(plain)]
+    whole, keys = read_rows(plain), [one.key for one in read(plain)]
     results = [
         {**each, "hop_result": "{}", "hop_stats": {}, "profile": profile}
         for profile in "abc"
         for each in (row(1, expected_answer="a"), row(2))
     ]
     path = file(tmp_path, META, META, META, *results)
-    look = Rows(path).look()
-    assert (look.total, look.asked, look.gold) == (2, whole.asked, whole.gold)
-    assert look.skipped["repeated rows"] == 4
+    again = read_rows(path)
+    assert len(again.rows) == 2
+    assert (again.keys_sha256, again.gold_sha256) == (whole.keys_sha256, whole.gold_sha256)
+    assert again.skipped["repeated rows"] == 4
     assert [one.key for one in read(path)] == keys
     assert [one.line for one in read(path)] == [4, 5]
 
 
 def test_equal_rows_are_one_wherever_they_stand(tmp_path: Path) -> None:
-    """A row keeps its index whatever is repeated between rows."""
+    """A row keeps its place whatever is repeated between rows."""
     path = file(tmp_path, row(1), row(1), META, row(2), row(1), row(3), row(2))
-    assert [(one.index, one.id, one.line) for one in read(path)] == [(0, 1, 1), (1, 2, 4), (2, 3, 6)]
+    assert [(one.id, one.line) for one in read(path)] == [(1, 1), (2, 4), (3, 6)]
 
 
 def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:
@@ -58,8 +59,8 @@ def test_digests_tell_what_is_asked_from_what_is_expected(tmp_path: Path) -> Non
     """Tags, descriptions and the order of keys change neither."""
 
     def digests(*rows: dict[str, Any]) -> tuple[str, str]:
-        look = Rows(file(tmp_path, *rows)).look()
-        return look.asked, look.gold
+        whole = read_rows(file(tmp_path, *rows))
+        return whole.keys_sha256, whole.gold_sha256
 
     asked, gold = digests(row(1, expected_answer="a"), row(2))
     assert digests(
@@ -76,9 +77,8 @@ def test_digests_tell_what_is_asked_from_what_is_expected(tmp_path: Path) -> Non
 
 
 def test_large_files_collapse_as_small_ones_do(tmp_path: Path) -> None:
-    """Many digests are compared in another way."""
     path = file(tmp_path, *(row(n % 30_000) for n in range(60_000)))
-    rows = Rows(path)
-    assert rows.look().total == 30_000
-    assert rows.look().skipped["repeated rows"] == 30_000
-    assert [one.id for one in rows.rows(lambda at: at < 29_998)] == [29_998, 29_999]
+    whole = read_rows(path)
+    assert len(whole.rows) == 30_000
+    assert whole.skipped["repeated rows"] == 30_000
+    assert [one.id for one in whole.rows[29_998:]] == [29_998, 29_999]

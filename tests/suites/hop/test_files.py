@@ -11,7 +11,7 @@ from assay import api
 from assay.core.errors import UsageError
 
 from servers.fake_openai import FakeOpenAI
-from support.hop_batch import Batch, as_lines, numbered, results_of
+from support.hop_batch import Batch, as_lines, numbered, numbers, results_of
 from support.hop_document import META, RESULT, VERIFY, VIEW
 
 FLAT = {"id": 1, "tag": "t", "n": 1, "expected_answer": 2}
@@ -25,7 +25,7 @@ def flat(result: Any, **more: Any) -> dict[str, Any]:
 def counts(tmp_path: Path, *lines: Any, profile: str = "p") -> tuple[int, int, int, int]:
     """Total, errors, completed and correct of all."""
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
-    found = api.analyse_hop(tmp_path)[profile]
+    found = numbers(api.analyse_hop(tmp_path))[profile]
     return found["total"], found["errors"], found["completed"], found["correct_of_all"]["numerator"]
 
 
@@ -80,20 +80,20 @@ def test_a_folder_of_many_tools(tmp_path: Path) -> None:
     (tmp_path / "observer.jsonl").write_text(as_lines([observed]))
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "notes.txt").write_text("no")
-    found = api.analyse_hop(tmp_path)
+    found = numbers(api.analyse_hop(tmp_path))
     assert {name: (one["total"], one["errors"]) for name, one in found.items()} == {
         "kimi-full": (1, 0),
         "(none)": (2, 1),
         "p": (1, 0),
     }
-    assert list(api.analyse_hop(tmp_path / "b.jsonl")) == ["p"]
+    assert list(numbers(api.analyse_hop(tmp_path / "b.jsonl"))) == ["p"]
 
 
 def test_without_any_result(tmp_path: Path) -> None:
     """Only meta lines are no results."""
     (tmp_path / "a.jsonl").write_text(META)
     with pytest.raises(UsageError, match="no result row"):
-        api.analyse_hop(tmp_path)
+        numbers(api.analyse_hop(tmp_path))
 
 
 def test_the_contract_beside_the_results(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_the_contract_beside_the_results(tmp_path: Path) -> None:
         "---\nname: t\noutputs: {answer: {type: int, bands: {L: [0, 1], H: [2, 9]}}}\n---\n"
     )
     (tmp_path / "TestCases" / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
-    found = api.analyse_hop(tmp_path / "TestCases")["p"]
+    found = numbers(api.analyse_hop(tmp_path / "TestCases"))["p"]
     assert found["bands"]["answer"]["matrix"]["H"] == {"L": 0, "H": 1}
     assert found["correct_of_all"]["value"] == 1.0
 
@@ -115,7 +115,7 @@ def test_the_contract_of_a_bare_function(tmp_path: Path, folder: str) -> None:
     (tmp_path / "contract.yaml").write_text("outputs: {answer: {type: int, within: 3}}\n")
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
-    assert api.analyse_hop(tmp_path / folder)["p"]["correct_of_all"]["value"] == 1.0
+    assert numbers(api.analyse_hop(tmp_path / folder))["p"]["correct_of_all"]["value"] == 1.0
 
 
 def test_an_endpoint_that_fails_is_an_error_row_and_asked_again(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -
         *({"hop_result": '{"answer": 2}', "expected_answer": 2, "profile": name} for name in "ab"),
     ]
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
-    found = api.analyse_hop(tmp_path)
+    found = numbers(api.analyse_hop(tmp_path))
     assert found["a"]["compared_with"] == {}
     row = found["b"]["compared_with"]["a"]
     assert (row["n"], row["wins"], row["losses"], row["ties"]) == (3, 0, 2, 1)

@@ -10,18 +10,16 @@ import pytest
 from assay.core.errors import InputError
 from assay.core.hop_records import view_record
 from assay.suites.hop.contract import Contract, OutputField
-from assay.suites.hop.row import HopRow
-from assay.suites.hop.rows import Rows
+from assay.suites.hop.rows import HopRow, HopRows, read_rows
 
 from support.hop_rows import CONTRACT, META, OBSERVED, errors, file, read, row, warnings
 
 
 def test_a_row_has_all_its_parts(tmp_path: Path) -> None:
-    """Fields for the function, expectations for the scorer, the record for files; the line and the index."""
+    """Fields for the function, expectations for the scorer, the record for files; and the line."""
     given = row(5, difficulty="hard", description="d", expected_answer="x", top=3)
     (found,) = read(file(tmp_path, "", META, given))
     assert found == HopRow(
-        0,
         5,
         "t",
         "hard",
@@ -56,12 +54,11 @@ def test_mixed_files_are_read_right(tmp_path: Path) -> None:
     )
     found = read(path)
     assert [one.id for one in found] == [1, 2, 3, 4]
-    assert [one.index for one in found] == [0, 1, 2, 3]
     assert all(one.fields == {"question": "?"} for one in found)
     assert [one.record for one in found] == [row(1), row(2), row(3), row(4)]
-    look = Rows(path).look()
-    assert list(look.skipped.values()) == [3, 0, 0]
-    assert [str(one) for one in look.warnings] == [
+    whole = read_rows(path)
+    assert list(whole.skipped.values()) == [3, 0, 0]
+    assert [str(one) for one in whole.warnings] == [
         f"{path}:10: the last line is cut off and left out; the file was probably being written"
     ]
 
@@ -232,11 +229,11 @@ def test_lines_that_are_no_rows_are_all_told(tmp_path: Path) -> None:
 
 
 def test_pairs_are_left_out_with_a_word(tmp_path: Path) -> None:
-    """A pair is a result without its row; the rows beside it run, and keep their lines and indices."""
+    """A pair is a result without its row; the rows beside it run, and keep their lines."""
     pairs = ['["OK", "{}"]', ["FAIL", "why"], ["UNCERTAIN", {"a": 1}], ["LACK_OF_INFO", None]]
     path = file(tmp_path, pairs[0], row(1), *pairs[1:], row(2), *pairs)
-    assert [(one.id, one.index, one.line) for one in read(path)] == [(1, 0, 2), (2, 1, 6)]
-    assert Rows(path).look().skipped["pairs of a status and a result"] == 8
+    assert [(one.id, one.line) for one in read(path)] == [(1, 2), (2, 6)]
+    assert read_rows(path).skipped["pairs of a status and a result"] == 8
     assert warnings(path) == [
         "1: pairs of a status and a result have no inputs to run; 8 lines are left out: 1, 3, 4, 5, 7, …"
     ]
@@ -267,41 +264,30 @@ def test_nothing_but_pairs_is_refused_with_the_reason(tmp_path: Path) -> None:
 def test_a_file_without_a_row_is_refused(tmp_path: Path, lines: list[Any]) -> None:
     path = file(tmp_path, *lines)
     with pytest.raises(InputError, match="there is no row in this file"):
-        Rows(path).look()
+        read_rows(path)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
-        Rows(tmp_path / "gone.jsonl").look()
+        read_rows(tmp_path / "gone.jsonl")
     with pytest.raises(InputError, match="cannot be read"):
-        Rows(tmp_path).look()
+        read_rows(tmp_path)
 
 
-def test_rows_can_be_skipped_and_limited(tmp_path: Path) -> None:
-    """An index stays that of the row; a limit below 1 is a share, rounded up."""
+def test_rows_can_be_skipped(tmp_path: Path) -> None:
+    """A number stays that of the row."""
     path = file(tmp_path, META, *(row(n) for n in range(5)), row(0))
-    assert [one.index for one in Rows(path).rows(lambda at: at % 2 == 0)] == [1, 3]
-    for limit, count in ((2, 2), (0.5, 3), (99, 5)):
-        rows = Rows(path, limit=limit)
-        assert rows.look().total == count
-        assert [one.id for one in rows.rows()] == list(range(count))
+    rows = HopRows(read_rows(path).rows, "set", {})
+    assert rows.count == 5
+    assert [(one.number, one.data.id) for one in rows.iterate(lambda at: at % 2 == 0)] == [(1, 1), (3, 3)]
+    assert [one.number for one in rows.iterate()] == [0, 1, 2, 3, 4]
 
 
-def test_a_file_that_changes_between_the_passes_is_noticed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another row, or one that is gone; the rows of a small file are those that were checked."""
-    rows = Rows(file(tmp_path, row(1), row(2)))
-    rows.look()
+def test_a_file_that_changes_while_it_is_run_changes_nothing(tmp_path: Path) -> None:
+    """The rows are those that were checked."""
+    whole = read_rows(file(tmp_path, row(1), row(2)))
     file(tmp_path, row(3))
-    assert [one.id for one in rows.rows()] == [1, 2]
-    monkeypatch.setattr("assay.suites.hop.rows._HELD_BYTES", 0)
-    for lines in ([row(1), row(2, "new")], [row(1)], [row(1), META]):
-        rows = Rows(file(tmp_path, row(1), row(2)))
-        rows.look()
-        file(tmp_path, *lines)
-        with pytest.raises(InputError, match="has changed while it was read"):
-            list(rows.rows())
+    assert [one.id for one in whole.rows] == [1, 2]
 
 
 def test_many_errors_and_warnings_stay_few(tmp_path: Path) -> None:

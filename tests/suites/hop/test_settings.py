@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.suites.hop.settings import (
-    Llm,
+    LlmSettings,
     Profile,
     default_settings,
     find_settings,
@@ -98,14 +98,14 @@ def test_models_get_their_provider(named: str, full: str) -> None:
 
 def test_a_key_comes_from_the_llms_own_variable_or_the_common_one() -> None:
     """Both names are compared in capitals, with `_` for `-` and `.`; an empty variable is none."""
-    llm = Llm(name="x-y.z", model="openai/m", key_variable=key_variable("x-y.z"))
+    llm = LlmSettings(name="x-y.z", model="openai/m", key_variable=key_variable("x-y.z"))
     assert llm.key_variable == "HOP_KEY_X_Y_Z"
     assert llm.key_in({"HOP_KEY_X_Y_Z": "k", "OPENAI_API_KEY": "o"}) == "HOP_KEY_X_Y_Z"
     assert llm.key_in({"HOP_KEY_x-y.z": "k"}) == "HOP_KEY_x-y.z"
     assert llm.key_in({"HOP_KEY_x-y.z": "k", "HOP_KEY_X_Y_Z": "k"}) == "HOP_KEY_X_Y_Z"
     assert llm.key_in({"HOP_KEY_X_Y_Z": "", "OPENAI_API_KEY": "o"}) == "OPENAI_API_KEY"
     assert llm.key_in({"OPENAI_API_KEY": "", "HOP_KEY_OTHER": "k"}) == "HOP_KEY_X_Y_Z"
-    strange = Llm(name="模型", model="openai/m", key_variable=key_variable("模型"))
+    strange = LlmSettings(name="模型", model="openai/m", key_variable=key_variable("模型"))
     assert strange.key_in({}) == "OPENAI_API_KEY"
 
 

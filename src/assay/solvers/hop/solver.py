@@ -54,8 +54,11 @@ class HopSolver(Solver):
         observer: HopletObserver,
         workers: int,
         timeout: float,
+        reload: Callable[[], Callable[..., Any]] | None = None,
     ) -> None:
-        self.function = function
+        """`reload` gives the function that is called in place of `function`; it is asked at the first row."""
+        self._function = function
+        self._reload = reload
         self._profiles = profiles
         self._observer = observer
         self._pool = DaemonPool(workers, "assay-hop", replaces=True)
@@ -67,12 +70,14 @@ class HopSolver(Solver):
         A call that failed for good is not the function's fault: the row is asked again in the next start if
         the function failed after it, or returned FAIL.
         """
+        if self._reload is not None:
+            self._function, self._reload = self._reload(), None
         models = self._profiles[inputs.profile]
         observed = self._observer.run(inputs.fields)
         session = Session(ctx, models.run, models.verify, on_step=observed.step)
         failed: Exception | None = None
         try:
-            result = await call_function(self.function, session, inputs.fields, self._pool, self._timeout)
+            result = await call_function(self._function, session, inputs.fields, self._pool, self._timeout)
         except UserCodeError as error:
             observed.failed(str(error))
             failed = CaseFailed(error.failure(where=error.kind))

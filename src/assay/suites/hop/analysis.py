@@ -1,196 +1,72 @@
-"""What came of a batch, by profile, tag and difficulty: rates, bands, time, operators, what differs."""
+"""Counts what came of rows and makes the report: by profile, tag and difficulty, by field, operator and error.
+
+analysis = Analysis(contract.outputs)
+analysis.add(result, verdict)              # one call for each row, of a run or of a file
+report = analysis.report()
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from assay.scoring.statistics import percentiles, wilson
-from assay.suites.hop.comparing import OUTSIDE, Verdict
+from assay.core.report import (
+    Entry,
+    Example,
+    Examples,
+    Metric,
+    PairedRow,
+    PairedSubjects,
+    Report,
+    Slice,
+    Table,
+)
+from assay.core.types import Usage
+from assay.scoring.metric_builders import proportion_metric
+from assay.scoring.statistics import percentiles
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.row import DIFFICULTIES, UNTAGGED
+from assay.suites.hop.rows import DIFFICULTIES, UNTAGGED
+from assay.suites.hop.scorer import METRIC, OUTSIDE, RowVerdict
 
 NO_PROFILE = "(none)"
-_RATES = ("correct_of_all", "correct_of_completed", "completion")
-_MOST_DIFFERING = 50
-_SHOWN = 200
+_MAX_EXAMPLES = 50
+_MAX_ERROR_KINDS = 20
+_SHOWN_CHARACTERS = 200
 
 
-class Seen(Struct, frozen=True, kw_only=True):
+class RowResult(Struct, frozen=True, kw_only=True):
     """One result row, whoever wrote it. `ok` is whether the call worked, `outcome` what the function said."""
 
     profile: str = NO_PROFILE
     tag: str = UNTAGGED
     difficulty: str = ""
     id: Any = None
+    index: int | None = None
+    """The case's place in the run; None for rows of a file."""
     ok: bool = True
     outcome: str = "OK"
     error: str = ""
-    said: str = ""
+    raw: str = ""
     """The text that stands in place of a result."""
     text: str | None = None
     """The result as files hold it."""
     seconds: float | None = None
+    usage: Usage | None = None
+    calls: int = 0
     retries: int = 0
-    path: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
 
 
-def retries_of(step: Mapping[str, Any]) -> int:
-    """The retries that a step or the statistics of a row tell; files of others may hold anything there."""
-    told = step.get("retry_count")
-    return told if type(told) is int else 0
-
-
-class Counts:
-    """Rows of one group."""
-
-    def __init__(self) -> None:
-        self.total = self.errors = self.completed = self.expecting = self.correct = 0
-        self.judged = self.correct_completed = 0
-
-    def add(self, seen: Seen, correct: bool | None) -> None:
-        """Completed are those whose call worked and whose result was verified."""
-        completed = seen.ok and seen.outcome == "OK"
-        self.total += 1
-        self.errors += not seen.ok
-        self.completed += completed
-        if correct is not None:
-            self.expecting += 1
-            self.correct += correct
-            self.judged += completed
-            self.correct_completed += completed and correct
-
-    def summary(self) -> dict[str, Any]:
-        """Every ratio with numerator and denominator."""
-        return {
-            "total": self.total,
-            "errors": self.errors,
-            "completed": self.completed,
-            "completion": _rate(self.completed, self.total),
-            "correct_of_completed": _rate(self.correct_completed, self.judged),
-            "correct_of_all": _rate(self.correct, self.expecting),
-        }
-
-
-def _rate(numerator: int, n: int) -> dict[str, Any]:
-    return {
-        "value": numerator / n if n else None,
-        "numerator": numerator,
-        "n": n,
-        "interval": wilson(numerator, n),
-    }
-
-
-class Bands:
-    """The confusion matrix of one banded field: rows what was expected, columns what came."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = [*names, OUTSIDE]
-        self._counts: Counter[tuple[str, str]] = Counter()
-
-    def add(self, pair: tuple[str, str]) -> None:
-        """One row's bands."""
-        self._counts[pair] += 1
-
-    def summary(self) -> dict[str, Any]:
-        """The matrix, how often the band was right, and how often it was at the other end."""
-        total = self._counts.total()
-        first, last = self._names[0], self._names[-2]
-        crossed = self._counts[first, last] + self._counts[last, first] if first != last else 0
-        right = sum(self._counts[name, name] for name in self._names[:-1])
-        outside = any(OUTSIDE in pair for pair in self._counts)
-        shown = self._names if outside else self._names[:-1]
-        matrix = {row: {column: self._counts[row, column] for column in shown} for row in shown}
-        return {"matrix": matrix, "accuracy": _rate(right, total), "cross_band": _rate(crossed, total)}
-
-
-class ProfileAnalysis:
-    """All rows of one profile."""
-
-    def __init__(self, fields: Mapping[str, OutputField]) -> None:
-        self.all = Counts()
-        self._tags: dict[str, Counts] = defaultdict(Counts)
-        self._difficulties: dict[str, Counts] = defaultdict(Counts)
-        self._bands = {name: Bands(list(field.bands)) for name, field in fields.items() if field.bands}
-        self._near: dict[str, list[int]] = {}
-        self._seconds = array("d")
-        self._operators: dict[str, Counter[str]] = {}
-        self._errors: Counter[str] = Counter()
-        self._differing: list[dict[str, Any]] = []
-        self._differs = 0
-
-    def add(self, seen: Seen, verdict: Verdict) -> None:
-        """One row."""
-        correct = verdict.correct
-        groups = [self.all, self._tags[seen.tag]]
-        if seen.difficulty:
-            groups.append(self._difficulties[seen.difficulty])
-        for group in groups:
-            group.add(seen, correct)
-        for name, pair in verdict.bands.items():
-            self._bands[name].add(pair)
-        for name, within in verdict.near.items():
-            near = self._near.setdefault(name, [0, 0])
-            near[0] += within
-            near[1] += 1
-        if seen.seconds is not None:
-            self._seconds.append(seen.seconds)
-        self._operate(seen)
-        if correct is False or not seen.ok:
-            self._differ(seen, verdict)
-
-    def _operate(self, seen: Seen) -> None:
-        if not seen.ok:
-            self._errors[seen.error.partition(":")[0][:80]] += 1
-        for step in seen.path:
-            counts = self._operators.setdefault(str(step.get("op")), Counter())
-            counts["calls"] += 1
-            counts["ok"] += step.get("status") == "OK"
-            counts["retries"] += retries_of(step)
-
-    def _differ(self, seen: Seen, verdict: Verdict) -> None:
-        self._differs += 1
-        if len(self._differing) < _MOST_DIFFERING:
-            why = _why(seen, verdict) if seen.ok else []
-            self._differing.append({"id": seen.id, "tag": seen.tag, "error": seen.error, "why": why})
-
-    def _by_difficulty(self) -> list[str]:
-        """The known ones from easy to hard, then what files of others call it."""
-        known = [name for name in DIFFICULTIES if name in self._difficulties]
-        return known + sorted(self._difficulties.keys() - set(known))
-
-    def summary(self, profile: str) -> dict[str, Any]:
-        """Everything, as JSON."""
-        whole = self.all.summary()
-        return {
-            "alias": profile,
-            "metrics": [_metric(name, whole[name]) for name in _RATES],
-            **whole,
-            "tags": {tag: counts.summary() for tag, counts in sorted(self._tags.items())},
-            "difficulties": {name: self._difficulties[name].summary() for name in self._by_difficulty()},
-            "bands": {name: bands.summary() for name, bands in self._bands.items()},
-            "within_one": {name: _rate(*near) for name, near in self._near.items()},
-            "seconds": percentiles(self._seconds),
-            "operators": {name: dict(counts) for name, counts in self._operators.items()},
-            "error_kinds": dict(self._errors.most_common(20)),
-            "differing": {"count": self._differs, "shown": self._differing},
-        }
-
-
-def _why(seen: Seen, verdict: Verdict) -> list[str]:
-    """What a function without a result said instead of one; else each field that differs."""
-    if seen.outcome != "OK" and seen.said:
-        return [f"{seen.outcome}: {seen.said[:_SHOWN]}"]
-    return [f"{check.path}: {check.why}" for check in verdict.wrong]
-
-
-def _metric(name: str, rate: dict[str, Any]) -> dict[str, Any]:
-    about = {"filter": "", "metric": name, "aggregation": "mean", "stderr": None, "higher_is_better": True}
-    return {**about, **rate}
+def retry_count(step: Mapping[str, Any]) -> int:
+    """The retries of a step, or of the statistics of a row. Files of others may hold anything there."""
+    count = step.get("retry_count")
+    return count if type(count) is int else 0
 
 
 class Analysis:
@@ -200,12 +76,254 @@ class Analysis:
         self._fields = fields
         self.profiles: dict[str, ProfileAnalysis] = {}
 
-    def add(self, seen: Seen, verdict: Verdict) -> None:
+    def add(self, result: RowResult, verdict: RowVerdict) -> None:
         """One row, to its profile."""
-        if seen.profile not in self.profiles:
-            self.profiles[seen.profile] = ProfileAnalysis(self._fields)
-        self.profiles[seen.profile].add(seen, verdict)
+        if result.profile not in self.profiles:
+            self.profiles[result.profile] = ProfileAnalysis(self._fields)
+        self.profiles[result.profile].add(result, verdict)
 
-    def summary(self) -> dict[str, Any]:
-        """By profile, in the order in which they came."""
-        return {name: analysis.summary(name) for name, analysis in self.profiles.items()}
+    def report(self) -> Report:
+        """An entry for each profile, in the order in which they came."""
+        entries = [analysis.entry(name) for name, analysis in self.profiles.items()]
+        return Report(entries=entries, entry_word="profile")
+
+    def differences(self) -> list[PairedSubjects]:
+        """Each profile against each earlier one, on the rows that both have: for files, which have no journal."""
+        pairs = []
+        for base, new in combinations(self.profiles, 2):
+            row = _paired_row(self.profiles[base].right_by_id, self.profiles[new].right_by_id)
+            if row is not None:
+                pairs.append(PairedSubjects(base=base, new=new, row=row))
+        return pairs
+
+
+class RowCounts:
+    """Rows of one group."""
+
+    def __init__(self) -> None:
+        self.total = self.errors = self.completed = 0
+        self.expecting = self.correct = 0
+        self.completed_expecting = self.completed_correct = 0
+
+    def add(self, result: RowResult, correct: bool | None) -> None:
+        """A row is completed if its call worked and its result was verified."""
+        completed = result.ok and result.outcome == "OK"
+        self.total += 1
+        self.errors += not result.ok
+        self.completed += completed
+        if correct is not None:
+            self.expecting += 1
+            self.correct += correct
+            self.completed_expecting += completed
+            self.completed_correct += completed and correct
+
+    def counts(self) -> dict[str, int]:
+        return {"total": self.total, "errors": self.errors}
+
+    def metrics(self) -> list[Metric]:
+        """The headline first. An error is wrong among all rows and not completed."""
+        return [
+            _rate("correct_of_all", "right of all", self.correct, self.expecting),
+            _rate(
+                "correct_of_completed", "right of completed", self.completed_correct, self.completed_expecting
+            ),
+            _rate("completion", "completed", self.completed, self.total),
+        ]
+
+
+def _rate(name: str, label: str, numerator: int, denominator: int) -> Metric:
+    return proportion_metric(name, numerator, denominator, label=label, unit="row")
+
+
+class BandCounts:
+    """The confusion matrix of one banded field: rows are the expected bands, columns the actual ones."""
+
+    def __init__(self, names: list[str]) -> None:
+        self._names = [*names, OUTSIDE]
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, pair: tuple[str, str]) -> None:
+        """One row's bands."""
+        self._counts[pair] += 1
+
+    def metrics(self) -> list[Metric]:
+        """How often the band was right, and how often it was at the other end."""
+        total = self._counts.total()
+        first, last = self._names[0], self._names[-2]
+        crossed = self._counts[first, last] + self._counts[last, first] if first != last else 0
+        right = sum(self._counts[name, name] for name in self._names[:-1])
+        other_end = _rate("cross_band", "other end", crossed, total)
+        return [
+            _rate("band_accuracy", "same band", right, total),
+            msgspec.structs.replace(other_end, higher_is_better=False),
+        ]
+
+    def table(self, field: str) -> Table:
+        """The matrix. What lies in no band has a row and a column if there is any."""
+        outside = any(OUTSIDE in pair for pair in self._counts)
+        names = self._names if outside else self._names[:-1]
+        return Table(
+            name=f"bands {field}",
+            title=f"bands of {field} (rows expected, columns found)",
+            columns=["", *names],
+            rows=[[row, *(self._counts[row, column] for column in names)] for row in names],
+        )
+
+
+class ProfileAnalysis:
+    """All rows of one profile."""
+
+    def __init__(self, fields: Mapping[str, OutputField]) -> None:
+        self._all = RowCounts()
+        self._tags: dict[str, RowCounts] = defaultdict(RowCounts)
+        self._difficulties: dict[str, RowCounts] = defaultdict(RowCounts)
+        self._bands = {name: BandCounts(list(field.bands)) for name, field in fields.items() if field.bands}
+        self._near: dict[str, list[int]] = {}  # rows within 1 of the expected number, and all
+        self._seconds = array("d")
+        self._calls = 0
+        self._usage: Usage | None = None  # None while no endpoint has counted tokens
+        self._operators: dict[str, Counter[str]] = {}
+        self._errors: Counter[str] = Counter()
+        self._examples: list[Example] = []
+        self._differing = 0
+        self.right_by_id: dict[bytes, bool] = {}
+        """Whether each row was right. Of rows that stand there twice the last one counts."""
+
+    def add(self, result: RowResult, verdict: RowVerdict) -> None:
+        """One row."""
+        correct = verdict.correct
+        self._all.add(result, correct)
+        self._tags[result.tag].add(result, correct)
+        if result.difficulty:
+            self._difficulties[result.difficulty].add(result, correct)
+        for name, pair in verdict.bands.items():
+            self._bands[name].add(pair)
+        for name, within in verdict.near.items():
+            near = self._near.setdefault(name, [0, 0])
+            near[0] += within
+            near[1] += 1
+        if result.seconds is not None:
+            self._seconds.append(result.seconds)
+        self._calls += result.calls
+        if result.usage is not None:
+            before = self._usage or Usage()
+            self._usage = Usage(before.input + result.usage.input, before.output + result.usage.output)
+        if not result.ok:
+            self._errors[result.error.partition(":")[0][:80]] += 1
+        for step in result.steps:
+            counts = self._operators.setdefault(str(step.get("op")), Counter())
+            counts["calls"] += 1
+            counts["ok"] += step.get("status") == "OK"
+            counts["retries"] += retry_count(step)
+        if correct is False or not result.ok:
+            self._differing += 1
+            if len(self._examples) < _MAX_EXAMPLES:
+                self._examples.append(_example(result, verdict))
+        if correct is not None and result.id is not None and result.index is None:
+            self.right_by_id[msgspec.json.encode(result.id)] = correct
+
+    def entry(self, profile: str) -> Entry:
+        """All numbers of the profile."""
+        rows = "1 row differs" if self._differing == 1 else f"{self._differing:,} rows differ"
+        return Entry(
+            name=profile,
+            subject=profile,
+            metrics=self._all.metrics(),
+            counts=self._all.counts(),
+            slices=self._slices(),
+            tables=self._tables(),
+            examples=[Examples(title=f"{rows} or failed", total=self._differing, shown=self._examples)],
+        )
+
+    def _slices(self) -> list[Slice]:
+        slices = [
+            Slice(by="tag", name=tag, metrics=counts.metrics(), counts=counts.counts())
+            for tag, counts in sorted(self._tags.items())
+        ]
+        # From easy to hard, then what files of others call it.
+        known = [name for name in DIFFICULTIES if name in self._difficulties]
+        for name in known + sorted(self._difficulties.keys() - set(known)):
+            counts = self._difficulties[name]
+            slices.append(Slice(by="difficulty", name=name, metrics=counts.metrics(), counts=counts.counts()))
+        for name in dict.fromkeys((*self._bands, *self._near)):
+            metrics = self._bands[name].metrics() if name in self._bands else []
+            if name in self._near:
+                metrics.append(_rate("within_one", "within one", *self._near[name]))
+            slices.append(Slice(by="field", name=name, metrics=metrics))
+        return slices
+
+    def _tables(self) -> list[Table]:
+        tables = [bands.table(name) for name, bands in self._bands.items()]
+        seconds = percentiles(self._seconds)
+        if seconds["n"]:
+            tables.append(
+                Table(
+                    name="seconds",
+                    columns=["rows", "p50 s", "p95 s"],
+                    rows=[[seconds["n"], seconds["p50"], seconds["p95"]]],
+                    names=0,
+                )
+            )
+        if self._calls:
+            tables.append(
+                Table(
+                    name="tokens",
+                    columns=["calls", "tokens in", "tokens out"],
+                    rows=[
+                        [
+                            self._calls,
+                            self._usage.input if self._usage else None,
+                            self._usage.output if self._usage else None,
+                        ]
+                    ],
+                    names=0,
+                )
+            )
+        if self._operators:
+            tables.append(
+                Table(
+                    name="operators",
+                    columns=["operator", "calls", "ok", "retries"],
+                    rows=[
+                        [name, counts["calls"], counts["ok"], counts["retries"]]
+                        for name, counts in self._operators.items()
+                    ],
+                )
+            )
+        if self._errors:
+            kinds = self._errors.most_common(_MAX_ERROR_KINDS)
+            tables.append(
+                Table(
+                    name="errors",
+                    columns=["error", "rows"],
+                    rows=[[kind, count] for kind, count in kinds],
+                )
+            )
+        return tables
+
+
+def _example(result: RowResult, verdict: RowVerdict) -> Example:
+    """A failed row with its error; one without a result with what the function said; else what differs."""
+    label = f"{'(no id)' if result.id is None else result.id} #{result.tag}"
+    if not result.ok:
+        reason, kind = result.error, "error"
+    elif result.outcome != "OK" and result.raw:
+        reason, kind = f"{result.outcome}: {result.raw[:_SHOWN_CHARACTERS]}", "no result"
+    else:
+        reason, kind = "; ".join(f"{check.path}: {check.why}" for check in verdict.wrong), "wrong"
+    return Example(label=label, index=result.index, part=kind, reason=reason)
+
+
+def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | None:
+    """Two profiles on the rows they share, as `assay compare` counts them; None if they share none."""
+    import numpy as np
+
+    from assay.scoring.paired import fill_row, paired
+
+    shared = [key for key in base if key in new]
+    if not shared:
+        return None
+    sides = [np.array([side[key] for key in shared], dtype=float) for side in (base, new)]
+    row = PairedRow(set="", metric=METRIC, part="", higher_is_better=True, n=0)
+    fill_row(row, paired(sides[0], sides[1], np.arange(len(shared))))
+    return row

@@ -1,8 +1,18 @@
-"""A Hoplet's contract: the fields its function gets, and how each field it gives is counted and compared."""
+"""A Hoplet's contract: the fields its function gets, and how each field it returns is counted and compared.
+
+It stands in the front matter or a YAML block of `metainfo.md`, or in a YAML file beside it:
+
+    name: Verify
+    inputs: {claim: string, context: string?}
+    outputs:
+      supported: bool
+      score: {type: int, bands: {LOW: [1, 2], HIGH: [3, 5]}}
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -10,17 +20,18 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.core.findings import Findings, Key
 from assay.core.json_compare import same
 from assay.core.registry import unknown
-from assay.core.yamlfile import YamlFile
-from assay.suites.hop.metainfo import contract_files, near_key
+from assay.core.schema import KeyPath, convert, refuse
+from assay.core.yamlfile import YamlFile, load_yaml, parse_yaml
 
+MARKDOWN = "metainfo.md"
+YAML_NAMES = ("contract.yaml", "contract.yml", "metainfo.yaml", "metainfo.yml")
 NUMBERS = ("int", "float")
 AGGREGATES = ("mean", "rate", "distribution", "non_null_rate")
 COMPARISONS = ("equal", "tolerance", "bands", "within")
 TYPES = ("int", "float", "bool", "string", "array", "object", "any")
-_ALIASES = {
+_TYPE_ALIASES = {
     "integer": "int",
     "number": "float",
     "double": "float",
@@ -32,10 +43,18 @@ _ALIASES = {
     "mapping": "object",
     "json": "any",
 }
-_USUAL = {"int": "mean", "float": "mean", "bool": "rate", "string": "distribution", "array": "distribution"}
+_USUAL_AGGREGATES = {
+    "int": "mean",
+    "float": "mean",
+    "bool": "rate",
+    "string": "distribution",
+    "array": "distribution",
+}
 _KEYS = ("name", "version", "inputs", "outputs", "audit_key", "audit_key_field", "function", "hop_func_name")
+_INPUT_KEYS = ("type", "required", "label", "description", "desc")
 _OUTPUT_KEYS = ("type", "aggregate", "compare", "tolerance", "bands", "within", "label", "sub_field")
 _OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label": "label"}
+_TRUTHS = {"true": True, "false": False}
 
 _FITS: dict[str, Callable[[Any], bool]] = {
     "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -53,8 +72,23 @@ def fits(value: Any, type_: str) -> bool:
     return _FITS[type_](value)
 
 
+def read_truth(value: Any) -> Any:
+    """A truth that is written as a text, as the text means it; other values with texts stripped."""
+    text = strip_texts(value)
+    return _TRUTHS.get(text.lower(), text) if isinstance(text, str) else text
+
+
+def strip_texts(value: Any) -> Any:
+    """Texts are compared without the space around them, at any depth."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, dict):
+        return {key: strip_texts(item) for key, item in value.items()}
+    return [strip_texts(item) for item in value] if isinstance(value, list) else value
+
+
 class OutputField(Struct, frozen=True, kw_only=True):
-    """One field of what the function gives. `compare` says what makes it right, the rest may be counted."""
+    """One field of what the function returns. `compare` says what makes it right, the rest may be counted."""
 
     type: str = "any"
     aggregate: str = "non_null_rate"
@@ -70,11 +104,11 @@ class OutputField(Struct, frozen=True, kw_only=True):
 
         Where two ranges of a float touch, the first one has the end that they share.
         """
-        for name, given in self.bands.items():
-            if is_range(given):
-                if _FITS["float"](value) and given[0] <= value <= given[1]:
+        for name, values in self.bands.items():
+            if is_range(values):
+                if fits(value, "float") and values[0] <= value <= values[1]:
                     return name
-            elif any(same(value, one) for one in given):
+            elif any(same(value, item) for item in values):
                 return name
         return None
 
@@ -91,179 +125,201 @@ class Contract(Struct, frozen=True, kw_only=True):
     function: str | None = None
 
 
-def is_range(given: list[Any]) -> bool:
+def is_range(values: list[Any]) -> bool:
     """Whether a band's list is `[lowest, highest]`."""
-    return len(given) == 2 and all(map(_FITS["float"], given))
+    return len(values) == 2 and all(fits(value, "float") for value in values)
 
 
 def find_contract(folder: Path) -> Contract | None:
-    """The contract that stands in a folder, if there is one; InputError if there are two or it is wrong."""
-    found = contract_files(folder)
-    if len(found) > 1:
-        both = " and ".join(yaml.path.name for yaml in found)
+    """The contract of a folder, if there is one. Raises InputError if there are two or it is wrong."""
+    files = []
+    if (folder / MARKDOWN).is_file() and (yaml := markdown_contract(folder / MARKDOWN)) is not None:
+        files.append(yaml)
+    files += [load_yaml(folder / name) for name in YAML_NAMES if (folder / name).is_file()]
+    if len(files) > 1:
+        both = " and ".join(yaml.path.name for yaml in files)
         raise InputError(Problem(str(folder), f"there is more than one contract, in {both}; keep one"))
-    return read_contract(found[0]) if found else None
+    return read_contract(files[0]) if files else None
 
 
 def read_contract(yaml: YamlFile) -> Contract:
     """The contract in a mapping; raises InputError with every problem in it."""
-    return _Reader(yaml).contract()
+    return _ContractReader(yaml).contract()
 
 
-class _Reader:
+class _ContractReader:
+    """Reads a contract key by key: most keys have several spellings, and a value may be short for a mapping."""
+
     def __init__(self, yaml: YamlFile) -> None:
-        self._value: dict[str, Any] = yaml.value
-        self._found = Findings(yaml)
+        self._yaml = yaml
+        self._problems: list[Problem] = []
 
     def contract(self) -> Contract:
-        found, value = self._found, self._value
+        value = self._yaml.value
         for key in value:  # other things may be told of a Hoplet there
-            if key not in _KEYS and (near := near_key(str(key), _KEYS)):
-                found.add((str(key),), f"there is no key of this name; did you mean {near!r}?")
-        given = self._fields("inputs", ("type", "required", "label", "description", "desc"))
-        inputs = {name: self._type(entry, ("inputs", name)) for name, entry in given.items()}
-        outputs = {name: self._output(name, entry) for name, entry in self._fields("outputs", None).items()}
+            if key not in _KEYS and (near := _near_key(str(key))):
+                self._add((str(key),), f"there is no key of this name; did you mean {near!r}?")
+        entries = self._fields("inputs", _INPUT_KEYS)
+        inputs = {name: self._type(entry, ("inputs", name)) for name, entry in entries.items()}
+        outputs = {name: self._output(name, entry) for name, entry in self._fields("outputs").items()}
         contract = Contract(
-            name=found.typed(value, "name", str) or "",
-            version=str(found.typed(value, "version", (str, int, float)) or ""),
+            name=self._typed(value, "name", str) or "",
+            version=str(self._typed(value, "version", str | int | float) or ""),
             inputs=inputs,
             outputs=outputs,
             audit_key=self._audit_key(outputs),
-            optional=frozenset(name for name, entry in given.items() if self._is_optional(name, entry)),
-            function=found.typed(value, "function", str) or found.typed(value, "hop_func_name", str),
+            optional=frozenset(name for name, entry in entries.items() if self._is_optional(name, entry)),
+            function=self._typed(value, "function", str) or self._typed(value, "hop_func_name", str),
         )
-        found.refuse()
+        refuse(self._problems, self._yaml.path)
         return contract
 
-    def _fields(self, block: str, allowed: tuple[str, ...] | None) -> dict[str, dict[str, Any]]:
+    def _add(self, path: KeyPath, message: str) -> None:
+        self._problems.append(self._yaml.problem(path, message))
+
+    def _typed(self, value: dict[str, Any], key: str, schema: Any, path: KeyPath = ()) -> Any:
+        """The value of a key; None where it is absent, and with a problem where it has another type."""
+        if value.get(key) is None:
+            return None
+        return convert(value[key], schema, self._yaml, self._problems, (*path, key))
+
+    def _known(self, value: dict[str, Any], names: tuple[str, ...], path: KeyPath) -> None:
+        for key in value:
+            if key not in names:
+                self._add((*path, str(key)), unknown("key", str(key), sorted(names)))
+
+    def _fields(self, block: str, allowed: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
         """The fields of a block by name. A bare type is short for `{type: …}`, a list has names in it."""
         fields: dict[str, dict[str, Any]] = {}
-        for name, entry, at in self._entries(block):
+        for name, entry, path in self._entries(block):
             if not isinstance(name, str) or not name:
-                self._found.add(at, f"a field's name is a text; put {name!r} in quotes")
+                self._add(path, f"a field's name is a text; put {name!r} in quotes")
             elif name in fields:
-                self._found.add(at, f"the field {name!r} stands there twice")
+                self._add(path, f"the field {name!r} stands there twice")
             elif entry is None or isinstance(entry, str):
                 fields[name] = {"type": entry}
             elif isinstance(entry, dict):
                 fields[name] = entry
                 if allowed:
-                    self._found.known(entry, allowed, at)
+                    self._known(entry, allowed, path)
             else:
-                self._found.add(at, f"expected a type or a mapping, found {entry!r}")
+                self._add(path, f"expected a type or a mapping, found {entry!r}")
         return fields
 
-    def _entries(self, block: str) -> list[tuple[Any, Any, Key]]:
-        given = self._found.typed(self._value, block, (dict, list)) or {}
-        if isinstance(given, dict):
-            return [(name, entry, (block, str(name))) for name, entry in given.items()]
-        entries: list[tuple[Any, Any, Key]] = []
-        for place, entry in enumerate(given):
+    def _entries(self, block: str) -> Iterator[tuple[Any, Any, KeyPath]]:
+        value = self._typed(self._yaml.value, block, dict[Any, Any] | list[Any]) or {}
+        if isinstance(value, dict):
+            for name, entry in value.items():
+                yield name, entry, (block, str(name))
+            return
+        for place, entry in enumerate(value):
             rest = dict(entry) if isinstance(entry, dict) else {"name": entry}
             name = rest.pop("name", rest.pop("field_name", None))
-            entries.append((name, rest, (block, place)))
-        return entries
+            yield name, rest, (block, place)
 
-    def _type(self, entry: dict[str, Any], at: Key) -> str:
-        told = entry.get("type")
-        if told is None:
+    def _type(self, entry: dict[str, Any], path: KeyPath) -> str:
+        written = entry.get("type")
+        if written is None:
             return "any"
-        name = str(told).removesuffix("?").strip().lower()
-        name = _ALIASES.get(name, name)
+        name = str(written).removesuffix("?").strip().lower()
+        name = _TYPE_ALIASES.get(name, name)
         if name not in TYPES:
-            self._found.add(at, unknown("type", str(told), list(TYPES)))
+            self._add(path, unknown("type", str(written), list(TYPES)))
             return "any"
         return name
 
     def _is_optional(self, name: str, entry: dict[str, Any]) -> bool:
         """`type: string?` and `required: false` say the same."""
-        required = self._found.typed(entry, "required", bool, ("inputs", name))
+        required = self._typed(entry, "required", bool, ("inputs", name))
         return required is False or str(entry.get("type")).endswith("?")
 
     def _audit_key(self, outputs: dict[str, OutputField]) -> str | None:
-        name = "audit_key" if "audit_key" in self._value else "audit_key_field"
-        key: str | None = self._found.typed(self._value, name, str)
+        name = "audit_key" if "audit_key" in self._yaml.value else "audit_key_field"
+        key: str | None = self._typed(self._yaml.value, name, str)
         if key is not None and outputs and key not in outputs:
-            self._found.add((name,), unknown("output", key, list(outputs)))
+            self._add((name,), unknown("output", key, list(outputs)))
         return key
 
-    def _output(self, name: str, given: dict[str, Any]) -> OutputField:
-        found, at = self._found, ("outputs", name)
-        entry = {_OUTPUT_ALIASES.get(key, key): value for key, value in given.items()}
-        found.known(entry, (*_OUTPUT_KEYS, "description", "desc"), at)
-        type_ = self._type(entry, at)
-        bands = self._bands(entry, type_, at)
+    def _output(self, name: str, written: dict[str, Any]) -> OutputField:
+        path = ("outputs", name)
+        entry = {_OUTPUT_ALIASES.get(key, key): value for key, value in written.items()}
+        self._known(entry, (*_OUTPUT_KEYS, "description", "desc"), path)
+        type_ = self._type(entry, path)
+        bands = self._bands(entry, type_, path)
         output = OutputField(
             type=type_,
-            aggregate=self._one_of(entry, "aggregate", AGGREGATES, at) or _USUAL.get(type_, "non_null_rate"),
-            compare=self._compare(entry, at),
-            tolerance=self._distance(entry, "tolerance", at),
+            aggregate=self._one_of(entry, "aggregate", AGGREGATES, path)
+            or _USUAL_AGGREGATES.get(type_, "non_null_rate"),
+            compare=self._compare(entry, path),
+            tolerance=self._distance(entry, "tolerance", path),
             bands=bands,
-            within=self._distance(entry, "within", at),
-            label=found.typed(entry, "label", str, at) or "",
-            sub_field=found.typed(entry, "sub_field", str, at),
+            within=self._distance(entry, "within", path),
+            label=self._typed(entry, "label", str, path) or "",
+            sub_field=self._typed(entry, "sub_field", str, path),
         )
-        self._check_numbers(output, at)
+        if output.type in (*NUMBERS, "any"):
+            return output
+        # Only numbers have a mean and a distance.
+        if output.aggregate == "mean":
+            self._add((*path, "aggregate"), f"a field of type {output.type} has no mean")
+        for key, distance in (("tolerance", output.tolerance), ("within", output.within)):
+            if distance is not None:
+                self._add((*path, key), f"a field of type {output.type} has no distance")
         return output
 
-    def _check_numbers(self, output: OutputField, at: Key) -> None:
-        """Only numbers have a mean and a distance."""
-        if output.type in (*NUMBERS, "any"):
-            return
-        if output.aggregate == "mean":
-            self._found.add((*at, "aggregate"), f"a field of type {output.type} has no mean")
-        for name in ("tolerance", "within"):
-            if getattr(output, name) is not None:
-                self._found.add((*at, name), f"a field of type {output.type} has no distance")
-
-    def _one_of(self, entry: dict[str, Any], key: str, allowed: tuple[str, ...], at: Key) -> str | None:
-        told: str | None = self._found.typed(entry, key, str, at)
-        if told is not None and told not in allowed:
-            self._found.add((*at, key), unknown(key, told, list(allowed)))
+    def _one_of(self, entry: dict[str, Any], key: str, allowed: tuple[str, ...], path: KeyPath) -> str | None:
+        name: str | None = self._typed(entry, key, str, path)
+        if name is not None and name not in allowed:
+            self._add((*path, key), unknown(key, name, list(allowed)))
             return None
-        return told
+        return name
 
-    def _compare(self, entry: dict[str, Any], at: Key) -> str:
-        """As told, or what the one other key asks for."""
-        told = self._one_of(entry, "compare", COMPARISONS, at)
+    def _compare(self, entry: dict[str, Any], path: KeyPath) -> str:
+        """As written, or what the one other key asks for."""
+        name = self._one_of(entry, "compare", COMPARISONS, path)
         implied = [key for key in COMPARISONS[1:] if entry.get(key) is not None]
-        if told is not None:
-            if told != "equal" and told not in implied:
-                self._found.add((*at, "compare"), f"to compare by {told}, give `{told}` too")
-            return told
+        if name is not None:
+            if name != "equal" and name not in implied:
+                self._add((*path, "compare"), f"to compare by {name}, give `{name}` too")
+            return name
         if len(implied) > 1:
-            self._found.add(at, f"which of {', '.join(implied)} makes it right? say so with `compare`")
+            self._add(path, f"which of {', '.join(implied)} makes it right? say so with `compare`")
         return implied[0] if implied else "equal"
 
-    def _distance(self, entry: dict[str, Any], key: str, at: Key) -> float | None:
-        given: float | None = self._found.typed(entry, key, (int, float), at)
-        if given is not None and not (isfinite(given) and given >= 0):
-            self._found.add((*at, key), f"expected a number from 0 on, found {given!r}")
-        return given
+    def _distance(self, entry: dict[str, Any], key: str, path: KeyPath) -> float | None:
+        value: float | None = self._typed(entry, key, int | float, path)
+        if value is not None and not (isfinite(value) and value >= 0):
+            self._add((*path, key), f"expected a number from 0 on, found {value!r}")
+        return value
 
-    def _bands(self, entry: dict[str, Any], type_: str, at: Key) -> dict[str, list[Any]]:
+    def _bands(self, entry: dict[str, Any], type_: str, path: KeyPath) -> dict[str, list[Any]]:
         bands: dict[str, list[Any]] = {}
-        for name, given in (self._found.typed(entry, "bands", dict, at) or {}).items():
-            values = given if isinstance(given, list) else [given]
-            place = (*at, "bands", str(name))
+        for name, written in (self._typed(entry, "bands", dict[Any, Any], path) or {}).items():
+            values = written if isinstance(written, list) else [written]
+            place = (*path, "bands", str(name))
             if not isinstance(name, str) or not name:
-                self._found.add(place, f"a band's name is a text; put {name!r} in quotes")
-            elif not values or not all(_is_plain(value) and fits(value, type_) for value in values):
-                self._found.add(place, f"expected [lowest, highest] or a list of values, found {given!r}")
+                self._add(place, f"a band's name is a text; put {name!r} in quotes")
+            elif not values or not all(_is_scalar(value) and fits(value, type_) for value in values):
+                self._add(place, f"expected [lowest, highest] or a list of values, found {written!r}")
             elif is_range(values) and values[0] > values[1]:
-                self._found.add(place, f"{values[0]} is above {values[1]}")
+                self._add(place, f"{values[0]} is above {values[1]}")
             else:
-                self._check_overlap(bands, values, type_, place)
+                for other, others in bands.items():
+                    if _overlap(values, others, touching=type_ != "float"):
+                        self._add(place, f"it has values in common with {other}")
                 bands[name] = values
         return bands
 
-    def _check_overlap(self, bands: dict[str, list[Any]], values: list[Any], type_: str, at: Key) -> None:
-        for name, others in bands.items():
-            if _overlap(values, others, touching=type_ != "float"):
-                self._found.add(at, f"it has values in common with {name}")
+
+def _near_key(key: str) -> str | None:
+    """The key that was probably meant, if this one is nearly it."""
+    from difflib import get_close_matches  # only files with other keys need it
+
+    matches = get_close_matches(key, _KEYS, n=1, cutoff=0.8)
+    return matches[0] if matches else None
 
 
-def _is_plain(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     return isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value))
 
 
@@ -275,5 +331,57 @@ def _overlap(one: list[Any], other: list[Any], *, touching: bool) -> bool:
     if is_range(other):
         one, other = other, one
     if is_range(one):
-        return any(_FITS["float"](value) and one[0] <= value <= one[1] for value in other)
+        return any(fits(value, "float") and one[0] <= value <= one[1] for value in other)
     return any(same(value, item) for value in one for item in other)
+
+
+# Contracts in Markdown
+
+
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\w*)")
+_HAS_FIELDS = re.compile(r"^(inputs|outputs)\s*:", re.MULTILINE)
+_RULE = "---"
+
+
+def markdown_contract(path: Path) -> YamlFile | None:
+    """The mapping in a Markdown file, with the lines of that file; None if it is prose only.
+
+    Front matter comes first if it has fields, then a YAML block that has some, then other front matter.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
+    front = _front_matter(lines, path)
+    if front is not None and _HAS_FIELDS.search(front):
+        return parse_yaml(front, path)
+    for block in _yaml_blocks(lines):
+        if _HAS_FIELDS.search(block):
+            return parse_yaml(block, path)
+    return parse_yaml(front, path) if front is not None and front.strip() else None
+
+
+def _front_matter(lines: list[str], path: Path) -> str | None:
+    """What stands between the `---` of the first line and the next, on its own lines."""
+    if not lines or lines[0].rstrip() != _RULE:
+        return None
+    for end, line in enumerate(lines[1:], 1):
+        if line.rstrip() in (_RULE, "..."):
+            return "\n".join(["", *lines[1:end]])
+    raise InputError(Problem(f"{path}:1", "the front matter that begins here has no closing ---"))
+
+
+def _yaml_blocks(lines: list[str]) -> Iterator[str]:
+    """Every fenced block of YAML, with an empty line for each line before it, so that line numbers stay."""
+    position = 0
+    while position < len(lines):
+        fence = _FENCE.match(lines[position])
+        position += 1
+        if fence is None:
+            continue
+        start = position
+        while position < len(lines) and not lines[position].strip().startswith(fence[1]):
+            position += 1
+        if fence[2].lower() in ("yaml", "yml"):
+            yield "\n".join([""] * start + lines[start:position])
+        position += 1

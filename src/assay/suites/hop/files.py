@@ -1,49 +1,132 @@
-"""Result files that exist, ours or another tool's, counted like a run: `assay hop --analyse`."""
+"""Result files: the one a run writes, and those of a folder, ours or another tool's, that are read again.
+
+A result file has a meta line for each profile, then its rows, flat or as `{input, result}`.
+"""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from assay.core import jsonl
 from assay.core.errors import UsageError
-from assay.core.hop_records import expectations
+from assay.core.hop_records import expectations, view_record
+from assay.core.report import Report
 from assay.store.hop import BaseDataStore
 from assay.store.hop.audit import Audit, read_audit, read_json
 from assay.store.hop.data_store import Aggregation, FieldAggregation, ViewConfig
-from assay.suites.hop.analysis import NO_PROFILE, Analysis, Seen, retries_of
-from assay.suites.hop.comparing import Verdict, judge
+from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult, retry_count
 from assay.suites.hop.contract import Contract, find_contract
-from assay.suites.hop.pairs import Pairs
-from assay.suites.hop.row import UNTAGGED
+from assay.suites.hop.rows import UNTAGGED, HopRow
+from assay.suites.hop.scorer import RowVerdict, check_row
+from assay.suites.hop.settings import LlmSettings
 from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
 
-_NO_JSON = "the result is not JSON"
+RESULT_KEYS = ("hop_result", "hop_stats", "profile")
+"""What a flat row has besides its input, in this order."""
+
+_MAX_STEM_BYTES = 200
+"""File systems take names of 255 bytes, and ours end in a time."""
+
+_encode = msgspec.json.Encoder().encode
 
 
-def analysed(path: Path, target: str | None) -> dict[str, Any]:
-    """By profile, what the rows of a file, or of all files of a folder, say; of a task it is its `TestCases`.
+class ResultFile:
+    """Written under a temporary name, renamed when it is whole."""
 
-    `compared_with` has the comparison with each profile before it, on the rows that both have.
+    def __init__(self, path: Path, wrapper: str, started: float) -> None:
+        self.path = path
+        self._wrapper = wrapper
+        self._timestamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(started))
+        self._temporary = path.with_name(f".{path.name}.tmp")
+        self._file: IO[bytes] = self._temporary.open("wb")
+
+    def meta(self, profile: str, run: LlmSettings, verify: LlmSettings) -> None:
+        """What a profile ran with: the names of the models, not of the settings' entries."""
+        self._write(
+            {
+                "_type": "meta",
+                "profile": profile,
+                "run_llm": run.model_name,
+                "verify_llm": verify.model_name,
+                "run_params": run.params,
+                "timestamp": self._timestamp,
+            }
+        )
+
+    def row(self, row: HopRow, result: RowResult) -> None:
+        """One result."""
+        if self._wrapper == "view":
+            error = None if result.ok else result.error
+            self._write(view_record(row.record, result=result.text, error=error))
+            return
+        path = []
+        for step in result.steps:
+            entry = {key: step.get(key) for key in ("step", "op", "status")}
+            if retries := retry_count(step):
+                entry["retry_count"] = retries
+            path.append(entry)
+        stats: dict[str, Any] = {
+            "retry_count": result.retries,
+            "execution_path": path,
+            "status": "OK" if result.ok else "ERROR",
+        }
+        if not result.ok:
+            stats["error"] = result.error
+        self._write({**row.record, "hop_result": result.text, "hop_stats": stats, "profile": result.profile})
+
+    def close(self) -> None:
+        """The file appears whole."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        self._temporary.replace(self.path)
+
+    def _write(self, record: dict[str, Any]) -> None:
+        # With a space after commas and colons, as in the format's own documents.
+        self._file.write(msgspec.json.format(_encode(record), indent=0) + b"\n")
+
+
+def file_name(data: Path, started: float) -> str:
+    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second.
+
+    A batch over its own output has a longer stem each time. What no folder can hold is cut off.
     """
-    path = _results(path)
+    stem, raw = data.stem, os.fsencode(data.stem)
+    if len(raw) > _MAX_STEM_BYTES:
+        stem = raw[:_MAX_STEM_BYTES].decode(errors="ignore")
+    return f"{stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
+
+
+# Files that exist
+
+
+def analyse(path: Path, target: str = "") -> Report:
+    """The report of a file, or of all result files of a folder; of a task it is its `TestCases`.
+
+    `differences` compares each profile with each one before it, on the rows that both have.
+    """
+    path = results_folder(path)
+    if not path.exists():
+        raise UsageError(f"there is no file or folder {str(path)!r}")
     contract = _contract(path, target)
-    analysis, pairs = Analysis(contract.outputs), Pairs()
-    for seen, verdict in rows(path, contract):
-        analysis.add(seen, verdict)
-        pairs.add(seen, verdict.correct)
+    analysis = Analysis(contract.outputs)
+    for result, verdict in read_results(path, contract):
+        analysis.add(result, verdict)
     if not analysis.profiles:
         raise UsageError(f"{path} holds no result row")
-    compared = pairs.summary()
-    return {
-        name: {**found, "compared_with": compared.get(name, {})} for name, found in analysis.summary().items()
-    }
+    return replace(analysis.report(), differences=analysis.differences())
 
 
-def data_store(path: Path, target: str | None) -> BaseDataStore:
-    """The results of a folder, with each output field counted as the contract says."""
-    path = _results(path)
+def data_store(path: Path | str, target: str = "") -> BaseDataStore:
+    """The results of a folder or a task, to ask questions of. Fields are counted as their contract says."""
+    path = results_folder(Path(path))
     contract = _contract(path, target)
     fields = [
         FieldAggregation(name, field.type, cast("Aggregation", field.aggregate), field.label, field.sub_field)
@@ -59,56 +142,56 @@ def data_store(path: Path, target: str | None) -> BaseDataStore:
     return BaseDataStore(path, config)
 
 
-def _results(path: Path) -> Path:
+def results_folder(path: Path) -> Path:
+    """The `TestCases` of a task; any other path as it is."""
     return path / TEST_CASES if (path / TEST_CASES).is_dir() else path
 
 
-def _contract(path: Path, target: str | None) -> Contract:
-    found = find_target(target, path).contract if target else beside(path)
-    return found or Contract()
+def _contract(path: Path, target: str) -> Contract:
+    contract = find_target(target, path).contract if target else contract_beside(path)
+    return contract or Contract()
 
 
-def beside(path: Path) -> Contract | None:
+def contract_beside(path: Path) -> Contract | None:
     """The contract of the task whose `TestCases` these are."""
     folder = path if path.is_dir() else path.parent
     for place in (folder.parent / HOPLET, folder.parent, folder):
-        if place.is_dir() and (found := find_contract(place)):
-            return found
+        if place.is_dir() and (contract := find_contract(place)):
+            return contract
     return None
 
 
-def rows(path: Path, contract: Contract) -> Iterator[tuple[Seen, Verdict]]:
+def read_results(path: Path, contract: Contract) -> Iterator[tuple[RowResult, RowVerdict]]:
     """Every result row, and whether it is right. Other lines, also unreadable ones, are passed over."""
     files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
     for file in files:
         for line in jsonl.lines(file):
-            audit = _audit(line.raw, contract.audit_key)
+            try:
+                value = read_json(line.raw)
+            except (ValueError, RecursionError):
+                continue
+            audit = read_audit(value, contract.audit_key) if isinstance(value, (dict, list)) else None
             if audit is not None:
                 expected = expectations(audit.row, tuple(contract.inputs))
-                result = None if audit.failed else audit.fields
-                yield _seen(audit), judge(expected, result, contract.outputs)
+                fields = None if audit.failed else audit.fields
+                yield _row_result(audit), check_row(expected, fields, contract.outputs)
 
 
-def _audit(raw: bytes, key: str | None) -> Audit | None:
-    try:
-        value = read_json(raw)
-    except (ValueError, RecursionError):
-        return None
-    return read_audit(value, key) if isinstance(value, (dict, list)) else None
-
-
-def _seen(audit: Audit) -> Seen:
+def _row_result(audit: Audit) -> RowResult:
     row, stats = audit.row, audit.stats
+    error = audit.error or ""
+    if not error and audit.parse_error and not audit.outcome:
+        error = "the result is not JSON"
     path = stats.get("execution_path")
-    return Seen(
+    return RowResult(
         profile=audit.profile or NO_PROFILE,
         tag=str(row.get("tag") or UNTAGGED),
         difficulty=str(row.get("difficulty") or ""),
         id=row.get("id"),
         ok=not audit.failed,
         outcome=audit.outcome or "OK",
-        error=audit.error or (_NO_JSON if audit.parse_error and not audit.outcome else ""),
-        said=audit.raw or "",
-        retries=retries_of(stats),
-        path=[step for step in path if isinstance(step, dict)] if isinstance(path, list) else [],
+        error=error,
+        raw=audit.raw or "",
+        retries=retry_count(stats),
+        steps=[step for step in path if isinstance(step, dict)] if isinstance(path, list) else [],
     )

@@ -1,270 +1,218 @@
 """The rows of a JSONL file: inputs, results of earlier batches in both forms, or all of them mixed.
 
-The file is read three times: to check it and to know what is asked, to run it, to write its results. Rows of
-a small file are held meanwhile; of a large one a row costs eight bytes and a line one, whatever is in it.
+file = read_rows(Path("verify.jsonl"), contract)
+file.rows                  # what runs, each row once
+file.warnings              # what a person should know
 """
 
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections.abc import Callable, Iterator
-from operator import xor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec.structs import replace
+from msgspec import Struct
 
 from assay.core import jsonl
 from assay.core.errors import InputError, Problem, unreadable
-from assay.core.hashing import first_ones, repeated
-from assay.core.hop_records import is_pair
-from assay.core.spec import limited
-from assay.suites.hop.contract import Contract
-from assay.suites.hop.row import Fault, HopRow, RowReader, gold_digest
+from assay.core.hashing import row_key
+from assay.core.hop_records import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
+from assay.core.schema import refuse
+from assay.core.suite import Row
+from assay.suites.hop.contract import Contract, OutputField, fits, read_truth
 
-_HELD_BYTES = 1 << 23
-"""Files up to this size are parsed once. Their rows take some ten times as much."""
-_MOST_ERRORS, _MOST_WARNINGS = 1000, 200
-_NO_ROW, _ROW, _REPEAT = 0, 1, 2
-_PAIRS = "pairs of a status and a result"
-_NO_INPUTS = "have no inputs to run; name the file that was run to get them"
-_MOST_LINES = 5
+UNTAGGED = "(untagged)"
+DIFFICULTIES = ("easy", "medium", "hard")
+NO_ID = "there is no id; the number of the line stands for it"
+NO_TAG = f"there is no tag; the row is counted as {UNTAGGED}"
+META_LINES, REPEATED_ROWS, PAIRS = (
+    "meta or observer lines",
+    "repeated rows",
+    "pairs of a status and a result",
+)
+"""Lines and rows that do not run."""
+
+_WITHHELD = "is not given to the function; name it in the contract's inputs if it is one"
+_MAX_WARNINGS = 200
+_MAX_LINES_NAMED = 5
 _TORN = "the last line is cut off and left out; the file was probably being written"
-_CHANGED = "the file has changed while it was read"
+# What core/jsonl.py says of such lines.
 _CUT = "not JSON: Input data was truncated"
 _LIST = "expected an object, found a list"
-_OTHER_GOLD = Fault("id", "the same row stands above with other expectations; those count", "warning")
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class Look(NamedTuple):
-    """What one pass over a file found. `skipped` are lines and rows that do not run, by what they are."""
+class HopRow(Struct, frozen=True):
+    """A row. `fields` go to the function, `expected` to the scorer, `record` to the files that are written.
 
-    total: int
-    asked: str
+    `record` has the row's id even where the file had none: a batch over its own output has the same rows.
+    """
+
+    id: int | str
+    tag: str
+    difficulty: str | None
+    description: str | None
+    fields: dict[str, Any]
+    expected: dict[str, Any]
+    record: dict[str, Any]
+    line: int
+    key: str
+    """Made of id and fields."""
     gold: str
+    """What is expected, in sixteen digits."""
+
+
+class HopRows:
+    """The rows of a file as the engine reads them. They are in memory."""
+
+    def __init__(self, rows: list[HopRow], set_name: str, facts: dict[str, Any]) -> None:
+        self._rows = rows
+        self._set = set_name
+        self.count = len(rows)
+        self.facts = facts
+
+    def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[HopRow]]:
+        """Rows in the order of the file."""
+        for number, row in enumerate(self._rows):
+            if skip is None or not skip(number):
+                yield Row(number, row.key, self._set, row)
+
+
+class RowFile(NamedTuple):
+    """What a file holds. Rows that are equal in id and inputs are one row; `skipped` counts what does not run."""
+
+    rows: list[HopRow]
     skipped: dict[str, int]
     warnings: list[Problem]
 
+    @property
+    def keys_sha256(self) -> str:
+        """What is asked, by content."""
+        return hashlib.sha256("".join(row.key for row in self.rows).encode()).hexdigest()
 
-class Rows:
-    """The rows of a file, for a function with this contract; rows equal in id and inputs are one.
-
-    `limit` keeps the first rows; below 1 it is a share of them, rounded up.
-    """
-
-    def __init__(self, path: Path, contract: Contract | None = None, limit: float | None = None) -> None:
-        self.path = path
-        self._reader = RowReader(contract)
-        self._limit = limit
-        self._kinds = bytearray()
-        self._keys = array("Q")
-        self._held: list[HopRow] = []
-        self._look: Look | None = None
-
-    def look(self) -> Look:
-        """Read and check everything once; raises InputError with every error in the file."""
-        if self._look is None:
-            seen = _Pass(self.path, self._reader)
-            seen.refuse()
-            self._kinds, self._keys, self._held = seen.kinds, seen.kept, seen.held
-            count = limited(self._limit, len(self._keys))
-            self._look = Look(count, seen.asked, seen.gold, seen.skipped, seen.warnings())
-        return self._look
-
-    def rows(self, skip: Callable[[int], bool] = lambda _: False) -> Iterator[HopRow]:
-        """Every row in the order of the file, except those whose index is to be skipped."""
-        total, index = self.look().total, 0
-        if self._held:
-            yield from (row for row in self._held[:total] if not skip(row.index))
-            return
-        for at, line in enumerate(_lines(self.path)):
-            if index >= total:
-                return
-            if at >= len(self._kinds):
-                break
-            if self._kinds[at] != _ROW:
-                continue
-            if not skip(index):
-                yield self._row(line, index)
-            index += 1
-        if index < total:
-            raise InputError(Problem(str(self.path), _CHANGED))
-
-    def _row(self, line: jsonl.Line, index: int) -> HopRow:
-        row = self._reader.row(_record_of(line, self.path, self._reader), line.number, index)
-        if int(row.key, 16) != self._keys[index]:
-            raise InputError(Problem(f"{self.path}:{line.number}", _CHANGED))
-        return row
+    @property
+    def gold_sha256(self) -> str:
+        """What is expected, by content."""
+        return hashlib.sha256("".join(row.gold for row in self.rows).encode()).hexdigest()
 
 
-class _Spot(NamedTuple):
-    """What is kept of a row to tell of a disagreement with a later one."""
+def read_rows(path: Path, contract: Contract | None = None) -> RowFile:
+    """Read and check a file for a function with this contract; raises InputError with every error in it."""
+    reader = _FileReader(path, RowReader(contract))
+    try:
+        for line in jsonl.lines(path):
+            reader.add_line(line)
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
+    return reader.file()
 
-    line: int
-    id: int | str
-    key: str
-    inputs: str
-    numbered: bool
 
-
-class _Pass:
-    """One pass over a file: digests of every row, and all that is wrong."""
-
+class _FileReader:
     def __init__(self, path: Path, reader: RowReader) -> None:
-        self._path, self._reader = path, reader
-        self.kinds = bytearray()
-        self.held: list[HopRow] = []
-        self._holds = True
-        self._ids, self._keys, self._gold = array("Q"), array("Q"), array("Q")
-        self._errors: list[tuple[int, Problem]] = []
-        self._more = 0
-        self._told: dict[Fault, list[int]] = {}
-        self._cut: int | None = None
-        self._pairs: list[int] = []
-        self.skipped = {"meta or observer lines": 0, "repeated rows": 0, _PAIRS: 0}
-        self._read()
-        self._collapse()
-        del self._ids, self._keys, self._gold
+        self._path = path
+        self._reader = reader
+        self._rows: dict[str, HopRow] = {}  # by the text of the id: 1 and "1" are the same
+        self._without_id: set[int] = set()  # lines of rows that have the number of their line
+        self._errors: list[Problem] = []
+        self._warnings: dict[RowProblem, list[int]] = {}  # with the first line and the number of lines
+        self._cut_line = 0
+        self._pair_lines: list[int] = []
+        self._skipped = {META_LINES: 0, REPEATED_ROWS: 0, PAIRS: 0}
 
-    def _read(self) -> None:
-        left = _HELD_BYTES
-        for line in _lines(self._path):
-            left -= len(line.raw)
-            if left < 0:
-                self._holds, self.held = False, []
-            if self._cut is not None:
-                self._error(self._cut, _CUT)
-            self._cut = None
-            self.kinds.append(_NO_ROW)
-            try:
-                value = _parsed(line, self._path)
-                if isinstance(value, dict):
-                    self._value(value, line.number)
-                elif value is None:
-                    self._cut = line.number
-                else:
-                    self._pair(line.number)
-            except ValueError as error:
-                self._error(line.number, str(error))
-            except RecursionError:
-                self._error(line.number, "nested too deeply")
-        if not self._keys and not self._errors:
-            self._error(0, self._without_rows())
+    def add_line(self, line: jsonl.Line) -> None:
+        if self._cut_line:  # it was not the last one
+            self._error(self._cut_line, _CUT)
+            self._cut_line = 0
+        problems: list[Problem] = []
+        try:
+            value = jsonl.parse_object(line.raw, jsonl.Place(self._path, line.number), problems)
+            if value is not None:
+                self._add_value(value, line.number)
+            elif problems[0].message == _CUT:
+                self._cut_line = line.number
+            elif problems[0].message == _LIST and is_pair(msgspec.json.decode(line.raw)):
+                self._skipped[PAIRS] += 1
+                self._pair_lines.append(line.number)
+            else:
+                self._error(line.number, problems[0].message)
+        except ValueError as error:
+            self._error(line.number, str(error))
+        except RecursionError:
+            self._error(line.number, "nested too deeply")
 
-    def _without_rows(self) -> str:
-        told = "there is no row in this file"
-        if self.skipped[_PAIRS]:
-            return f"{told}: {_PAIRS} {_NO_INPUTS}"
-        return f"{told}, only meta or observer lines" if self.skipped["meta or observer lines"] else told
-
-    def _pair(self, line: int) -> None:
-        """A result without its row: it does not run, and stops nothing."""
-        self.skipped[_PAIRS] += 1
-        if len(self._pairs) < _MOST_LINES:
-            self._pairs.append(line)
-
-    def _value(self, value: dict[str, Any], line: int) -> None:
+    def _add_value(self, value: dict[str, Any], line: int) -> None:
         record = self._reader.record(value)
         if record is None:
-            self.skipped["meta or observer lines"] += 1
+            self._skipped[META_LINES] += 1
             return
-        row = self._reader.row(record, line, len(self._keys))
-        faults = self._reader.faults(record, row)
-        for fault in faults:
-            self._fault(fault, line)
-        if all(fault.level != "error" for fault in faults):
-            self.kinds[-1] = _ROW
-            if self._holds:
-                self.held.append(row)
-            self._ids.append(_digest(row.id))
-            self._keys.append(int(row.key, 16))
-            self._gold.append(int(row.gold, 16))
+        row = self._reader.row(record, line)
+        failed = False
+        for problem in self._reader.problems(record, row):
+            if problem.level == "error":
+                failed = True
+                self._error(line, problem.message, problem.key)
+            else:
+                self._warn(problem, line)
+        if not failed:
+            self._add_row(row, has_id=record.get("id") is not None)
 
-    def _fault(self, fault: Fault, line: int) -> None:
-        if fault.level == "error":
-            self._error(line, fault.message, fault.key)
-        elif fault in self._told:
-            self._told[fault][1] += 1
-        elif len(self._told) < _MOST_WARNINGS:
-            self._told[fault] = [line, 1]
+    def _add_row(self, row: HopRow, *, has_id: bool) -> None:
+        """Of equal rows the first one stays. One id with different inputs is an error."""
+        if not has_id:
+            self._without_id.add(row.line)
+        before = self._rows.setdefault(str(row.id), row)
+        if before is row:
+            return
+        if before.key == row.key:
+            self._skipped[REPEATED_ROWS] += 1
+            if before.gold != row.gold:
+                message = "the same row stands above with other expectations; those count"
+                self._warn(RowProblem("id", message, "warning"), row.line)
+            return
+        if _encode(before.fields) == _encode(row.fields):
+            message = f"this id stands on line {before.line} as {before.id!r}; write it in one way"
+        else:
+            message = f"the id {str(row.id)!r} stands on line {before.line} with other inputs"
+            if self._without_id & {before.line, row.line}:
+                message += "; a row without an id has the number of its line, so give every row one"
+        self._error(row.line, message, "id")
 
     def _error(self, line: int, message: str, key: str = "") -> None:
-        if len(self._errors) >= _MOST_ERRORS:
-            self._more += 1
-            return
-        self._errors.append((line, Problem(_place(self._path, line, key), message)))
+        self._errors.append(Problem(_place(self._path, line, key), message))
 
-    def _collapse(self) -> None:
-        """Of equal rows the first one stays. One id with different inputs is an error."""
-        first = first_ones(self._keys)
-        places = (at for at, kind in enumerate(self.kinds) if kind == _ROW)
-        for at, kept in zip(places, first, strict=True):
-            if not kept:
-                self.kinds[at] = _REPEAT
-        stay = (row for row, flag in zip(self.held, first, strict=False) if flag)
-        self.held = [row if row.index == at else replace(row, index=at) for at, row in enumerate(stay)]
-        self.skipped["repeated rows"] = first.count(0)
-        self.kept = _where(self._keys, first)
-        self.asked = hashlib.sha256(self.kept).hexdigest()
-        self.gold = hashlib.sha256(_where(self._gold, first)).hexdigest()
-        twice = repeated(_where(self._ids, first))
-        differing = self._differing(first)
-        if twice or differing:
-            self._again(twice, differing)
+    def _warn(self, problem: RowProblem, line: int) -> None:
+        """Warnings that say the same are told once, with the number of lines."""
+        if problem in self._warnings:
+            self._warnings[problem][1] += 1
+        elif len(self._warnings) < _MAX_WARNINGS:
+            self._warnings[problem] = [line, 1]
 
-    def _differing(self, first: bytearray) -> set[int]:
-        """The keys of rows that are there again with other expectations."""
-        if 0 not in first:
-            return set()
-        pairs = first_ones(array("Q", map(xor, self._keys, self._gold)))
-        return {key for key, pair, kept in zip(self._keys, pairs, first, strict=True) if pair and not kept}
+    def file(self) -> RowFile:
+        if not self._rows and not self._errors:
+            message = "there is no row in this file"
+            if self._skipped[PAIRS]:
+                message += f": {PAIRS} have no inputs to run; name the file that was run to get them"
+            elif self._skipped[META_LINES]:
+                message += ", only meta or observer lines"
+            self._error(0, message)
+        refuse(self._errors, self._path)
+        return RowFile(list(self._rows.values()), self._skipped, list(self._told_warnings()))
 
-    def _again(self, twice: set[int], differing: set[int]) -> None:
-        """Read once more to name the lines of rows that disagree."""
-        ids: dict[str, _Spot] = {}
-        golds: dict[str, str] = {}
-        for record, row in self._rows():
-            if _digest(row.id) in twice:
-                spot = _Spot(row.line, row.id, row.key, gold_digest(row.fields), record.get("id") is None)
-                before = ids.setdefault(str(row.id), spot)
-                if before.key != row.key:
-                    self._error(row.line, _clash(before, spot), "id")
-            if int(row.key, 16) in differing and golds.setdefault(row.key, row.gold) != row.gold:
-                self._fault(_OTHER_GOLD, row.line)
-
-    def _rows(self) -> Iterator[tuple[dict[str, Any], HopRow]]:
-        for at, line in enumerate(_lines(self._path)):
-            if at < len(self.kinds) and self.kinds[at] != _NO_ROW:
-                record = _record_of(line, self._path, self._reader)
-                yield record, self._reader.row(record, line.number)
-
-    def refuse(self) -> None:
-        """Raise all errors at once, in the order of lines."""
-        if self._errors:
-            problems = [problem for _, problem in sorted(self._errors, key=lambda error: error[0])]
-            more = [Problem(str(self._path), f"and {self._more:,} more errors")] if self._more else []
-            raise InputError(problems + more)
-
-    def warnings(self) -> list[Problem]:
-        """One for each thing there is to say, with the first line it is said of."""
-        found = [
-            Problem(_place(self._path, line, fault.key), _times(fault.message, count), "warning")
-            for fault, (line, count) in self._told.items()
-        ]
-        if self._pairs:
-            found.append(Problem(_place(self._path, self._pairs[0]), self._left_out(), "warning"))
-        if self._cut is not None:
-            found.append(Problem(_place(self._path, self._cut), _TORN, "warning"))
-        return found
-
-    def _left_out(self) -> str:
-        count = self.skipped[_PAIRS]
-        lines = ", ".join(map(str, self._pairs)) + (", …" if count > len(self._pairs) else "")
-        if count == 1:
-            return "a pair of a status and a result has no inputs to run, and is left out"
-        return f"{_PAIRS} have no inputs to run; {count:,} lines are left out: {lines}"
+    def _told_warnings(self) -> Iterator[Problem]:
+        for problem, (line, count) in self._warnings.items():
+            message = problem.message if count == 1 else f"{problem.message} (so on {count:,} lines)"
+            yield Problem(_place(self._path, line, problem.key), message, "warning")
+        if count := self._skipped[PAIRS]:
+            message = "a pair of a status and a result has no inputs to run, and is left out"
+            if count > 1:
+                lines = ", ".join(map(str, self._pair_lines[:_MAX_LINES_NAMED]))
+                more = ", …" if count > _MAX_LINES_NAMED else ""
+                message = f"{PAIRS} have no inputs to run; {count:,} lines are left out: {lines}{more}"
+            yield Problem(_place(self._path, self._pair_lines[0]), message, "warning")
+        if self._cut_line:
+            yield Problem(_place(self._path, self._cut_line), _TORN, "warning")
 
 
 def _place(path: Path, line: int, key: str = "") -> str:
@@ -272,54 +220,125 @@ def _place(path: Path, line: int, key: str = "") -> str:
     return f"{where} $.{key}" if key else where
 
 
-def _record_of(line: jsonl.Line, path: Path, reader: RowReader) -> dict[str, Any]:
-    """The record of a line that held one when the file was looked at."""
-    at = jsonl.Place(path, line.number)
-    value = jsonl.parse_object(line.raw, at)
-    record = reader.record(value) if value is not None else None
-    if record is None:
-        raise InputError(Problem(at.where, _CHANGED))
-    return record
+class RowProblem(NamedTuple):
+    """Something wrong in a row, at one of its keys."""
+
+    key: str
+    message: str
+    level: str = "error"
 
 
-def _lines(path: Path) -> Iterator[jsonl.Line]:
-    try:
-        yield from jsonl.lines(path)
-    except OSError as error:
-        raise InputError(unreadable(path, error)) from None
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
 
 
-def _parsed(line: jsonl.Line, path: Path) -> dict[str, Any] | list[Any] | None:
-    """The object or the pair of a line; None if it is cut off, ValueError if it is something else."""
-    problems: list[Problem] = []
-    value = jsonl.parse_object(line.raw, jsonl.Place(path, line.number), problems)
-    if not problems:
-        return value
-    if problems[0].message == _CUT:
-        return None
-    if problems[0].message == _LIST and is_pair(pair := msgspec.json.decode(line.raw)):
-        found: list[Any] = pair
-        return found
-    raise ValueError(problems[0].message)
+def _is_id(value: Any) -> bool:
+    return _is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
 
 
-def _clash(before: _Spot, row: _Spot) -> str:
-    if before.inputs == row.inputs:
-        return f"this id stands on line {before.line} as {before.id!r}; write it in one way"
-    told = f"the id {str(row.id)!r} stands on line {before.line} with other inputs"
-    if not (before.numbered or row.numbered):
-        return told
-    return f"{told}; a row without an id has the number of its line, so give every row one"
+# What a row may say about itself, and what a wrong value is told to be.
+_ROW_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "id": (_is_id, "a whole number or a text"),
+    "tag": (_is_text, "a text"),
+    "difficulty": (lambda value: value in DIFFICULTIES, f"one of {', '.join(DIFFICULTIES)}"),
+    "description": (lambda value: isinstance(value, str), "a text"),
+}
 
 
-def _times(message: str, count: int) -> str:
-    return message if count == 1 else f"{message} (so on {count:,} lines)"
+class RowReader:
+    """Makes rows of records, for a function with this contract."""
+
+    def __init__(self, contract: Contract | None = None) -> None:
+        self._contract = contract or Contract()
+        self._inputs = tuple(self._contract.inputs)
+
+    def record(self, value: dict[str, Any]) -> dict[str, Any] | None:
+        """The record within its wrappers; None for a line that holds no row. Raises ValueError without an end."""
+        if is_meta(value) or is_observer_line(value):
+            return None
+        record = unwrap(value, self._inputs)
+        if record is not value and (is_meta(record) or is_observer_line(record)):
+            return None
+        return record
+
+    def row(self, record: dict[str, Any], line: int) -> HopRow:
+        """The row of a record. What is said about it in a wrong way counts as not said."""
+        has_id = _is_id(record.get("id"))
+        id_: int | str = record["id"] if has_id else line
+        fields, expected, kept = split_record(record, self._inputs)
+        if not has_id and "id" not in self._inputs:
+            kept = {"id": id_, **{key: value for key, value in kept.items() if key != "id"}}
+        return HopRow(
+            id_,
+            record["tag"] if _is_text(record.get("tag")) else UNTAGGED,
+            record["difficulty"] if record.get("difficulty") in DIFFICULTIES else None,
+            record["description"] if isinstance(record.get("description"), str) else None,
+            fields,
+            expected,
+            kept,
+            line,
+            row_key(_encode([id_, fields])),
+            row_key(_encode(expected)),
+        )
+
+    def problems(self, record: dict[str, Any], row: HopRow) -> list[RowProblem]:
+        """What is wrong with a record that was made a row, and what a person should know of it."""
+        problems: list[RowProblem] = []
+        self._check_about(record, problems)
+        self._check_inputs(record, problems)
+        if not row.fields and not self._inputs:
+            problems.append(RowProblem("", "there is no input in this row"))
+        if self._contract.outputs:
+            for name, value in row.expected.items():
+                if message := _never_right(self._contract.outputs.get(name), value):
+                    problems.append(RowProblem(f"expected_{name}", message, "warning"))
+        return problems
+
+    def _check_about(self, record: dict[str, Any], problems: list[RowProblem]) -> None:
+        """Check what is said about the row. What the contract calls an input is checked as one instead."""
+        for key, (is_right, wanted) in _ROW_CHECKS.items():
+            value = record.get(key)
+            if value is not None and key not in self._inputs and not is_right(value):
+                problems.append(RowProblem(key, f"expected {wanted}, found {_short(value)}"))
+        if record.get("id") is None or ("id" in self._inputs and not _is_id(record["id"])):
+            problems.append(RowProblem("id", NO_ID, "warning"))
+        tag = record.get("tag")
+        if tag is None or ("tag" in self._inputs and not _is_text(tag)):
+            problems.append(RowProblem("tag", NO_TAG, "warning"))
+
+    def _check_inputs(self, record: dict[str, Any], problems: list[RowProblem]) -> None:
+        contract = self._contract
+        for name, kind in contract.inputs.items():
+            value = record.get(name)
+            if value is None and name in contract.optional:
+                continue
+            if name not in record:
+                problems.append(RowProblem(name, "the contract wants this input, and it is not there"))
+            elif not fits(value, kind):
+                problems.append(RowProblem(name, f"the contract wants {kind}, found {_short(value)}"))
+        if contract.inputs:
+            return
+        if "expected" in record:
+            problems.append(RowProblem("expected", f"`expected` {_WITHHELD}", "warning"))
+        if "profile" in record and not any(is_result_key(key) and key != "profile" for key in record):
+            problems.append(RowProblem("profile", f"`profile` {_WITHHELD}", "warning"))
 
 
-def _digest(id_: int | str) -> int:
-    """1 and "1" are the same id. It holds in this process only."""
-    return hash(str(id_)) & 0xFFFFFFFFFFFFFFFF
+def _never_right(output: OutputField | None, value: Any) -> str:
+    """Why no output can be what is expected; empty if one can. A boolean may be written as a text."""
+    if output is None:
+        return "the contract has no such output"
+    if value is None:
+        return ""
+    if not (fits(value, output.type) or (output.type == "bool" and isinstance(value, str))):
+        return f"the contract has {output.type} for this output, so nothing will be equal to it"
+    if output.compare == "bands":
+        wanted = read_truth(value) if output.type == "bool" else value
+        if output.band_of(wanted) is None:
+            return "the value lies in no band of the contract"
+    return ""
 
 
-def _where(numbers: array[int], wanted: bytearray) -> array[int]:
-    return array("Q", (number for number, flag in zip(numbers, wanted, strict=True) if flag))
+def _short(value: Any) -> str:
+    text = _encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:57]}..."

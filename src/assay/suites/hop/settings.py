@@ -15,15 +15,15 @@ from msgspec import Struct, field
 from assay.core import registry
 from assay.core.envfile import COMMON_KEY, NAME, OWN_KEY, normalised
 from assay.core.errors import InputError, Problem, UsageError
-from assay.core.findings import Findings, Key
 from assay.core.registry import unknown
+from assay.core.schema import KeyPath, convert, refuse
 from assay.core.yamlfile import load_yaml
 
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
-_LEVELS = 3
-_UNUSED = ("protocol", "inference_engine")
-_LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED)
+_FOLDERS_ABOVE = 3
+_UNUSED_KEYS = ("protocol", "inference_engine")
+_LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
 _SECRET = re.compile(
     r"(.*[_-])?(api[_-]?keys?|secret([_-]key)?|password|passwd|authorization|credentials?)"
     r"|((access|auth|bearer|api)[_-])?token|key",
@@ -32,7 +32,7 @@ _SECRET = re.compile(
 _SECRET_TEXT = re.compile(r"\s*(sk-\w|bearer\s)", re.IGNORECASE)
 
 
-class Llm(Struct, frozen=True, kw_only=True):
+class LlmSettings(Struct, frozen=True, kw_only=True):
     """A model under the name that profiles use. `params` are those of its own over the defaults."""
 
     name: str
@@ -72,13 +72,13 @@ class Profile(Struct, frozen=True, kw_only=True):
     verify: str
 
 
-class Settings(Struct, frozen=True, kw_only=True):
+class HopSettings(Struct, frozen=True, kw_only=True):
     """Everything a settings file says; `notices` are for people, `env_file` may hold keys.
 
     `shared_endpoint`: OPENAI_BASE_URL leads to the run's model, for functions that cannot be told an address.
     """
 
-    llms: dict[str, Llm]
+    llms: dict[str, LlmSettings]
     profiles: dict[str, Profile]
     defaults: dict[str, Any] = field(default_factory=dict)
     shared_endpoint: bool = False
@@ -93,41 +93,44 @@ class Settings(Struct, frozen=True, kw_only=True):
             raise UsageError("\n".join(unknown("profile", name, list(self.profiles)) for name in wrong))
         return [self.profiles[name] for name in wanted]
 
-    def models(self, profile: Profile) -> tuple[Llm, Llm]:
+    def models(self, profile: Profile) -> tuple[LlmSettings, LlmSettings]:
         """The one that runs and the one that verifies."""
         return self.llms[profile.run], self.llms[profile.verify]
 
 
-def default_settings(model: str, base_url: str | None = None) -> Settings:
+def default_settings(model: str, base_url: str | None = None) -> HopSettings:
     """For a project without a file: one profile, in which `--model` does both."""
-    llm = Llm(name=DEFAULT, model=full_model(model), base_url=base_url)
+    llm = LlmSettings(name=DEFAULT, model=full_model(model), base_url=base_url)
     profile = Profile(name=DEFAULT, run=DEFAULT, verify=DEFAULT)
-    return Settings(llms={DEFAULT: llm}, profiles={DEFAULT: profile})
+    return HopSettings(llms={DEFAULT: llm}, profiles={DEFAULT: profile})
 
 
-def find_settings(given: str | None, beside: Path, task: Path) -> Path | None:
-    """The file to read: the one given; else beside the target, in the task's folder, above it, or here."""
-    if given is not None:
-        if not Path(given).is_file():
-            raise UsageError(f"there is no settings file {given!r}")
-        return Path(given)
+def find_settings(named: str | None, beside: Path, task: Path) -> Path | None:
+    """The file to read: the one that is named; else beside the target, in the task's folder, above it, or here."""
+    if named is not None:
+        if not Path(named).is_file():
+            raise UsageError(f"there is no settings file {named!r}")
+        return Path(named)
     task = task.resolve()
-    folders = [beside.resolve(), task, *list(task.parents)[:_LEVELS], Path.cwd()]
-    found = (folder / name for folder in folders for name in NAMES)
-    return next((path for path in found if path.is_file()), None)
+    folders = [beside.resolve(), task, *list(task.parents)[:_FOLDERS_ABOVE], Path.cwd()]
+    for folder in folders:
+        for name in NAMES:
+            if (folder / name).is_file():
+                return folder / name
+    return None
 
 
-def load_settings(path: Path) -> Settings:
+def load_settings(path: Path) -> HopSettings:
     """The settings of a file; raises InputError with every problem in it."""
-    return _Reader(path).settings()
+    return _SettingsReader(path).settings()
 
 
 def settings_problems(path: Path) -> list[Problem]:
     """Everything to say of a file, warnings too; raises InputError if it is no YAML."""
-    reader = _Reader(path)
+    reader = _SettingsReader(path)
     with suppress(InputError):
         reader.settings()
-    return list(dict.fromkeys(reader.found.problems))
+    return list(dict.fromkeys(reader.problems))
 
 
 def full_model(name: str) -> str:
@@ -143,108 +146,117 @@ def key_variable(name: str) -> str:
     return normalised(f"{OWN_KEY}{name}")
 
 
-class _Reader:
+class _SettingsReader:
     def __init__(self, path: Path) -> None:
-        yaml = load_yaml(path)
-        self._value: dict[str, Any] = yaml.value
-        self.found = Findings(yaml)
+        self._yaml = load_yaml(path)
+        self.problems: list[Problem] = []
 
-    def settings(self) -> Settings:
-        found = self.found
-        found.known(self._value, ("defaults", "llms", "profiles", "shared_endpoint"))
-        for at in _secrets(self._value):
-            found.add(at, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
-        defaults = self._params(found.typed(self._value, "defaults", dict) or {}, ("defaults",))
-        llms = self._llms(defaults)
-        profiles = self._profiles()
-        shared_endpoint = found.typed(self._value, "shared_endpoint", bool)
-        found.refuse()
-        return Settings(
+    def settings(self) -> HopSettings:
+        value = self._yaml.value
+        self._known(value, ("defaults", "llms", "profiles", "shared_endpoint"))
+        for path in _find_secrets(value):
+            self._add(path, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
+        defaults = self._params(value, "defaults")
+        llms = {name: self._llm(name, entry, defaults) for name, entry in self._block("llms")}
+        profiles = {name: self._profile(name, entry) for name, entry in self._block("profiles")}
+        shared_endpoint = self._typed(value, "shared_endpoint", bool)
+        refuse(self.problems, self._yaml.path)
+        return HopSettings(
             llms=llms,
             profiles=profiles,
             defaults=defaults,
             shared_endpoint=shared_endpoint or False,
-            notices=tuple(found.warnings()),
-            env_file=_env_file(found.yaml.path),
+            notices=tuple(map(str, dict.fromkeys(self.problems))),
+            env_file=_env_file(self._yaml.path),
         )
 
-    def _named(self, block: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The mappings of a block by name; others are problems."""
-        given = self.found.typed(self._value, block, dict)
-        if not given:
-            if given is not None or self._value.get(block) is None:
-                self.found.add((block,), f"settings need at least one of the {block}")
-            return
-        for name, value in given.items():
-            if not isinstance(name, str) or not name.strip():
-                self.found.add((block, str(name)), f"a name is a text; put {name!r} in quotes")
-            elif not isinstance(value, dict):
-                self.found.add((block, name), f"expected a mapping, found {value!r}")
-            else:
-                yield name, value
+    def _add(self, path: KeyPath, message: str, level: str = "error") -> None:
+        self.problems.append(self._yaml.problem(path, message, level))
 
-    def _llms(self, defaults: dict[str, Any]) -> dict[str, Llm]:
-        return {name: self._llm(name, value, defaults) for name, value in self._named("llms")}
+    def _typed(self, value: dict[str, Any], key: str, schema: Any, path: KeyPath = ()) -> Any:
+        """The value of a key; None where it is absent, and with a problem where it has another type."""
+        if value.get(key) is None:
+            return None
+        return convert(value[key], schema, self._yaml, self.problems, (*path, key))
 
-    def _llm(self, name: str, value: dict[str, Any], defaults: dict[str, Any]) -> Llm:
-        found, at = self.found, ("llms", name)
+    def _known(self, value: dict[str, Any], names: tuple[str, ...], path: KeyPath = ()) -> None:
         for key in value:
+            if key not in names:
+                self._add((*path, str(key)), unknown("key", str(key), sorted(names)))
+
+    def _block(self, block: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The mappings of a block by name; everything else in it is a problem."""
+        entries = self._typed(self._yaml.value, block, dict[Any, Any])
+        if not entries:
+            if entries is not None or self._yaml.value.get(block) is None:
+                self._add((block,), f"settings need at least one of the {block}")
+            return
+        for name, entry in entries.items():
+            if not isinstance(name, str) or not name.strip():
+                self._add((block, str(name)), f"a name is a text; put {name!r} in quotes")
+            elif not isinstance(entry, dict):
+                self._add((block, name), f"expected a mapping, found {entry!r}")
+            else:
+                yield name, entry
+
+    def _llm(self, name: str, entry: dict[str, Any], defaults: dict[str, Any]) -> LlmSettings:
+        path = ("llms", name)
+        for key in entry:
             if key not in _LLM_KEYS and not _SECRET.fullmatch(str(key)):
-                told = unknown("key", str(key), list(_LLM_KEYS))
-                found.add((*at, str(key)), f"{told} (parameters of requests stand in `params`)")
-        model = found.typed(value, "model", str, at)
-        if not (model and model.strip()) and (model is not None or value.get("model") is None):
-            found.add((*at, "model"), "an llm needs a model: its name, or PROVIDER/NAME")
-        for key in _UNUSED:
-            if key in value:
-                told = "every endpoint is spoken to as its provider is; this is not acted on"
-                found.add((*at, key), told, "warning")
-        own = self._params(found.typed(value, "params", dict, at) or {}, (*at, "params"))
-        return Llm(
+                message = unknown("key", str(key), list(_LLM_KEYS))
+                self._add((*path, str(key)), f"{message} (parameters of requests stand in `params`)")
+        model = self._typed(entry, "model", str, path)
+        if not (model and model.strip()) and (model is not None or entry.get("model") is None):
+            self._add((*path, "model"), "an llm needs a model: its name, or PROVIDER/NAME")
+        for key in _UNUSED_KEYS:
+            if key in entry:
+                message = "every endpoint is spoken to as its provider is; this is not acted on"
+                self._add((*path, key), message, "warning")
+        params = self._params(entry, "params", path)
+        return LlmSettings(
             name=name,
             model=full_model((model or "").strip()),
-            base_url=self._url(value, at),
-            params=defaults | own,
-            json_schema=found.typed(value, "json_schema", bool, at),
+            base_url=self._url(entry, path),
+            params=defaults | params,
+            json_schema=self._typed(entry, "json_schema", bool, path),
             key_variable=key_variable(name),
         )
 
-    def _url(self, value: dict[str, Any], at: Key) -> str | None:
-        url: str | None = self.found.typed(value, "base_url", str, at)
+    def _url(self, entry: dict[str, Any], path: KeyPath) -> str | None:
+        url: str | None = self._typed(entry, "base_url", str, path)
         if url is None:
             return None
         if not url.startswith(("http://", "https://")):
-            self.found.add((*at, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
+            self._add((*path, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
         elif "@" in url.partition("//")[2].partition("/")[0]:
-            told = "a password in an endpoint would be written down; set HOP_KEY_<LLM> instead"
-            self.found.add((*at, "base_url"), told)
+            message = "a password in an endpoint would be written down; set HOP_KEY_<LLM> instead"
+            self._add((*path, "base_url"), message)
         return url
 
-    def _params(self, given: dict[Any, Any], at: Key) -> dict[str, Any]:
-        for key, value in given.items():
-            if not isinstance(key, str):
-                self.found.add((*at, str(key)), f"a parameter's name is a text; put {key!r} in quotes")
+    def _params(self, entry: dict[str, Any], key: str, path: KeyPath = ()) -> dict[str, Any]:
+        params: dict[Any, Any] = self._typed(entry, key, dict[Any, Any], path) or {}
+        for name, value in params.items():
+            if not isinstance(name, str):
+                self._add((*path, key, str(name)), f"a parameter's name is a text; put {name!r} in quotes")
             elif not _is_json(value):
-                self.found.add((*at, key), f"expected a JSON value, found {value!r}")
-        return given
+                self._add((*path, key, name), f"expected a JSON value, found {value!r}")
+        return params
 
-    def _profiles(self) -> dict[str, Profile]:
-        return {name: self._profile(name, value) for name, value in self._named("profiles")}
+    def _profile(self, name: str, entry: dict[str, Any]) -> Profile:
+        path = ("profiles", name)
+        self._known(entry, ("run", "verify", "description"), path)
+        run = self._side(entry, "run", path)
+        if entry.get("run") is None:
+            self._add((*path, "run"), "a profile names the llm that runs: `run: NAME`")
+        return Profile(name=name, run=run, verify=self._side(entry, "verify", path) or run)
 
-    def _profile(self, name: str, value: dict[str, Any]) -> Profile:
-        self.found.known(value, ("run", "verify", "description"), ("profiles", name))
-        run = self._side(value, "run", ("profiles", name))
-        if value.get("run") is None:
-            self.found.add(("profiles", name, "run"), "a profile names the llm that runs: `run: NAME`")
-        return Profile(name=name, run=run, verify=self._side(value, "verify", ("profiles", name)) or run)
-
-    def _side(self, value: dict[str, Any], side: str, at: Key) -> str:
-        named: str | None = self.found.typed(value, side, str, at)
-        llms = self._value.get("llms")
-        known = [str(name) for name in llms] if isinstance(llms, dict) else []
-        if named is not None and named not in known:
-            self.found.add((*at, side), unknown("llm", named, known))
-        return named or ""
+    def _side(self, entry: dict[str, Any], side: str, path: KeyPath) -> str:
+        name: str | None = self._typed(entry, side, str, path)
+        llms = self._yaml.value.get("llms")
+        known = [str(llm) for llm in llms] if isinstance(llms, dict) else []
+        if name is not None and name not in known:
+            self._add((*path, side), unknown("llm", name, known))
+        return name or ""
 
 
 def _env_file(settings: Path) -> str:
@@ -253,19 +265,19 @@ def _env_file(settings: Path) -> str:
     return str(next((place for place in places if place.is_file()), ""))
 
 
-def _secrets(value: Any, at: Key = ()) -> Iterator[Key]:
+def _find_secrets(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     """Where something stands that looks like a key; an llm or a profile may have any name."""
     if isinstance(value, str) and _SECRET_TEXT.match(value):
-        yield at
+        yield path
     elif isinstance(value, dict):
         for key, item in value.items():
-            if at not in (("llms",), ("profiles",)) and _SECRET.fullmatch(str(key)):
-                yield (*at, str(key))
+            if path not in (("llms",), ("profiles",)) and _SECRET.fullmatch(str(key)):
+                yield (*path, str(key))
             else:
-                yield from _secrets(item, (*at, str(key)))
+                yield from _find_secrets(item, (*path, str(key)))
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            yield from _secrets(item, (*at, place))
+            yield from _find_secrets(item, (*path, place))
 
 
 def _is_json(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What `assay hop` calls: a function in a file, in a module, or in the Hoplet of a task's folder."""
+"""Finds the function that `assay hop` calls: in a file, in a module, or in the Hoplet of a task's folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from assay.core.code import code_sha256
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
-from assay.core.user_code import installed, load_module
+from assay.core.user_code import UserCodeError, call_here, installed, load_module
 from assay.suites.hop.contract import Contract, find_contract
 
 HOPLET, CODE, TEST_CASES = "Hoplet", "Hop.py", "TestCases"
@@ -34,50 +34,50 @@ class Target(NamedTuple):
     """The module that was loaded; a function may come from another one."""
 
 
-class _Code(NamedTuple):
-    """A module that was loaded, where it stands, and its content's name."""
+class _TargetCode(NamedTuple):
+    """A module that was loaded, its file, and its content as a fingerprint."""
 
     module: ModuleType
     file: Path | None
     identity: str
 
 
-def find_target(named: str, data: Path) -> Target:
+def find_target(name: str, data: Path) -> Target:
     """The target of this name, for a batch over this data file; raises before anything is called."""
-    folder = Path(named)
+    folder = Path(name)
     if folder.is_dir():
         hoplet = folder / HOPLET if (folder / HOPLET / CODE).is_file() else folder
         if not (hoplet / CODE).is_file():
-            raise UsageError(f"{named!r} has no {HOPLET}/{CODE}; {_FORMS}")
-        return _of_file(hoplet / CODE, None, data)
-    place, _, function = named.rpartition(":")
+            raise UsageError(f"{name!r} has no {HOPLET}/{CODE}; {_FORMS}")
+        return _target_in_file(hoplet / CODE, None, data)
+    place, _, function = name.rpartition(":")
     if not place or not function:
-        raise UsageError(f"{named!r} is no target; {_FORMS}")
+        raise UsageError(f"{name!r} is no target; {_FORMS}")
     if place.endswith(".py"):
-        return _of_file(Path(place), function, data)
-    return _of_module(place, function, data)
+        return _target_in_file(Path(place), function, data)
+    return _target_in_module(place, function, data)
 
 
-def _of_file(path: Path, function: str | None, data: Path) -> Target:
-    code = _Code(load_module(path), path.resolve(), code_sha256(path.resolve()))
+def _target_in_file(path: Path, function: str | None, data: Path) -> Target:
+    code = _TargetCode(load_module(path), path.resolve(), code_sha256(path.resolve()))
     contract = find_contract(path.resolve().parent)
     return _target(code, function or _main_function(code.module, path, contract), contract, data)
 
 
-def _of_module(name: str, function: str, data: Path) -> Target:
+def _target_in_module(name: str, function: str, data: Path) -> Target:
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.append(here)  # behind everything: what is installed comes first
     module = _imported(name)
     beside = Path(name.replace(".", "/") + ".py")
     if module is None and beside.is_file():  # its folder was used for a file of the user's before
-        return _of_file(beside, function, data)
+        return _target_in_file(beside, function, data)
     if module is None:
         raise UsageError(f"there is no module {name!r}; {_FORMS}")
     file = getattr(module, "__file__", None)
     path = Path(file).resolve() if file else None
     contract = find_contract(path.parent) if path else None
-    return _target(_Code(module, path, _identity(module, path)), function, contract, data)
+    return _target(_TargetCode(module, path, _identity(module, path)), function, contract, data)
 
 
 def _identity(module: ModuleType, path: Path | None) -> str:
@@ -96,30 +96,30 @@ def _identity(module: ModuleType, path: Path | None) -> str:
 def _imported(name: str) -> ModuleType | None:
     """A module by name. Code that raises or exits while it is imported is a problem like others."""
     try:
-        return installed(name)
-    except (Exception, SystemExit) as error:
-        raise InputError(Problem(name, f"importing it raised {type(error).__name__}: {error}")) from error
+        return call_here(installed, (name,))
+    except UserCodeError as error:
+        raise InputError(Problem(name, f"importing it raised {error.type_name}: {error.text}")) from error
 
 
-def _target(code: _Code, function: str, contract: Contract | None, data: Path) -> Target:
-    found = getattr(code.module, function, None)
-    if not callable(found):
+def _target(code: _TargetCode, function: str, contract: Contract | None, data: Path) -> Target:
+    value = getattr(code.module, function, None)
+    if not callable(value):
         place = code.file or code.module.__name__
-        raise UsageError(f"{place} has no function {function!r}{_known(code.module)}")
+        raise UsageError(f"{place} has no function {function!r}{_known_functions(code.module)}")
     beside = code.file.parent if code.file else Path.cwd()
     task = beside.parent if beside.name == HOPLET else None
     name = (contract.name if contract else "") or (task.name if task else function)
     cases = task / TEST_CASES if task else data.resolve().parent
     identity = f"{code.identity}:{function}"
-    return Target(found, name, task or beside, contract, identity, cases, beside, code.module.__name__)
+    return Target(value, name, task or beside, contract, identity, cases, beside, code.module.__name__)
 
 
-def _known(module: ModuleType) -> str:
-    names = _functions(module)
+def _known_functions(module: ModuleType) -> str:
+    names = _public_functions(module)
     return f"; it has {', '.join(names)}" if names else ""
 
 
-def _functions(module: ModuleType) -> list[str]:
+def _public_functions(module: ModuleType) -> list[str]:
     """The public functions that a module defines itself."""
     return [
         name
@@ -135,12 +135,12 @@ def _main_function(module: ModuleType, path: Path, contract: Contract | None) ->
     """The one that the contract names, else the one of its own name, else the one with "hop" in it."""
     if contract and contract.function:
         return contract.function
-    names = _functions(module)
+    names = _public_functions(module)
     if contract and contract.name in names:
         return contract.name
     hops = [name for name in names if "hop" in name.lower()]
     if not hops:
-        raise UsageError(f'{path} has no function with "hop" in its name{_known(module)}; {_FORMS}')
+        raise UsageError(f'{path} has no function with "hop" in its name{_known_functions(module)}; {_FORMS}')
     if len(hops) > 1:
         raise UsageError(
             f"{path} has {len(hops)} functions that may be meant: {', '.join(hops)}; "

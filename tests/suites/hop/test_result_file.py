@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.suites.hop.writing import ResultFile, file_name
+from assay.suites.hop.files import ResultFile, file_name
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from assay.suites.hop.comparing import OUTSIDE, judge
 from assay.suites.hop.contract import OutputField
+from assay.suites.hop.scorer import OUTSIDE, check_row
 
 BANDS = {"BAD": [1, 2], "MID": [3, 3], "GOOD": [4, 5]}
 
@@ -59,7 +59,7 @@ BANDS = {"BAD": [1, 2], "MID": [3, 3], "GOOD": [4, 5]}
 )
 def test_equality(wanted: Any, actual: Any, right: bool) -> None:
     """Numbers are equal as numbers, truths also as texts, texts without the space around them, at any depth."""
-    assert judge({"f": wanted}, {"f": actual}, {}).correct is right
+    assert check_row({"f": wanted}, {"f": actual}, {}).correct is right
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_equality(wanted: Any, actual: Any, right: bool) -> None:
 )
 def test_an_output_that_is_a_truth_may_be_expected_as_a_text(wanted: Any, actual: Any, right: bool) -> None:
     """Where the contract says so: an operator says `"True"`, and so do people who write rows."""
-    assert judge({"f": wanted}, {"f": actual}, {"f": OutputField(type="bool")}).correct is right
+    assert check_row({"f": wanted}, {"f": actual}, {"f": OutputField(type="bool")}).correct is right
 
 
 @pytest.mark.parametrize("result", [{}, {"g": 1}, None, [1], "text", 3])
@@ -84,18 +84,18 @@ def test_a_field_that_is_missing_is_wrong(result: Any) -> None:
     """It is not skipped, and null is not expected where nothing is there."""
     wanted: Any
     for wanted in (1, None, {}, "x"):
-        verdict = judge({"f": wanted}, result, {})
+        verdict = check_row({"f": wanted}, result, {})
         assert (verdict.correct, [check.kind for check in verdict.checks]) == (False, ["missing"])
 
 
 def test_nothing_expected_is_neither_right_nor_wrong() -> None:
     """And says so."""
-    assert judge({}, {"f": 1}, {}).correct is None
+    assert check_row({}, {"f": 1}, {}).correct is None
 
 
 def test_one_wrong_field_makes_a_row_wrong() -> None:
     """The others are told as right."""
-    verdict = judge({"a": 1, "b": 2}, {"a": 1, "b": 3}, {})
+    verdict = check_row({"a": 1, "b": 2}, {"a": 1, "b": 3}, {})
     assert (verdict.correct, [check.passed for check in verdict.checks]) == (False, [True, False])
 
 
@@ -107,13 +107,13 @@ def test_one_wrong_field_makes_a_row_wrong() -> None:
 def test_near_numbers(compare: str, wanted: Any, actual: Any, right: bool) -> None:
     """Inclusive, in spite of the rounding of floats: 0.9 is within 0.05 of 0.85."""
     fields = {"f": OutputField(type="float", compare=compare, tolerance=0.05, within=0.05)}
-    assert judge({"f": wanted}, {"f": actual}, fields).correct is right
+    assert check_row({"f": wanted}, {"f": actual}, fields).correct is right
 
 
 def test_a_tolerance_holds_only_where_it_is_what_makes_it_right() -> None:
     """`compare: equal` beside it wants the same number."""
     fields = {"f": OutputField(type="float", compare="equal", tolerance=1)}
-    assert judge({"f": 1}, {"f": 2}, fields).correct is False
+    assert check_row({"f": 1}, {"f": 2}, fields).correct is False
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_tolerance_holds_only_where_it_is_what_makes_it_right() -> None:
 )
 def test_bands(wanted: Any, actual: Any, bands: tuple[str, str], right: bool) -> None:
     """Right is the same band; two values outside of all bands have none in common."""
-    verdict = judge(
+    verdict = check_row(
         {"f": wanted}, {"f": actual}, {"f": OutputField(type="int", compare="bands", bands=BANDS)}
     )
     assert (verdict.bands, verdict.correct) == ({"f": bands}, right)
@@ -143,12 +143,12 @@ def test_bands_of_texts_and_truths() -> None:
         "f": OutputField(type="string", compare="bands", bands={"up": ["good", "fine"], "down": ["bad"]}),
         "g": OutputField(type="bool", compare="bands", bands={"yes": [True], "no": [False]}),
     }
-    assert judge({"f": "good ", "g": True}, {"f": " fine", "g": "True"}, fields).correct is True
+    assert check_row({"f": "good ", "g": True}, {"f": " fine", "g": "True"}, fields).correct is True
 
 
 def test_a_band_may_be_counted_where_equality_decides() -> None:
     """The matrix is there, and the row is wrong."""
-    verdict = judge({"f": 1}, {"f": 2}, {"f": OutputField(type="int", compare="equal", bands=BANDS)})
+    verdict = check_row({"f": 1}, {"f": 2}, {"f": OutputField(type="int", compare="equal", bands=BANDS)})
     assert (verdict.bands, verdict.near, verdict.correct) == ({"f": ("BAD", "BAD")}, {"f": True}, False)
 
 
@@ -158,4 +158,4 @@ def test_a_band_may_be_counted_where_equality_decides() -> None:
 )
 def test_within_one(result: Any, near: bool) -> None:
     """Of every number that is expected: what did not come is not near."""
-    assert judge({"f": 3, "g": "text"}, result, {}).near == {"f": near}
+    assert check_row({"f": 3, "g": "text"}, result, {}).near == {"f": near}

@@ -1,4 +1,4 @@
-"""`assay check` for a task's folder, its contract, its settings and its rows. No code of a user's runs."""
+"""`assay check` for a task's folder, its contract, its settings and its rows. No code of the user runs."""
 
 from __future__ import annotations
 
@@ -13,36 +13,48 @@ from assay.core import jsonl
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, normalize_input
 from assay.core.yamlfile import load_yaml
-from assay.suites.hop.contract import Contract, find_contract, read_contract
-from assay.suites.hop.files import beside
-from assay.suites.hop.metainfo import BESIDE, MARKDOWN, markdown_contract
-from assay.suites.hop.rows import Rows
+from assay.suites.hop.contract import (
+    MARKDOWN,
+    YAML_NAMES,
+    Contract,
+    find_contract,
+    markdown_contract,
+    read_contract,
+)
+from assay.suites.hop.files import contract_beside
+from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import NAMES, settings_problems
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
 
-_YAML = (".yaml", ".yml")
-_SETTINGS, _CONTRACT = frozenset({"llms", "profiles"}), frozenset({"inputs", "outputs"})
-_OTHERS = frozenset({"steps", "task", "group", "include", "dataset_path", "class"})
-"""Keys of pipelines and tasks, whose files may have inputs and outputs too."""
+_YAML_SUFFIXES = (".yaml", ".yml")
+_SETTINGS_KEYS = frozenset({"llms", "profiles"})
+_CONTRACT_KEYS = frozenset({"inputs", "outputs"})
+# Keys of pipelines and tasks, whose files may have inputs and outputs too.
+_TESTSET_KEYS = frozenset({"tags", "inputs", "expected_outputs"})
+_FOREIGN_KEYS = frozenset({"steps", "task", "group", "include", "dataset_path", "class"})
 
 
 def is_hop(path: Path) -> bool:
     """Whether only this suite can have written it: a task's folder, its files, or lines of a batch."""
     if path.is_dir():
         return (path / HOPLET).is_dir() or (path / CODE).is_file() or (path / MARKDOWN).is_file()
-    if path.suffix in _YAML:
+    if path.suffix in _YAML_SUFFIXES:
         return _yaml_check(path) is not None
-    return path.name == MARKDOWN or (path.suffix == ".jsonl" and _is_output(_first(path)))
+    return path.name == MARKDOWN or (path.suffix == ".jsonl" and _is_output(_first_value(path)))
 
 
 def has_rows(path: Path) -> bool:
     """Whether a file holds rows for a batch: they have a `tag`, or stand in a task's `TestCases/`.
 
-    Other formats may have keys of their own in the same lines: ask for those first.
+    Records with the keys of a testset, or in a folder of testsets, are none.
     """
-    first = _first(path) if path.suffix == ".jsonl" else None
-    tagged = isinstance(first, dict) and "tags" not in first and isinstance(first.get("tag"), str)
-    return tagged or (path.suffix == ".jsonl" and _is_test_case(path))
+    if path.suffix != ".jsonl" or "testsets" in path.parts:
+        return False
+    first = _first_value(path)
+    if isinstance(first, dict) and isinstance(first.get("tag"), str) and not _TESTSET_KEYS & first.keys():
+        return True
+    folder = path.resolve().parent
+    return folder.name == TEST_CASES and (folder.parent / HOPLET).is_dir()
 
 
 def check_file(path: Path) -> list[Problem]:
@@ -50,9 +62,9 @@ def check_file(path: Path) -> list[Problem]:
     try:
         if path.is_dir():
             return _check_task(path)
-        if path.suffix in _YAML:
+        if path.suffix in _YAML_SUFFIXES:
             return (_yaml_check(path) or _check_contract)(path)
-        return _check_contract(path) if path.name == MARKDOWN else _check_rows(path, beside(path))
+        return _check_contract(path) if path.name == MARKDOWN else _check_rows(path, contract_beside(path))
     except InputError as error:
         return error.problems
 
@@ -63,14 +75,14 @@ def _yaml_check(path: Path) -> Callable[[Path], list[Problem]] | None:
         keys = frozenset(load_yaml(path).value) if path.is_file() else None
     except InputError:
         return None
-    if keys is None or keys & _OTHERS:
+    if keys is None or keys & _FOREIGN_KEYS:
         return None
-    if keys & _SETTINGS or path.name in NAMES:
+    if keys & _SETTINGS_KEYS or path.name in NAMES:
         return settings_problems
-    return _check_contract if keys & _CONTRACT or path.name in BESIDE else None
+    return _check_contract if keys & _CONTRACT_KEYS or path.name in YAML_NAMES else None
 
 
-def _first(path: Path) -> Any:
+def _first_value(path: Path) -> Any:
     """The value of a file's first line; None if it is no JSON."""
     if not path.is_file():
         return None
@@ -89,23 +101,21 @@ def _is_output(value: Any) -> bool:
     return wrapped or is_meta(value) or is_observer_line(value)
 
 
-def _is_test_case(path: Path) -> bool:
-    folder = path.resolve().parent
-    return folder.name == TEST_CASES and (folder.parent / HOPLET).is_dir()
-
-
 def _check_task(folder: Path) -> list[Problem]:
     """Code, contract, settings, and every file of rows that no batch has written."""
     hoplet = folder / HOPLET if (folder / HOPLET).is_dir() else folder
-    problems, contract = _check_code(hoplet / CODE), None
+    problems = _check_code(hoplet / CODE)
+    contract = None
     try:
         contract = find_contract(hoplet)
     except InputError as error:
         problems += error.problems
     for place in dict.fromkeys((hoplet, folder)):
-        problems += [each for name in NAMES if (place / name).is_file() for each in check_file(place / name)]
+        for name in NAMES:
+            if (place / name).is_file():
+                problems += check_file(place / name)
     for path in sorted((folder / TEST_CASES).glob("*.jsonl")):
-        if not _is_output(_first(path)):
+        if not _is_output(_first_value(path)):
             problems += _check_rows(path, contract)
     return problems
 
@@ -134,7 +144,9 @@ def _check_contract(path: Path) -> list[Problem]:
 def _check_rows(path: Path, contract: Contract | None) -> list[Problem]:
     """What a batch over this file would refuse, and what it would say. A log without a row is no fault."""
     try:
-        return Rows(path, contract).look().warnings
+        return read_rows(path, contract).warnings
     except InputError as error:
-        empty = [problem.where for problem in error.problems] == [str(path)] and _is_output(_first(path))
-        return [problem._replace(level="warning") for problem in error.problems] if empty else error.problems
+        without_rows = [problem.where for problem in error.problems] == [str(path)]
+        if without_rows and _is_output(_first_value(path)):
+            return [problem._replace(level="warning") for problem in error.problems]
+        return error.problems

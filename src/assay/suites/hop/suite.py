@@ -1,0 +1,350 @@
+"""`assay hop`: batch tests of an LLM function over the rows of a file, once for each profile, in the formats of HOP."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.core.connect import Role
+from assay.core.envfile import keys_in
+from assay.core.errors import Problem, UsageError
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Scorer
+from assay.core.report import Report
+from assay.core.spec import RunSpec, limited, listed
+from assay.core.suite import (
+    CaseContent,
+    CaseResult,
+    CaseView,
+    Match,
+    Outcome,
+    Overview,
+    PlannedCalls,
+    Results,
+    Row,
+    Rows,
+    RunFacts,
+    Section,
+    Suite,
+    score_sections,
+)
+from assay.core.user_code import USER_MODULE
+from assay.scoring.expectations import MISSING, Check
+from assay.solvers.hop import messages
+from assay.solvers.hop.session import ModelSide
+from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
+from assay.solvers.hop.trace import HopletObserver
+from assay.suites.hop import check
+from assay.suites.hop.analysis import Analysis, RowResult, retry_count
+from assay.suites.hop.files import RESULT_KEYS, ResultFile, analyse, file_name
+from assay.suites.hop.options import HopOptions
+from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
+from assay.suites.hop.scorer import HopScorer, audit_case, result_text
+from assay.suites.hop.settings import (
+    HopSettings,
+    LlmSettings,
+    default_settings,
+    find_settings,
+    load_settings,
+)
+from assay.suites.hop.target import TEST_CASES, Target, find_target
+
+_NOTHING_NAMED = "name a function and its rows: assay hop FILE.py:function DATA.jsonl"
+
+
+class HopSuite(Suite[HopOptions, HopRow]):
+    """One case for each row and profile. The function's steps are records, its result is the answer."""
+
+    name: ClassVar[str] = "hop"
+    Options: ClassVar[type[HopOptions]] = HopOptions
+    case_word: ClassVar[str] = "row"
+
+    @classmethod
+    def resolve(cls, spec: RunSpec) -> RunSpec:
+        """Profiles may be written `a,b`, data may be a name in `TestCases/`, and results go there too."""
+        options = spec.options
+        assert isinstance(options, HopOptions)
+        data, output_dir = options.data, spec.output_dir
+        if options.target and data:
+            in_task = Path(options.target) / TEST_CASES / data
+            if not Path(data).exists() and in_task.exists():
+                data = str(in_task)
+            if not output_dir:
+                output_dir = str(find_target(options.target, Path(data)).test_cases)
+        options = replace(options, profiles=listed(options.profiles), data=data)
+        return replace(spec, options=options, output_dir=output_dir)
+
+    @classmethod
+    def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | None:
+        """With --analyse, the report of result files that exist."""
+        options = spec.options
+        assert isinstance(options, HopOptions)
+        return analyse(Path(options.analyse), options.target) if options.analyse else None
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        options = self.options
+        if not options.target or not options.data:
+            raise UsageError(_NOTHING_NAMED)
+        self._data = Path(options.data)
+        self._target = find_target(options.target, self._data)
+        self._fields = self._target.contract.outputs if self._target.contract else {}
+        self._refuse_overwritten_inputs()
+        self._settings = _settings_of(self._target, spec)
+        self._profiles = [profile.name for profile in self._settings.chosen(options.profiles)]
+        self.roles = self._roles()
+        self.open_cases = options.workers
+        if (options.shared_endpoint or self._settings.shared_endpoint) and self.roles:
+            self.shared_endpoint = next(iter(self.roles))
+        self._observer = HopletObserver(Path(spec.output_dir) / "observer.jsonl", self._target.name)
+        models = {name: self._models_of(name) for name in self._profiles}
+        self.solver = HopSolver(
+            self._target.function, models, self._observer, options.workers, spec.timeout, self._reload()
+        )
+
+    def _refuse_overwritten_inputs(self) -> None:
+        """A flat row has one place for an input and for what is written of it: the input would be gone."""
+        inputs = self._target.contract.inputs if self._target.contract else {}
+        lost = [name for name in RESULT_KEYS if name in inputs]
+        if self.options.wrapper == "flat" and lost:
+            raise UsageError(
+                f"the contract has an input called {lost[0]!r}, which flat result rows write over; "
+                "run it with --wrapper view, or give the input another name"
+            )
+
+    def _llms(self, profile: str) -> tuple[LlmSettings, LlmSettings]:
+        """The llm that runs and the one that verifies."""
+        return self._settings.models(self._settings.profiles[profile])
+
+    def _roles(self) -> dict[str, Role]:
+        """Two roles a profile. Without any model the function brings its own, or needs none."""
+        file = self._settings.env_file
+        keys = keys_in(file)
+        roles = {}
+        for profile in self._profiles:
+            for role, llm in zip(_role_names(profile), self._llms(profile), strict=True):
+                if llm.model:
+                    roles[role] = Role(llm.model, llm.base_url, llm.key_in(file=keys), file)
+        return roles
+
+    def _models_of(self, profile: str) -> ProfileModels:
+        sides = [
+            ModelSide(role, llm.params, llm.json_schema)
+            for role, llm in zip(_role_names(profile), self._llms(profile), strict=True)
+        ]
+        return ProfileModels(*sides)
+
+    def _reload(self) -> Callable[[], Callable[..., Any]] | None:
+        """Imports the function's file again, for a run with a shared endpoint.
+
+        OPENAI_BASE_URL names that endpoint only while rows run, and a client that the file makes on import
+        must find it.
+        """
+        if self.shared_endpoint is None:
+            return None
+
+        def reload() -> Callable[..., Any]:
+            if self._target.module.startswith(USER_MODULE):
+                sys.modules.pop(self._target.module, None)
+                self._target = find_target(self.options.target, self._data)
+            return self._target.function
+
+        return reload
+
+    # Which run this is.
+
+    def ask_identity(self) -> dict[str, Any]:
+        """The function's code, and what its models are asked with."""
+        identity: dict[str, Any] = {
+            "code": self._target.code_identity,
+            "params": {name: [llm.params for llm in self._llms(name)] for name in self._profiles},
+            "prompts": messages.fingerprint(),
+            "schemas": {name: [llm.json_schema for llm in self._llms(name)] for name in self._profiles},
+        }
+        if self.shared_endpoint is not None:  # the function's own calls go to another place than without
+            identity["shared_endpoint"] = True
+        return identity
+
+    def data_identity(self) -> Any:
+        """Ids and inputs of all rows of the file; --limit is an option of its own."""
+        return self._file.keys_sha256
+
+    @cached_property
+    def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
+        """Another expectation or another contract scores again."""
+        return [self._scorer]
+
+    @cached_property
+    def _scorer(self) -> HopScorer:
+        identity = {"rows": self._file.gold_sha256, "fields": msgspec.to_builtins(self._fields)}
+        return HopScorer(f"hop@{fingerprint(identity)}", self._fields)
+
+    # What runs.
+
+    @cached_property
+    def _file(self) -> RowFile:
+        return read_rows(self._data, self._target.contract)
+
+    def rows(self, facts: dict[str, Any] | None = None) -> HopRows:
+        """The rows up to --limit. Raises InputError with every error of the file."""
+        rows = self._file.rows
+        rows = rows[: limited(self.spec.limit, len(rows))]
+        self.notices = (*self._settings.notices, *self._view_notices(), *map(str, self._file.warnings))
+        facts = {"rows": len(rows), "profiles": self._profiles, "set": self._data.stem}
+        return HopRows(rows, self._data.stem, facts)
+
+    def _view_notices(self) -> Sequence[str]:
+        """A notice where the file that is written does not tell profiles apart."""
+        count = len(self._profiles)
+        if self.options.wrapper == "flat" or count == 1:
+            return []
+        sentence = f"rows of --wrapper view do not say their profile: the file cannot tell {count} apart"
+        return [f"{sentence}; run one at a time with --profiles NAME"]
+
+    def subjects(self) -> Sequence[str]:
+        """The profiles."""
+        return self._profiles
+
+    def case(self, row: Row[HopRow], subject: str) -> CaseContent:
+        """The function gets the fields; the scorer gets the whole row."""
+        data = row.data
+        return CaseContent(HopInputs(subject, data.fields), data, label=str(data.id), tags=(data.tag,))
+
+    # What comes of it.
+
+    def finish(self, results: Results[HopRow], run: RunFacts) -> Outcome:
+        """Write the result file, all rows of a profile together, and count."""
+        folder = Path(self.spec.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / file_name(self._data, run.started)
+        file = ResultFile(path, self.options.wrapper, run.started)
+        analysis = Analysis(self._fields)
+        for profile in self._profiles:
+            file.meta(profile, *self._llms(profile))
+            for case in results.of(profile):
+                result = _row_result(case)
+                analysis.add(result, self._scorer.verdict(case.row.data, case.scores))
+                file.row(case.row.data, result)
+        file.close()
+        self._observer.close()
+        report = analysis.report()
+        if lost := self._observer.lost:
+            # Results do not need the observer's records, but people may miss them.
+            records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
+            report.notices.append(
+                f"{self._observer.path}: {records} could not be written: {self._observer.why}"
+            )
+        return Outcome(report, [path])
+
+    def overview(self, rows: Rows[HopRow]) -> Overview:
+        """Which function runs over which rows. Only the function knows how often it asks."""
+        facts = {
+            "function": f"{self._target.name} ({self.options.target})",
+            "rows": f"{rows.count:,} of {self._data}",
+            "profiles": ", ".join(self._profiles),
+            "calls of the function": f"{self.total(rows):,}",
+        }
+        for what, count in self._file.skipped.items():
+            if count:
+                facts[f"not run, {what}"] = f"{count:,}"
+        calls = [PlannedCalls(what=name, model=role.model) for name, role in self.roles.items()]
+        return Overview(facts=facts, calls=calls)
+
+    async def close(self) -> None:
+        """Let go of the observer's file."""
+        self._observer.close()
+        await super().close()
+
+    # Files without a run.
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """A task's folder, its files, lines of a batch; or rows with a tag, which may be another format's too."""
+        if check.is_hop(path):
+            return Match.SURE
+        return Match.LIKELY if check.has_rows(path) else Match.NO
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        """Every problem of a task's folder, a contract, settings or a file of rows."""
+        return check.check_file(path)
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """The steps that the function traced, what it returned, then each check."""
+        sections = []
+        for record in case.records:
+            data = record.data
+            if record.kind == "step":
+                retries = f", {data['retry_count']:,} × retried" if data["retry_count"] else ""
+                took = f"({data['duration']:.3f} s{retries})"
+                heading = f"step {data['step']} {data['op']}: {data['status']} {took}"
+                sections.append(Section(heading=heading, text=data["task"], most=300))
+                lines = [f"{name}: {value}" for name, value in data["metadata"].items()]
+                sections.append(Section(text="\n".join(lines), indent=1))
+            elif record.kind == "answer":
+                sections.append(Section(heading=f"result: {data['status']}", text=data["result"], most=4000))
+        for score, section in zip(case.scores, score_sections(case), strict=True):
+            sections.append(section)
+            for result in (score.data or {}).get("checks", []):
+                sections += _check_sections(msgspec.convert(result, Check))
+        return sections
+
+
+def _check_sections(result: Check) -> list[Section]:
+    """A check with its sign; of one that failed, why, what was expected and what came."""
+    if result.passed:
+        return [Section(text=f"✓ {result.path}", indent=1)]
+    lines = [f"{result.path}: {result.why}"]
+    for sign, value in (("-", result.expected), ("+", result.actual)):
+        text = "(nothing)" if value is MISSING else json.dumps(value, ensure_ascii=False)
+        lines.append(f"{sign} {text}")
+    sections = [Section(text=f"✗ {result.path}", indent=1)]
+    sections += [Section(text=line, indent=2, most=300) for line in lines]
+    return sections
+
+
+def _role_names(profile: str) -> tuple[str, str]:
+    return f"run {profile}", f"verify {profile}"
+
+
+def _settings_of(target: Target, spec: RunSpec) -> HopSettings:
+    """The nearest settings file; without one, a profile in which --model does both."""
+    options = spec.options
+    assert isinstance(options, HopOptions)
+    path = find_settings(options.settings, target.beside, target.folder)
+    if path is None or (spec.model and options.settings is None and not options.profiles):
+        return default_settings(spec.model, spec.base_url)
+    return load_settings(path)
+
+
+def _row_result(case: CaseResult[HopRow]) -> RowResult:
+    """A row of a run, as analysis and result file take it."""
+    row, end = case.row.data, case.end
+    text = result_text(case.records)
+    audit = audit_case(end, text)
+    steps = [record.data for record in case.records if record.kind == "step"]
+    return RowResult(
+        profile=case.subject,
+        tag=row.tag,
+        difficulty=row.difficulty or "",
+        id=row.id,
+        index=case.index,
+        ok=not audit.failed,
+        outcome=audit.outcome or "OK",
+        error=audit.error or "",
+        raw=audit.raw or "",
+        text=None if audit.failed else text,
+        seconds=end.seconds if end else None,
+        usage=end.usage if end else None,
+        calls=end.calls if end else 0,
+        retries=sum(map(retry_count, steps)),
+        steps=steps,
+    )
