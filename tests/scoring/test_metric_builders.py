@@ -2,66 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from assay.core.report import Metric
 from assay.scoring.metric_builders import ClusteredValues, proportion_metric, ratio_metric
 
 
-def summed(*values: tuple[float, int]) -> dict[str, Any]:
-    """The summary of some values."""
-    found = ClusteredValues()
+def summed(*values: tuple[float, int]) -> Metric:
+    """The metric of some values."""
+    clustered = ClusteredValues()
     for value, cluster in values:
-        found.add(value, cluster)
-    return found.summary()
+        clustered.add(value, cluster)
+    return clustered.metric("m")
 
 
 def test_nothing_is_null() -> None:
-    assert summed() == {"value": None, "n": 0, "clusters": 0, "stderr": None, "interval": None}
+    found = summed()
+    assert (found.value, found.denominator, found.clusters, found.stderr, found.interval) == (
+        None,
+        0,
+        0,
+        None,
+        None,
+    )
 
 
 def test_one_cluster_says_nothing_of_others() -> None:
     found = summed((1.0, 7), (0.0, 7))
-    assert (found["value"], found["n"], found["clusters"]) == (0.5, 2, 1)
-    assert (found["stderr"], found["interval"]) == (None, None)
+    assert (found.value, found.denominator, found.clusters) == (0.5, 2, 1)
+    assert (found.stderr, found.interval) == (None, None)
 
 
 def test_repeated_values_of_a_cluster_add_no_certainty() -> None:
     """Where single values would."""
     alone = [(0.2, 0), (0.5, 1), (0.8, 2)]
-    assert summed(*alone, *alone, *alone)["stderr"] == pytest.approx(summed(*alone)["stderr"])
+    assert summed(*alone, *alone, *alone).stderr == pytest.approx(summed(*alone).stderr)
 
 
 def test_an_interval_stays_within_what_is_possible() -> None:
     """Of two clusters it would be far wider than a share can be."""
-    assert summed((0.9, 0), (0.1, 1))["interval"] == (0.0, 1.0)
+    assert summed((0.9, 0), (0.1, 1)).interval == (0.0, 1.0)
 
 
 def test_right_and_wrong_has_wilsons_interval() -> None:
     """One value a cluster: 7 of 10 is 0.397 to 0.892."""
     found = summed(*((float(at < 7), at) for at in range(10)))
-    assert found["interval"] == pytest.approx((0.3968, 0.8922), abs=1e-4)
+    assert found.interval == pytest.approx((0.3968, 0.8922), abs=1e-4)
 
 
 def test_an_interval_has_a_width_where_all_agree() -> None:
     """Six clusters of three, all right: as sure as six single cases are."""
     alike = summed(*((1.0, at // 3) for at in range(18)))
-    assert alike["interval"] == pytest.approx((0.6097, 1.0), abs=1e-4)
+    assert alike.interval == pytest.approx((0.6097, 1.0), abs=1e-4)
 
 
 def test_shares_that_agree_are_no_certainty() -> None:
     """Two clusters with a half each are two cases; so are thirds, which rounding keeps from agreeing."""
     halves = summed((0.5, 0), (0.5, 1))
-    assert halves["interval"] == pytest.approx((0.0945, 0.9055), abs=1e-4)
-    low, high = summed(*((1 / 3, at // 3) for at in range(21)))["interval"]
+    assert halves.interval == pytest.approx((0.0945, 0.9055), abs=1e-4)
+    interval = summed(*((1 / 3, at // 3) for at in range(21))).interval
+    assert interval is not None
+    low, high = interval
     assert low < 0.2
     assert high > 0.5
 
 
 def test_one_value_has_no_interval() -> None:
     """It is one cluster."""
-    assert summed((1.0, 0))["interval"] is None
+    assert summed((1.0, 0)).interval is None
 
 
 def test_a_proportion_has_wilsons_interval() -> None:

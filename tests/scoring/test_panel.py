@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.core.connect import Role
+from assay.core.connect import CHAT, Role
 from assay.core.protocols import Context
 from assay.scoring import prompt_budget
 from assay.scoring.panel import ROLE, Panel, judge_name
@@ -52,7 +52,7 @@ def test_offline_asks_nobody() -> None:
     """It has no role and one vote, and every kind is judged."""
     panel = Panel("offline", votes=5)
     ctx: Any = None
-    assert (panel.votes, panel.role) == (1, {})
+    assert (panel.votes, panel.roles) == (1, {})
     assert all(asyncio.run(panel.verdict(matter, ctx)).valid for matter in EXAMPLES.values())
 
 
@@ -60,10 +60,12 @@ def test_the_environment_may_give_the_judge_an_endpoint(monkeypatch: pytest.Monk
     """The key is named, never held."""
     monkeypatch.delenv("OPENAI_BASE_URL_JUDGE", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY_JUDGE", raising=False)
-    assert Panel("openai/x").role == {ROLE: "openai/x"}
+    needs = frozenset({CHAT})
+    assert Panel("openai/x").roles == {ROLE: Role("openai/x", needs=needs, mark="score")}
     monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", "http://judge/v1")
     monkeypatch.setenv("OPENAI_API_KEY_JUDGE", "sk-judge")
-    assert Panel("openai/x").role == {ROLE: Role("openai/x", "http://judge/v1", "OPENAI_API_KEY_JUDGE")}
+    role = Role("openai/x", "http://judge/v1", "OPENAI_API_KEY_JUDGE", needs=needs, mark="score")
+    assert Panel("openai/x").roles == {ROLE: role}
 
 
 def test_a_judge_is_its_model_its_prompts_its_votes_and_its_budgets(monkeypatch: pytest.MonkeyPatch) -> None:

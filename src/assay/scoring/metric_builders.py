@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from assay.core.report import Metric
 from assay.scoring.paired import paired
@@ -117,14 +117,3 @@ class ClusteredValues:
             interval_method=method if interval is not None else "",
             **fields,
         )
-
-    def summary(self) -> dict[str, Any]:
-        """The metric as a dict of five keys, for suites that have no `Report` yet."""
-        metric = self.metric("")
-        return {
-            "value": metric.value,
-            "n": metric.denominator,
-            "clusters": metric.clusters,
-            "stderr": metric.stderr,
-            "interval": metric.interval,
-        }

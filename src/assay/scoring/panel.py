@@ -92,17 +92,8 @@ class Panel:
         return f"{self.name}@{fingerprint([self.name, self._file_hash])}"
 
     @property
-    def role(self) -> dict[str, Any]:
-        """The model to connect; none for `offline`. It may have an endpoint and a key of its own."""
-        if self.name == OFFLINE:
-            return {}
-        url = self.endpoint
-        key = _KEY_VARIABLE if os.environ.get(_KEY_VARIABLE) else ""
-        return {ROLE: Role(self.name, url, key) if url or key else self.name}
-
-    @property
     def roles(self) -> dict[str, Role]:
-        """The role to connect, marked `score`; none for the judge that asks no model."""
+        """The judge's role, marked `score`; none for `offline`. It may have an endpoint and a key of its own."""
         if self.name == OFFLINE:
             return {}
         key = _KEY_VARIABLE if os.environ.get(_KEY_VARIABLE) else ""

@@ -59,4 +59,6 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
     ] = True
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
     no_answer: Annotated[bool, ask("Only search: no model answers, retrieval is scored.")] = False
-    conversations: Annotated[int, how("Conversations that run at once."), Meta(ge=1)] = 8
+    conversations: Annotated[
+        int, how("Conversations that run at once.", flags=["--conversations", "--open-cases"]), Meta(ge=1)
+    ] = 8

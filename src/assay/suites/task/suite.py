@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from assay.core.connect import CHAT, LIKELIHOOD, role_of
+from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
@@ -176,9 +176,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         chains = {task.name: task.scoring.chains[0] for task in judged}
         identities = {task.name: task.judge_identity() for task in judged}
         arguments = self.options.model_arguments()
-        for name, role in panel.role.items():
-            judge = replace(role_of(role), needs=frozenset({CHAT}), mark="score", args=arguments)
-            self.roles = {**self.roles, name: judge}
+        for name, role in panel.roles.items():
+            self.roles = {**self.roles, name: replace(role, args=arguments)}
         info = with_calibration(panel_judge(panel, [JUDGE_METRIC.name]))
         return TaskJudge(panel, chains, identities, info)
 
