@@ -44,7 +44,7 @@ from assay.solvers.steps.hop_step import HopStep
 from assay.solvers.steps.pipeline import Step, StepsInputs, TestInputs
 from assay.solvers.steps.prompt_step import PromptStep
 from assay.solvers.steps.solver import StepsSolver
-from assay.store.judges import require, rubric_judge, with_calibration
+from assay.store.judges import require_kappa, rubric_judge, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.options import PipelineOptions, split_names
@@ -192,7 +192,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             assert self.spec.judge is not None
             self._judge = rubric_judge(self.spec.judge, judge.fingerprint, [METRIC])
             if self.options.min_kappa is not None:
-                require(self._judge, self.options.min_kappa)
+                require_kappa(self._judge, self.options.min_kappa)
             parts["judge"] = self._judge.fingerprint
         parts["outputs"] = self.file.outputs
         self._score_parts = parts
