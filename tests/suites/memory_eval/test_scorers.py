@@ -225,8 +225,8 @@ def test_answers_say_what_they_are_about() -> None:
     """For comparisons: sample, type, difficulty, what was said and what was wanted."""
     (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", said="kite")])
     assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
-    assert (answer.data["answer"], answer.data["target"]) == ("kite", "a red kite")
-    assert all(one.data["type"] == "MH" for one in others)
+    assert (answer.data["answer"], answer.expected, answer.tags) == ("kite", "a red kite", ("MH", "hard"))
+    assert all((one.data["type"], one.tags) == ("MH", ("MH", "hard")) for one in others)
 
 
 def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:

@@ -7,7 +7,7 @@ scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -111,6 +111,8 @@ class JudgeTask(Struct, frozen=True):
     metrics: tuple[str, ...]
     question: JudgeQuestion
     about: dict[str, Any]
+    expected: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
@@ -148,11 +150,17 @@ def _session_tasks(part: str, row: SessionRow) -> Iterator[JudgeTask]:
 def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
     about, evidence = score_data(row), tuple(row.gold_evidence_contents)
     answer = AnswerQuestion(row.question, row.gold_answer, row.generated_answer, evidence)
-    texts = {"answer": row.generated_answer, "target": row.gold_answer}
-    yield JudgeTask(part, (ANSWER,), answer, about | texts)
-    yield JudgeTask(part, (EVIDENCE,), EvidenceQuestion(evidence, tuple(row.cited_memories)), about)
-    retrieved = tuple(item.text for item in row.retrieval.items)
-    yield JudgeTask(part, (RETRIEVED,), EvidenceQuestion(evidence, retrieved), about)
+    tags = question_tags(about)
+    yield JudgeTask(part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags)
+    cited = EvidenceQuestion(evidence, tuple(row.cited_memories))
+    yield JudgeTask(part, (EVIDENCE,), cited, about, tags=tags)
+    retrieved = EvidenceQuestion(evidence, tuple(item.text for item in row.retrieval.items))
+    yield JudgeTask(part, (RETRIEVED,), retrieved, about, tags=tags)
+
+
+def question_tags(about: Mapping[str, Any]) -> tuple[str, ...]:
+    """Type and difficulty of a question, as far as the data has them."""
+    return tuple(str(about[name]) for name in ("type", "difficulty") if about.get(name))
 
 
 class EvalScorer(Scorer):
@@ -208,9 +216,16 @@ class EvalScorer(Scorer):
             head = (*view.case.head, self.id, metric, task.part)
             if not total:
                 reason = "there is nothing to be judged"
-                yield Score(*head, status="not_applicable", reason=reason, data=data)
+                yield Score(*head, status="not_applicable", reason=reason, data=data, tags=task.tags)
             elif not verdict.valid:
-                yield Score(*head, status="invalid", reason=verdict.reason, data=data)
+                yield Score(
+                    *head,
+                    status="invalid",
+                    reason=verdict.reason,
+                    data=data,
+                    expected=task.expected,
+                    tags=task.tags,
+                )
             else:
                 worth = LABEL_WORTH[metric]
                 numerator = sum(
@@ -219,7 +234,14 @@ class EvalScorer(Scorer):
                     if is_counted
                 )
                 data["numerator"] = numerator
-                yield Score(*head, value=numerator / total, reason=verdict.reason, data=data)
+                yield Score(
+                    *head,
+                    value=numerator / total,
+                    reason=verdict.reason,
+                    data=data,
+                    expected=task.expected,
+                    tags=task.tags,
+                )
 
 
 class LexicalScorer(Scorer):
@@ -235,17 +257,18 @@ class LexicalScorer(Scorer):
         scores: list[Score] = []
         head = (*view.case.head, self.id)
         for part, answer, reference, about in self._answers_of(view):
+            tags = question_tags(about)
             if not reference.strip():
                 reason = "the question has no reference"
                 scores += [
-                    Score(*head, metric, part, status="not_applicable", reason=reason, data=about)
+                    Score(*head, metric, part, status="not_applicable", reason=reason, data=about, tags=tags)
                     for metric in (F1, BLEU1)
                 ]
                 continue
             answer_tokens, reference_tokens = tokens(answer), tokens(reference)
             f1 = overlap_f1(answer_tokens, reference_tokens)
             bleu1 = overlap_bleu1(answer_tokens, reference_tokens)
-            texts = {"answer": answer, "target": reference}
-            scores.append(Score(*head, F1, part, value=f1, data=about | texts))
-            scores.append(Score(*head, BLEU1, part, value=bleu1, data=about))
+            data = about | {"answer": answer}
+            scores.append(Score(*head, F1, part, value=f1, data=data, expected=reference, tags=tags))
+            scores.append(Score(*head, BLEU1, part, value=bleu1, data=about, tags=tags))
         return scores

@@ -282,7 +282,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
                         _value_text(evidence),
                         _value_text(score),
                         _short(data.get("answer", "")),
-                        _short(data.get("target", "")),
+                        _short(score.expected or ""),
                         _short(answer.reason) if answer else "",
                     ]
                 )

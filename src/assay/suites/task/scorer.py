@@ -84,11 +84,13 @@ class TaskScorer(Scorer):
                 yield self._score(case, chain, metric, invalid)
             return
         data = _score_data(filtered, scoring, chain, gold, replies)
+        expected = plain(gold.target)
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
             own_data = {**data, "of": of} if of else data
-            yield self._score(case, chain, metric, _scored_value(metric, plain(value), own_data))
-            data = {}  # the first metric of a filter carries what the filter gave
+            yield self._score(case, chain, metric, _scored_value(metric, plain(value), own_data), expected)
+            # The first metric of a filter carries what the filter gave and what was expected.
+            data, expected = {}, None
 
     def _score_without_answer(self, case: Case, chain: FilterChain, metric: TaskMetric) -> Score:
         """No answer is a wrong answer where there is right and wrong. Elsewhere it is left out."""
@@ -96,7 +98,9 @@ class TaskScorer(Scorer):
             return self._score(case, chain, metric, ScoredValue("scored", 0.0, reason=NO_ANSWER))
         return self._score(case, chain, metric, ScoredValue("not_applicable", reason=NO_ANSWER))
 
-    def _score(self, case: Case, chain: FilterChain, metric: TaskMetric, scored: ScoredValue) -> Score:
+    def _score(
+        self, case: Case, chain: FilterChain, metric: TaskMetric, scored: ScoredValue, expected: Any = None
+    ) -> Score:
         return Score(
             *case.head,
             scorer=self.id,
@@ -106,6 +110,7 @@ class TaskScorer(Scorer):
             value=scored.value,
             reason=scored.reason,
             data=scored.data or None,
+            expected=expected,
         )
 
 
@@ -293,7 +298,10 @@ class TaskJudge(Scorer):
         status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
         data = {**answer_data(verdict), "answer": answer}
-        return [self._score(case, chain, status=status, value=value, reason=reason, data=data)]
+        expected = plain(case.gold.target)
+        return [
+            self._score(case, chain, status=status, value=value, reason=reason, data=data, expected=expected)
+        ]
 
     def _score(self, case: Case, chain: FilterChain, **fields: Any) -> Score:
         return Score(*case.head, scorer=self.id, metric=JUDGE_METRIC.name, part=chain.name, **fields)
