@@ -231,7 +231,7 @@ def example(heading: str, page: str = PIPELINES) -> tuple[dict[str, str], list[s
 
 def steady(text: str) -> str:
     """Without what differs from run to run: seconds, and the name of the run."""
-    text = re.sub(r"\b\d\.\d{3}(?=  +(\d\.\d{3}|\d+  ))", "T", text)
+    text = re.sub(r"\b\d\.\d{3,4}(?=  +(\d\.\d{3,4}|\d+  ))", "T", text)
     return re.sub(r"\d+\.\d s$|(?<=assay/)\S+", "", text, flags=re.MULTILINE)
 
 

@@ -21,7 +21,7 @@ from assay.runner import Run, open_run
 from assay.store.comparison import Compared
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
-from assay.suites import BUILT_IN, find_suite, suite_names
+from assay.suites import find_suite, suite_names
 
 if TYPE_CHECKING:
     from assay.store.hop import BaseDataStore
@@ -161,8 +161,6 @@ def recognise(path: Path, beside: Path | None = None) -> str:
     if beside is not None:
         return "pipeline"
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
-    old, certainty = _old_suite_of(path)
-    matches.setdefault(old, certainty)
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
     if best == Match.NO:
@@ -170,18 +168,6 @@ def recognise(path: Path, beside: Path | None = None) -> str:
     if len(names) > 1:
         raise UsageError(f"{path} could be read by {' or '.join(names)}; --as SUITE decides")
     return names[0]
-
-
-def _old_suite_of(path: Path) -> tuple[str, Match]:
-    """The same for suites that are no subclass of Suite yet."""
-    plans = {
-        name: registry.find("suite", name) for name in registry.built_in("suite") if name not in BUILT_IN
-    }
-    if "pipeline" in plans and plans["pipeline"].is_pipeline(path):
-        return "pipeline", Match.SURE
-    if "pipeline" in plans and plans["pipeline"].is_testset(path):
-        return "pipeline", Match.LIKELY
-    return "task", Match.MAYBE
 
 
 def is_testset(path: Path) -> bool:
@@ -193,8 +179,9 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     """A testset in another form: written to `output`, else returned."""
     if to != "v2":
         raise UsageError(f"a testset can be written as 'v2', not as {to!r}")
-    lines: bytes = registry.find("suite", "pipeline").convert(path, output)
-    return lines
+    from assay.suites.pipeline.testset.loader import convert_testset
+
+    return convert_testset(path, output)
 
 
 def analyse_hop(path: Path, target: str = "") -> Report:

@@ -35,11 +35,10 @@ def test_the_report_has_rates_steps_and_the_worst_tests(
     done = typed(capsys, *COMMAND)
     assert done.code == 1
     shown = words(done.out)
-    assert ["baseline", "0.500", "1/2", "0.09", "–", "0.91", "1", "1", "1"] in shown
-    assert ["#a", "0.500", "1/2", "0.09", "–", "0.91", "1", "1", "0"] in shown
-    assert any(
-        line[:6] == ["two", "3", "0", "0", "1", "0.000"] and line[-3:] == ["3", "9", "6"] for line in shown
-    )
+    assert ["baseline", "0.500", "(0.09–0.91)", "1/2,", "1", "not", "evaluated", "1", "1", "1"] in shown
+    assert ["#a", "0.500", "(0.09–0.91)", "1/2", "1", "1"] in shown
+    assert any(line[:5] == ["two", "3", "0", "0", "1"] and line[-3:] == ["3", "9", "6"] for line in shown)
+    assert "baseline: failed tests (1)" in done.out
     assert "✗ tests/bad failed at step two, 2 of 2 checks" in done.out
     assert '- "gloomy"' in done.out
     assert '+ "hello"' in done.out
@@ -99,7 +98,7 @@ def test_rescoring_shows_the_suites_own_report(
     monkeypatch.setattr("sys.argv", ["assay", "rescore", "out"])
     done = typed(capsys, "rescore", "out")
     assert done.code == 0
-    assert ["baseline", "1.000", "1/1", "0.21", "–", "1.00", "1"] in words(done.out)
+    assert ["baseline", "1.000", "(0.21–1.00)", "1/1", "1"] in words(done.out)
     lab.tests(case(expected_outputs={"one": "judge:It greets."}))
     stopped = typed(capsys, "rescore", "out")
     assert stopped.code == 3
@@ -193,4 +192,29 @@ def test_what_is_wrong_is_said_in_one_message(lab: PipelineLab, capsys: pytest.C
         assert done.code == 2
         assert why in done.err
         assert "Traceback" not in done.err
+    assert not Path("out").exists()
+
+
+def test_a_dry_run_says_what_would_be_asked(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """By step and model, a batch by its items; what runs over an earlier output is not known before."""
+    made = {"items": "each"}
+    lab.pipeline(
+        says("one", params={"max_tokens": 7}),
+        says("each", "{{ n }}", batch_mode=True),
+        says("again", "{{ item }}", batch_mode=True, input_mapping=made, model="openai/other"),
+    )
+    lab.tests(
+        case("a", batch_items=[{"n": 1}, {"n": 2}], expected_outputs={"again": ["judge:x", "judge:y"]}),
+        case("b", batch_items=[{"n": 3}]),
+    )
+    done = typed(capsys, *COMMAND, "--dry-run", "--judge", lab.script({"text": "{}"}))
+    assert done.code == 0, done.err
+    shown = words(done.out)
+    model = "python/model.py:answer"
+    assert ["tests", "2"] in shown
+    assert any(line[:4] == ["step", "one", model, "2"] and line[-1] == "14" for line in shown)
+    assert any(line[:4] == ["step", "each", model, "3"] for line in shown)
+    assert ["step", "again", "openai/other", "unknown", "unknown", "unknown"] in shown
+    assert any(line[:3] == ["judge", "script/replies.jsonl", "2"] for line in shown)
+    assert "nothing was asked or written" in done.out
     assert not Path("out").exists()

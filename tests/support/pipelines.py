@@ -10,6 +10,7 @@ import pytest
 
 import assay
 from assay.cli.main import main
+from assay.core.report import Entry
 
 from support.lab import as_yaml
 
@@ -120,9 +121,21 @@ class Ran:
         """The last message of every request that was not a repeat, in order of arrival."""
         return [call["request"]["messages"][-1]["content"] for call in self.calls() if "request" in call]
 
-    def summary(self, variant: str = "baseline") -> dict[str, Any]:
+    @property
+    def variants(self) -> list[str]:
+        """The variants that have numbers."""
+        assert self.run.report is not None
+        return [entry.name for entry in self.run.report.entries]
+
+    def entry(self, variant: str = "baseline") -> Entry:
         """The numbers of one variant."""
-        return dict(self.run.results[variant])
+        assert self.run.report is not None
+        return next(entry for entry in self.run.report.entries if entry.name == variant)
+
+    def step_figures(self, step: str) -> dict[str, Any]:
+        """A step's row in the table of steps, by column."""
+        (steps,) = self.entry().tables
+        return next(dict(zip(steps.columns, row, strict=True)) for row in steps.rows if row[0] == step)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -30,9 +30,7 @@ COMMANDS = {
     "models": "List model providers, or fetch the embedded model.",
 }
 """Commands that belong to no suite, each in the module of its name."""
-OLD_SUITES = {
-    "pipeline": "Run multi-step pipelines over testsets, with expectations for every step.",
-}
+OLD_SUITES: dict[str, str] = {}
 """Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
 _GRACE_SECONDS = 1.0
 EXAMPLES = """\b

@@ -12,7 +12,6 @@ import click
 
 from assay import api
 from assay.api import Run
-from assay.cli.pipeline_report import report_pipeline, show_checks, show_steps
 from assay.cli.printer import print_run, print_sections
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
@@ -21,12 +20,10 @@ from assay.core.types import Call, Request, Response
 from assay.store.cases import CaseView, RunCases
 from assay.suites import BUILT_IN, find_suite
 
-OLD_SUITES = ("pipeline",)
+OLD_SUITES: tuple[str, ...] = ()
 _MOST_CHARACTERS = 4000
 _MOST_SCORES = 8
-_REPORTS = {
-    "pipeline": report_pipeline,
-}
+_REPORTS: dict[str, Any] = {}
 _CLOSING = ("fed", "used", "imported")
 """Kinds of last records that hold no answer."""
 
@@ -162,7 +159,6 @@ def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
         case = view._replace(calls=calls)
         print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
         return
-    show_steps(view.records)
     _show_scores(view)
 
 
@@ -220,7 +216,6 @@ def _show_scores(view: CaseView) -> None:
         heading(said + (f" ({score.status})" if score.status != "scored" else ""))
         if score.reason:
             block(score.reason)
-        show_checks(data.get("checks", []))
         if "filtered" in data:
             block(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
         if "votes" in data:

@@ -119,6 +119,18 @@ def read_structs(path: Path, schema: type[T], problems: list[Problem]) -> list[T
     return rows
 
 
+def first_record(path: Path) -> FileRecord | None:
+    """Return the first object of a file of any size, to see what the file is; None if there is none."""
+    # Nearly always the first bytes suffice. A large first record takes more, a file without records all.
+    for size in (1 << 16, 1 << 22, -1):
+        with path.open("rb") as file:
+            data = file.read(size).removeprefix(_BOM)
+        record = next(_Scan(path, data, [], "error").records(), None)
+        if record is not None:
+            return record
+    return None
+
+
 def key_line(record: FileRecord, key: str | int) -> int:
     """Return the line of a top-level key of a record, of the last one if it stands there twice."""
     depth, line = 0, record.line

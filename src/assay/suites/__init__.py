@@ -47,6 +47,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         options="assay.suites.task.options:TaskOptions",
         suite="assay.suites.task.suite:TaskSuite",
     ),
+    "pipeline": BuiltIn(
+        command="pipeline",
+        summary="Run multi-step pipelines over testsets, with expectations for every step.",
+        options="assay.suites.pipeline.options:PipelineOptions",
+        suite="assay.suites.pipeline.suite:PipelineSuite",
+    ),
     "hop": BuiltIn(
         command="hop",
         summary="Run an LLM function over the rows of a file, with every profile.",

@@ -115,7 +115,7 @@ def test_a_failed_item_costs_itself(lab: PipelineLab) -> None:
         "I will not",
     ]
     assert len(ran.calls()) == 4
-    assert ran.summary()["steps"]["step"]["failed_items"] == 3
+    assert ran.entry().tables[0].note == "step: 3 of 5 items failed"
 
 
 def test_a_batch_of_which_every_item_failed_has_failed(lab: PipelineLab) -> None:

@@ -187,5 +187,5 @@ def test_tokens_and_calls_are_counted_by_step(lab: PipelineLab) -> None:
     ran = lab.of(says("one"), says("each", "{{ n }}", batch_mode=True), batch_items=[{"n": 1}, {"n": 2}])
     assert ran.row["steps"]["each"]["tokens"] == [6, 4]
     assert ran.row["tokens"] == {"input": 9, "output": 6}
-    step = ran.summary()["steps"]["each"]
-    assert (step["calls"], step["input_tokens"], step["output_tokens"], step["items"]) == (2, 6, 4, 2)
+    step = ran.step_figures("each")
+    assert (step["calls"], step["tokens in"], step["out"]) == (2, 6, 4)

@@ -6,7 +6,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.suites.pipeline import check, is_pipeline
+from assay.suites.pipeline.suite import PipelineSuite, is_pipeline
 
 from support.pipelines import PipelineLab, case, says, typed
 
@@ -37,28 +37,28 @@ def test_a_testset_is_seen_with_its_pipeline(lab: PipelineLab, capsys: pytest.Ca
             "a", step_inputs={"one": {}, "first": {}, "two": {"x": 1}}, intermediate_expectations={"three": 1}
         )
     )
-    found = check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    found = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
     warned = [problem.message for problem in found if problem.level == "warning"]
     assert len(warned) == 2
     assert "'two'" in warned[0] + warned[1]
     assert "'three'" in warned[0] + warned[1]
     done = typed(capsys, "check", "tests.jsonl", "--pipeline", "p.yaml")
     assert done.code == 0
-    assert [one for one in check(lab.folder / "tests.jsonl") if one.level == "warning"] == []
+    assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "warning"] == []
 
 
 def test_a_broken_pipeline_is_told_instead(lab: PipelineLab) -> None:
     """Its testset cannot be seen with it."""
     lab.write("p.yaml", "steps: [")
     lab.tests(case("a"))
-    (problem,) = check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    (problem,) = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
     assert "p.yaml" in problem.where
 
 
 def test_code_and_judges_are_no_faults_of_a_testset(lab: PipelineLab) -> None:
     """A run may allow the one and name the other."""
     lab.tests(case("a", step_inputs={"s": {"code": "x"}}, expected_outputs={"one": "judge:x"}))
-    assert [one for one in check(lab.folder / "tests.jsonl") if one.level == "error"] == []
+    assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "error"] == []
 
 
 def test_what_cannot_be_expected_is_found_before_anything_runs(lab: PipelineLab) -> None:

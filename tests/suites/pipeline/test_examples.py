@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from assay.suites.pipeline import TestsetLoader, check
+from assay.suites.pipeline import TestsetLoader
+from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import PipelineLab, Typed, read_lines, typed
 
@@ -41,13 +42,13 @@ def rows(name: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_pipeline_is_without_problems(path: Path) -> None:
     """In all its variants."""
-    assert check(path) == []
+    assert PipelineSuite.check(path) == []
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("testsets/*/*.jsonl")), ids=lambda path: path.stem)
 def test_every_testset_is_without_errors(path: Path) -> None:
     """Advice is allowed: a hundred items are more than a person reads."""
-    assert [problem for problem in check(path) if problem.level != "advice"] == []
+    assert [problem for problem in PipelineSuite.check(path) if problem.level != "advice"] == []
 
 
 def test_the_simple_format_and_its_v2_form_are_asked_the_same(

@@ -109,13 +109,17 @@ def test_the_summary_is_the_runs_own(lab: PipelineLab) -> None:
     told = json.loads((NEWEST / "summary.json").read_text())
     assert told == json.loads((ran.run.folder / "summary.json").read_text())
     assert (told["state"], told["total"], told["ok"], told["spent"]["calls"]) == ("finished", 2, 2, 2)
-    found = told["results"]["baseline"]
-    assert found["counts"] == {"passed": 1, "not_evaluated": 1}
-    assert found["sets"]["tests"]["counts"] == {"passed": 1, "not_evaluated": 1}
-    assert (found["tags"]["x"]["numerator"], found["tags"]["x"]["n"]) == (1, 1)
-    step = found["steps"]["one"]
+    (entry,) = told["report"]["entries"]
+    assert entry["name"] == "baseline"
+    assert entry["counts"] == {"passed": 1, "not_evaluated": 1}
+    slices = {(part["by"], part["name"]): part for part in entry["slices"]}
+    assert slices["set", "tests"]["counts"] == {"passed": 1, "not_evaluated": 1}
+    (rate,) = slices["tag", "x"]["metrics"]
+    assert (rate["numerator"], rate["denominator"]) == (1, 1)
+    (steps,) = entry["tables"]
+    step = dict(zip(steps["columns"], steps["rows"][0], strict=True))
     assert (step["ok"], step["failed"], step["skipped"], step["calls"]) == (2, 0, 0, 2)
-    assert step["p50"] <= step["p95"]
+    assert step["p50 s"] <= step["p95 s"]
 
 
 def newest_id() -> str:

@@ -8,20 +8,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from assay.core.types import Score
-from assay.suites.pipeline import junit
-from assay.suites.pipeline.evaluation import Given
-from assay.suites.pipeline.junit import JunitFile
-from assay.suites.pipeline.rows import Row
+from assay.suites.pipeline import result_files
+from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.result_files import JunitFile, TestResult
 from assay.suites.pipeline.testset.case import TestCase
 
 SETS, VARIANTS = ("first", "second"), ("baseline", "short")
 
 
-def _row(set_: str, variant: str, test: str, verdict: str) -> Row:
+def _row(set_: str, variant: str, test: str, verdict: str) -> TestResult:
     checks = [{"of": "final", "step": "s", "passed": False, "why": "line one\nline <two>"}]
     data = {"verdict": verdict, "checks": checks}
     score = Score(0, "k", set_, variant, "pipeline@0", "passed", part=test, reason="é & more", data=data)
-    return Row(set_, variant, TestCase(test), Given(seconds=0.25), None, score)
+    return TestResult(set_, variant, TestCase(test), TestOutput(seconds=0.25), None, score)
 
 
 def _written(folder: Path) -> ET.Element:
@@ -40,7 +39,7 @@ def test_each_suite_has_its_own_cases_in_order(
     piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Suites stand by variant, then by set, however small the pieces are in which cases are copied."""
-    monkeypatch.setattr(junit, "_PIECE", piece)
+    monkeypatch.setattr(result_files, "_COPY_BYTES", piece)
     found = {
         suite.get("name"): [case.get("name") for case in suite]
         for suite in _written(tmp_path).iter("testsuite")

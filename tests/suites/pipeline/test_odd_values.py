@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assay.suites.pipeline import check
+from assay.suites.pipeline.suite import PipelineSuite
 
 from support.lab import as_yaml
 from support.pipelines import PipelineLab
@@ -92,6 +92,6 @@ def test_an_odd_value_is_no_traceback(lab: PipelineLab, at: tuple[Any, ...]) -> 
     """Whatever it is, and every problem says where."""
     for odd in ODD:
         lab.write("p.yaml", as_yaml(changed(at, odd)))
-        for problem in check(lab.folder / "p.yaml"):
+        for problem in PipelineSuite.check(lab.folder / "p.yaml"):
             assert "p.yaml" in problem.where, (at, odd)
             assert problem.message

@@ -8,7 +8,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.suites.pipeline import check
+from assay.suites.pipeline.suite import PipelineSuite
 
 from support.pipelines import PipelineLab, says
 
@@ -153,7 +153,7 @@ def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
 def test_check_finds_the_same(lab: PipelineLab) -> None:
     """Without a model and without tests; each once, though it looks at every variant."""
     lab.write("p.yaml", WRONG)
-    problems = list(map(str, check(lab.folder / "p.yaml")))
+    problems = list(map(str, PipelineSuite.check(lab.folder / "p.yaml")))
     assert_all_found([problem.replace(f"{lab.folder}/", "") for problem in problems])
     assert len(problems) == len(set(problems))
 
@@ -211,7 +211,7 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
 def test_a_good_file_has_no_problems(lab: PipelineLab) -> None:
     """The smallest one that there can be."""
     lab.pipeline(says("one"))
-    assert check(lab.folder / "p.yaml") == []
+    assert PipelineSuite.check(lab.folder / "p.yaml") == []
 
 
 def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab) -> None:
@@ -219,7 +219,7 @@ def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab)
     variants = {"broken": {"overrides": {"one": {"template": "{{ text"}}}}
     lab.pipeline(says("one"), variants=variants)
     assert lab.run().code == 0
-    (problem,) = check(lab.folder / "p.yaml")
+    (problem,) = PipelineSuite.check(lab.folder / "p.yaml")
     assert "does not compile" in problem.message
     with pytest.raises(InputError):
         lab.run(variant=["broken"])
@@ -228,7 +228,7 @@ def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab)
 def test_a_step_that_waits_for_itself_is_a_circle(lab: PipelineLab) -> None:
     """The shortest one."""
     lab.pipeline(says("one", depends_on=["one"]))
-    (problem,) = check(lab.folder / "p.yaml")
+    (problem,) = PipelineSuite.check(lab.folder / "p.yaml")
     assert problem.message == "steps.0: steps wait for each other: one → one"
 
 
@@ -256,7 +256,7 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
 def test_a_name_means_one_thing(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
     """Of steps and of their outputs, since both are sources."""
     lab.pipeline(*steps)
-    problems = check(lab.folder / "p.yaml")
+    problems = PipelineSuite.check(lab.folder / "p.yaml")
     assert problems
     assert all(why in problem.message for problem in problems)
 
@@ -264,7 +264,7 @@ def test_a_name_means_one_thing(lab: PipelineLab, steps: list[dict[str, object]]
 def test_an_evaluated_step_that_is_not_there_is_a_mistake_among_others(lab: PipelineLab) -> None:
     """Also where no outputs are declared."""
     lab.pipeline(says("one", "{{ text"), evaluation_target="oen")
-    messages = [problem.message for problem in check(lab.folder / "p.yaml")]
+    messages = [problem.message for problem in PipelineSuite.check(lab.folder / "p.yaml")]
     assert messages[0] == "evaluation_target: there is no step named 'oen'; did you mean 'one'?"
     assert "does not compile" in messages[1]
 

@@ -76,8 +76,8 @@ def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
     }
     assert sorted(ran.asked()) == ["say A", "say D"]
     assert ran.code == 1
-    metric = ran.summary()["metrics"][0]
-    assert (metric["numerator"], metric["n"], metric["left_out"]) == (
+    metric = ran.entry().metrics[0]
+    assert (metric.numerator, metric.denominator, metric.left_out) == (
         0,
         1,
         {"not evaluated": 1, "skipped": 2},

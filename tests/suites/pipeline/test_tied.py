@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.core.types import Record
-from assay.suites.pipeline.evaluation import by_test, given
+from assay.suites.pipeline.evaluation import read_output, records_by_test
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.testsets import CaseGroup
 
@@ -22,16 +22,16 @@ def test_records_go_to_the_test_that_made_them() -> None:
     """Also where the id of one test begins with that of another and a slash."""
     parts = ("a/one", "a/two", "a/b/one", "a/b/two")
     records = [_record("step", part) for part in parts] + [_record("answer", "a"), _record("answer", "a/b")]
-    found = by_test(records, [TestCase("a"), TestCase("a/b")])
-    assert list(given(found["a"], "a").steps) == ["one", "two"]
-    assert list(given(found["a/b"], "a/b").steps) == ["one", "two"]
-    assert given(found["a"], "a").outputs == {"of": "a"}
-    assert given(found["a/b"], "a/b").outputs == {"of": "a/b"}
+    found = records_by_test(records, [TestCase("a"), TestCase("a/b")])
+    assert list(read_output(found["a"], "a").steps) == ["one", "two"]
+    assert list(read_output(found["a/b"], "a/b").steps) == ["one", "two"]
+    assert read_output(found["a"], "a").outputs == {"of": "a"}
+    assert read_output(found["a/b"], "a/b").outputs == {"of": "a/b"}
 
 
 def test_a_part_of_no_test_belongs_to_none() -> None:
     """A damaged name costs its record, not the reading of the others."""
-    found = by_test([_record("step", "x/one"), _record("step", "")], [TestCase("a"), TestCase("b")])
+    found = records_by_test([_record("step", "x/one"), _record("step", "")], [TestCase("a"), TestCase("b")])
     assert found == {"a": [], "b": []}
 
 

@@ -52,9 +52,9 @@ def test_variants_stand_side_by_side(lab: PipelineLab) -> None:
         ("b", "w", "W2"),
         ("b", "baseline", "x2"),
     ]
-    assert list(ran.run.results) == ["w", "baseline"]
+    assert ran.variants == ["w", "baseline"]
     for named in (["all"], ["w", "all"]):
-        assert list(lab.run(variant=named).run.results) == ["baseline", "v", "w"]
+        assert lab.run(variant=named).variants == ["baseline", "v", "w"]
     with pytest.raises(UsageError, match="there is no variant named 'u'"):
         lab.run(variant=["all", "u"])
 

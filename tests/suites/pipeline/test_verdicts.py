@@ -35,18 +35,31 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
         "i": "invalid",
         "d": "no_answer",
     }
-    found = ran.summary()
-    metric = found["metrics"][0]
-    assert (metric["numerator"], metric["n"], metric["value"]) == (1, 3, 1 / 3)
-    assert metric["left_out"] == {"not evaluated": 1, "skipped": 1, "invalid": 1, "no answer": 1}
-    low, high = metric["interval"]
+    entry = ran.entry()
+    metric = entry.metrics[0]
+    assert (metric.numerator, metric.denominator, metric.value) == (1, 3, 1 / 3)
+    assert metric.left_out == {"not evaluated": 1, "skipped": 1, "invalid": 1, "no answer": 1}
+    assert entry.counts == dict.fromkeys(
+        ("passed", "failed", "errored", "not_evaluated", "skipped", "invalid", "no_answer"), 1
+    )
+    assert metric.interval is not None
+    low, high = metric.interval
     assert 0 < low < 1 / 3 < high < 1
-    assert {tag: (rate["numerator"], rate["n"]) for tag, rate in found["tags"].items()} == {
+    tags = {part.name: part.metrics[0] for part in entry.slices if part.by == "tag"}
+    assert {tag: (rate.numerator, rate.denominator) for tag, rate in tags.items()} == {
         "x": (1, 2),
         "y": (0, 1),
     }
-    assert [one["id"] for one in found["worst"]] == ["e", "f"]
-    assert found["steps"]["one"]["first_wrong"] == 2
+    (failed,) = entry.examples
+    assert failed.total == 2
+    assert [(one.label, one.part, one.verdict) for one in failed.shown] == [
+        ("tests/e", "e", "errored at step one, 1 of 1 checks"),
+        ("tests/f", "f", "failed at step one, 1 of 1 checks"),
+    ]
+    (difference,) = failed.shown[1].differences
+    assert (difference.path, difference.expected, difference.actual) == ("one", 1, 2)
+    (steps,) = entry.tables
+    assert dict(zip(steps.columns, steps.rows[0], strict=True))["wrong first"] == 2
     assert ran.code == 1, "a failed check speaks louder than a test without an answer"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from assay.core.errors import CaseFailed
 from assay.core.expressions import Expression
 from assay.core.protocols import Context, Solver
 from assay.core.types import Failure
+from assay.solvers.code import CodeRunner
 from assay.solvers.steps.batch import BATCH_ITEMS, Batch, RunOnce, StepValues, run_batch
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline, Step, StepsInputs, TestInputs
 from assay.solvers.steps.runner import Meter, StepContext, StepFailed
@@ -24,8 +25,9 @@ OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 class StepsSolver(Solver):
     """Emits a `step` or `aggregation` record for each step of a test, then its `answer`; or `skipped`."""
 
-    def __init__(self, pipelines: Mapping[str, Pipeline]) -> None:
+    def __init__(self, pipelines: Mapping[str, Pipeline], code_runners: Sequence[CodeRunner] = ()) -> None:
         self._pipelines = pipelines
+        self._code_runners = code_runners
 
     async def solve(self, inputs: StepsInputs, ctx: Context) -> None:
         """Run test after test. One that depends on another runs if that one passed."""
@@ -50,6 +52,11 @@ class StepsSolver(Solver):
                 failures.append(failure)
         if failures:
             raise CaseFailed(failures[0])
+
+    async def close(self) -> None:
+        """End the processes in which code ran."""
+        for runner in self._code_runners:
+            await runner.close()
 
 
 async def _reason_to_skip(

@@ -51,7 +51,9 @@ assay hop --analyse Tasks/Verify/TestCases"""
             content=True,
         ),
     ] = False
-    workers: Annotated[int, how("Rows that are open at once."), Meta(ge=1)] = 5
+    workers: Annotated[
+        int, how("Rows that are open at once.", flags=["--workers", "--open-cases"]), Meta(ge=1)
+    ] = 5
     wrapper: Annotated[
         Literal["flat", "view"], score("How result rows are written: flat, or {input, result}.")
     ] = "flat"

@@ -1,38 +1,23 @@
-"""`assay pipeline`: multi-step pipelines tested with testsets, in the formats of Prompt Lab."""
+"""`assay pipeline`: multi-step pipelines tested with testsets, in the formats of Prompt Lab.
 
-from __future__ import annotations
+In Python, testsets are read by `TestsetLoader` into `TestCase`s:
 
-from pathlib import Path
+    from assay.suites.pipeline import TestCase, TestsetLoader
+"""
 
-from assay.core.errors import Problem
-from assay.core.spec import RunSpec
-from assay.suites.pipeline.checking import check_file, is_pipeline
-from assay.suites.pipeline.options import PipelineOptions as Options
-from assay.suites.pipeline.options import normalise
-from assay.suites.pipeline.plan import PipelinePlan
-from assay.suites.pipeline.testset.case import TestCase
-from assay.suites.pipeline.testset.loader import TestsetLoader
-from assay.suites.pipeline.testset.loader import convert_testset as convert
-from assay.suites.pipeline.testset.scan import is_testset
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Options",
-    "TestCase",
-    "TestsetLoader",
-    "check",
-    "convert",
-    "is_pipeline",
-    "is_testset",
-    "normalise",
-    "plan",
-]
+if TYPE_CHECKING:
+    from assay.suites.pipeline.testset.case import TestCase
+    from assay.suites.pipeline.testset.loader import TestsetLoader
+
+__all__ = ["TestCase", "TestsetLoader"]
 
 
-def plan(spec: RunSpec) -> PipelinePlan:
-    """Resolve a pipeline and its testsets; raises before anything is written."""
-    return PipelinePlan(spec)
+def __getattr__(name: str) -> Any:
+    """Import these names when they are used: `assay pipeline --help` imports the options only."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from assay.suites.pipeline.testset import case, loader
 
-
-def check(path: Path, pipeline: Path | None = None) -> list[Problem]:
-    """Every problem of a testset, seen with its pipeline if one is named; or of a pipeline file."""
-    return check_file(path, pipeline)
+    return case.TestCase if name == "TestCase" else loader.TestsetLoader

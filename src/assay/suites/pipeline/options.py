@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
-import msgspec
 from msgspec import Meta, field
 
-from assay.core.spec import Options, RunSpec, ask, how
+from assay.core.spec import SuiteOptions, ask, how
 
 
-class PipelineOptions(Options, frozen=True, kw_only=True):
-    """What a pipeline run can be told besides the common options."""
+class PipelineOptions(SuiteOptions, frozen=True, kw_only=True):
+    """Run a pipeline over its testsets, and say which step went wrong first in each failed test.
 
-    pipeline: Annotated[str, ask("The pipeline's YAML file.", cli=False, content=True)] = ""
+    Exit code 1 when a check fails, 3 when a test got no answer, 4 when a judge's verdict is missing. The same
+    command continues a run that was interrupted; an edited expectation only grades anew, an edited prompt asks
+    anew.
+    """
+
+    command: ClassVar[str] = "pipeline"
+    examples: ClassVar[str] = """\
+assay pipeline examples/pipeline/quickstart.yaml --model local/smollm2
+assay pipeline flow.yaml --testset testsets/ --include-tags critical --model openai/NAME
+assay pipeline flow.yaml --variant baseline,shorter --model openai/NAME --judge openai/JUDGE"""
+
+    pipeline: Annotated[str, ask("The pipeline's YAML file.", positional="PIPELINE.yaml", content=True)] = ""
     testset: Annotated[
         list[str],
         ask("Testset files, globs or folders; else the pipeline's default_testset.", content=True),
@@ -43,26 +53,16 @@ class PipelineOptions(Options, frozen=True, kw_only=True):
     ] = None
 
 
-_LISTS = ("variant", "include_tags", "exclude_tags", "ids")
-
-
-def normalise(spec: RunSpec) -> RunSpec:
-    """Lists may be written `a,b`, and `all` is every variant."""
-    options = spec.options
-    assert isinstance(options, PipelineOptions)
-    changes: dict[str, Any] = {
-        name: [piece for given in getattr(options, name) for piece in _pieces(given)] for name in _LISTS
-    }
-    return msgspec.structs.replace(spec, options=msgspec.structs.replace(options, **changes))
-
-
-def _pieces(given: str) -> list[str]:
-    """Parts between commas; those within brackets, as in `id[a=1,b=2]`, do not count."""
-    pieces, depth = [""], 0
-    for char in given:
-        depth += (char == "[") - (char == "]")
-        if char == "," and depth <= 0:
-            pieces.append("")
-        else:
-            pieces[-1] += char
-    return [piece.strip() for piece in pieces if piece.strip()]
+def split_names(texts: list[str]) -> list[str]:
+    """Split lists that are written `a,b`. Commas within brackets, as in `id[a=1,b=2]`, do not count."""
+    names: list[str] = []
+    for text in texts:
+        pieces, depth = [""], 0
+        for character in text:
+            depth += (character == "[") - (character == "]")
+            if character == "," and depth <= 0:
+                pieces.append("")
+            else:
+                pieces[-1] += character
+        names += [piece.strip() for piece in pieces if piece.strip()]
+    return names

@@ -18,6 +18,8 @@ class Preflight:
         self._allow_code = allow_code
         self._judge = judge
         self.needs_judge = False
+        # How many questions the judge will be asked for each variant.
+        self.judged_checks = 0
         self._without_judge = self._without_steps = 0
 
     def check(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
@@ -39,16 +41,20 @@ class Preflight:
             for place in test.code_paths():
                 message = f"{place} is code, and code of a testset runs only with --allow-code"
                 problems.append(source.problem((), message))
-        if _asks_judge(list(expected.values())):
+        judged = _count_judged(list(expected.values()))
+        self.judged_checks += judged
+        if judged:
             self.needs_judge = True
             if not self._judge:
                 message = "it expects a judge's word (judge:…); name one with --judge PROVIDER/NAME"
                 problems.append(source.problem((), message))
         if test.intermediate_expectations and not test.should_evaluate_intermediate():
             self._without_steps += 1
-        if test.reference is not None:
-            self.needs_judge |= self._judge
-            self._without_judge += not self._judge
+        if test.reference is not None and self._judge:
+            self.needs_judge = True
+            self.judged_checks += 1
+        elif test.reference is not None:
+            self._without_judge += 1
 
     def notices(self) -> Iterator[str]:
         """Yield what a person should know before it runs."""
@@ -68,9 +74,12 @@ def _tests(count: int) -> str:
     return f"{count:,} test{'s' * (count != 1)}"
 
 
-def _asks_judge(value: Any) -> bool:
+def _count_judged(value: Any) -> int:
+    """Return how many texts of an expectation only a judge can compare."""
     if isinstance(value, str):
         return value.startswith("judge:")
     if isinstance(value, dict):
-        return any(map(_asks_judge, value.values()))
-    return isinstance(value, list) and any(map(_asks_judge, value))
+        return sum(map(_count_judged, value.values()))
+    if isinstance(value, list):
+        return sum(map(_count_judged, value))
+    return 0

@@ -1,9 +1,9 @@
-"""Judges the tests of a case: passed, failed, errored, not evaluated, skipped."""
+"""Judges the tests of a case: passed, failed, errored, not evaluated, skipped, invalid."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, Scorer, View
-from assay.core.types import Case, Record, Score
+from assay.core.types import Case, Record, Score, ScoreStatus
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
-from assay.suites.pipeline.evaluation import Evaluation, Finding, Given, by_test, given
+from assay.suites.pipeline.evaluation import Evaluation, StepCheck, TestOutput, read_output, records_by_test
 from assay.suites.pipeline.testset.case import TestCase
 
 METRIC = "passed"
@@ -27,10 +27,11 @@ PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID = (
     "invalid",
 )
 VERDICTS = (PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID)
+_VALUES = {PASSED: 1.0, FAILED: 0.0, ERRORED: 0.0}
 
 
 class PipelineScorer(Scorer):
-    """One score a test: 1 if all checks pass, 0 if one or a step failed, null if nothing is expected."""
+    """One score a test: 1 if all checks pass, 0 if a check or a step failed, null if nothing is expected."""
 
     def __init__(
         self, scorer_id: str, evaluations: Mapping[str, Evaluation], judge: RubricJudge | None
@@ -40,83 +41,91 @@ class PipelineScorer(Scorer):
         self._judge = judge
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """In the order of the tests."""
+        """Return the scores in the order of the tests."""
         tests: list[TestCase] = view.case.gold
-        records = by_test(view.records, tests)
-        return [await self._test(view, test, given(records[test.key], test.key), ctx) for test in tests]
+        records = records_by_test(view.records, tests)
+        outputs = {test.key: read_output(records[test.key], test.key) for test in tests}
+        return [await self._score_test(view, test, outputs[test.key], ctx) for test in tests]
 
-    async def _test(self, view: View, test: TestCase, found: Given, ctx: Context) -> Score:
+    async def _score_test(self, view: View, test: TestCase, output: TestOutput, ctx: Context) -> Score:
         evaluation = self._evaluations[view.case.subject]
-        if found.skipped:
-            return self._said(view.case, test, SKIPPED, found.skipped, {})
-        findings = [one for one in evaluation.findings(test, found) if self._can_be_said(one)]
-        if any(finding.check.passed is None for finding in findings):
-            findings = await ctx.map(lambda finding: self._judged(finding, ctx), findings)
-        result, reason = self._result(evaluation, found, findings)
-        if (
-            not found.answered and view.end.failure is not None
-        ):  # something broke that no step is to blame for
-            result, reason = ERRORED, view.end.failure.message
-        data: dict[str, Any] = {"checks": [_shown(finding) for finding in findings]}
-        if wrong := evaluation.first_wrong(found, findings):
-            data["first_wrong"] = wrong
-        if test.intermediate_expectations and not test.evaluation_config.get("evaluate_intermediate", False):
-            data["not_evaluated"] = "intermediate_expectations"
-        return self._said(view.case, test, result, reason, data)
-
-    def _can_be_said(self, finding: Finding) -> bool:
-        """Words in `expected` are compared by a judge only; where nobody named one, nothing is expected."""
-        return self._judge is not None or finding.check.passed is not None or finding.reference is None
-
-    def _result(self, evaluation: Evaluation, found: Given, findings: list[Finding]) -> tuple[str, str]:
-        if error := evaluation.errored(found):
-            return ERRORED, error
-        said = verdict([finding.check for finding in findings])
-        if said is None:
-            undecided = next((f.check.why for f in findings if f.check.passed is None), None)
-            return (NOT_EVALUATED, "nothing is expected") if undecided is None else (INVALID, undecided)
-        return (
-            (PASSED, "") if said else (FAILED, next(f.check.why for f in findings if f.check.passed is False))
-        )
-
-    async def _judged(self, finding: Finding, ctx: Context) -> Finding:
-        """A judge's word where one is needed; one that cannot be read stays without a verdict."""
-        check = finding.check
-        if check.passed is not None:
-            return finding
+        if output.skipped:
+            return self._score(view.case, test, SKIPPED, output.skipped, {})
+        checks = evaluation.checks(test, output)
         if self._judge is None:
-            return finding._replace(check=replace(check, why="it needs a judge; name one with --judge"))
-        text = check.actual if isinstance(check.actual, str) else json.dumps(check.actual, ensure_ascii=False)
-        said = await self._judge.judge(ctx.model("judge"), str(check.expected), text, finding.reference)
-        return finding._replace(check=replace(check, passed=said.passed, why=said.reason))
+            # Words in `expected` are compared by a judge only; without one nothing is expected there.
+            checks = [item for item in checks if item.check.passed is not None or item.reference is None]
+        if any(item.check.passed is None for item in checks):
+            checks = await ctx.map(lambda item: self._ask_judge(item, ctx), checks)
+        result, reason = self._verdict(evaluation, output, checks)
+        # Something broke that no step is to blame for.
+        if not output.answered and view.end.failure is not None:
+            result, reason = ERRORED, view.end.failure.message
+        data: dict[str, Any] = {"checks": [_shown(item) for item in checks]}
+        wrong = evaluation.first_wrong(output, checks)
+        if wrong:
+            data["first_wrong"] = wrong
+        if test.intermediate_expectations and not test.should_evaluate_intermediate():
+            data["not_evaluated"] = "intermediate_expectations"
+        return self._score(view.case, test, result, reason, data)
 
-    def _said(self, case: Case, test: TestCase, result: str, reason: str, data: dict[str, Any]) -> Score:
-        value = {PASSED: 1.0, FAILED: 0.0, ERRORED: 0.0}.get(result)
+    def _verdict(
+        self, evaluation: Evaluation, output: TestOutput, checks: list[StepCheck]
+    ) -> tuple[str, str]:
+        """Return the verdict of a test and the reason for it."""
+        error = evaluation.error(output)
+        if error:
+            return ERRORED, error
+        passed = verdict([item.check for item in checks])
+        if passed:
+            return PASSED, ""
+        if passed is False:
+            return FAILED, next(item.check.why for item in checks if item.check.passed is False)
+        open_checks = [item.check.why for item in checks if item.check.passed is None]
+        return (INVALID, open_checks[0]) if open_checks else (NOT_EVALUATED, "nothing is expected")
+
+    async def _ask_judge(self, item: StepCheck, ctx: Context) -> StepCheck:
+        """Fill in the judge's verdict where one is needed. A reply that cannot be read leaves it open."""
+        check = item.check
+        if check.passed is not None:
+            return item
+        if self._judge is None:
+            return item._replace(check=replace(check, why="it needs a judge; name one with --judge"))
+        text = check.actual if isinstance(check.actual, str) else json.dumps(check.actual, ensure_ascii=False)
+        judged = await self._judge.judge(ctx.model("judge"), str(check.expected), text, item.reference)
+        return item._replace(check=replace(check, passed=judged.passed, why=judged.reason))
+
+    def _score(self, case: Case, test: TestCase, result: str, reason: str, data: dict[str, Any]) -> Score:
+        value = _VALUES.get(result)
+        status: ScoreStatus = "not_applicable"
+        if value is not None:
+            status = "scored"
+        elif result == INVALID:
+            status = "invalid"
+        expected = [test.expected_outputs, test.expected_aggregation, test.reference]
         return Score(
             *case.head,
             scorer=self.id,
             metric=METRIC,
             part=test.key,
-            status="scored" if value is not None else "invalid" if result == INVALID else "not_applicable",
+            status=status,
             value=value,
             reason=reason,
-            data={"verdict": result, "gold": gold_of(test), **data},
+            data={"verdict": result, "gold": fingerprint(test.expectations()), **data},
+            expected=next((value for value in expected if value), None),
+            label=test.key,
+            tags=tuple(test.tags),
         )
 
-    def passed(self, case: Case, records: list[Record], part: str) -> bool:
+    def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
         """Whether a test failed no check that needs no judge. What is not expected cannot fail."""
         test = next(test for test in case.gold if test.key == part)
-        evaluation, found = self._evaluations[case.subject], given(records, part)
-        if evaluation.errored(found):
+        evaluation, output = self._evaluations[case.subject], read_output(records, part)
+        if evaluation.error(output):
             return False
-        return all(finding.check.passed is not False for finding in evaluation.findings(test, found))
+        return all(item.check.passed is not False for item in evaluation.checks(test, output))
 
 
-def gold_of(test: TestCase) -> str:
-    """Return a fingerprint of what a test expects: two runs of other expectations are not compared by it."""
-    return fingerprint(test.expectations())
-
-
-def _shown(finding: Finding) -> dict[str, Any]:
-    check: dict[str, Any] = msgspec.to_builtins(finding.check)
-    return {"of": finding.of, "step": finding.step, **check}
+def _shown(item: StepCheck) -> dict[str, Any]:
+    check: dict[str, Any] = msgspec.to_builtins(item.check)
+    return {"of": item.of, "step": item.step, **check}

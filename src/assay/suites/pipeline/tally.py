@@ -1,4 +1,4 @@
-"""Counts a variant's tests in data order: verdicts, by tag and set, what each step cost, the worst cases."""
+"""Counts a variant's tests in data order, and makes the report of them: verdicts by set and tag, steps, worst tests."""
 
 from __future__ import annotations
 
@@ -8,35 +8,119 @@ from collections.abc import Sequence
 from heapq import heappush, heapreplace
 from typing import Any
 
+from msgspec import UNSET
+
+from assay.core.judges import JudgeInfo
+from assay.core.report import Cell, Difference, Entry, Example, Examples, Metric, Slice, Table
 from assay.core.types import Score
-from assay.scoring.statistics import percentile, wilson
-from assay.suites.pipeline.evaluation import Given
+from assay.scoring.metric_builders import proportion_metric
+from assay.scoring.statistics import percentile
+from assay.suites.pipeline.evaluation import TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, PASSED, VERDICTS
 from assay.suites.pipeline.testset.case import TestCase
 
 NO_ANSWER = "no_answer"
-_WORST = 10
-_FEW = 50_000
+
+_MOST_EXAMPLES = 10
+_STEP_COLUMNS = [
+    *("step", "ok", "failed", "skipped", "wrong first", "p50 s", "p95 s", "calls", "tokens in", "out"),
+]
 
 
-class Rate:
-    """How many tests came to which verdict."""
+class VariantTally:
+    """Everything the report says about one variant."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: list[str]) -> None:
         self.counts: Counter[str] = Counter()
+        self.sets: dict[str, Counter[str]] = defaultdict(Counter)
+        self._tags: dict[str, Counter[str]] = defaultdict(Counter)
+        self._steps = {step: StepTally() for step in steps}
+        self._worst: list[tuple[float, int, Example]] = []
+        self._failures = 0
+        # Whether an evaluated check failed. A step that failed where nothing is expected is no check.
+        self.check_failed = False
 
-    def summary(self) -> dict[str, Any]:
-        """The share that passed of those that were evaluated or failed on the way, with its interval."""
-        counts = {name: self.counts[name] for name in (*VERDICTS, NO_ANSWER) if self.counts[name]}
-        total = sum(self.counts[name] for name in (PASSED, FAILED, ERRORED))
-        passed = self.counts[PASSED]
-        return {
-            "value": passed / total if total else None,
-            "numerator": passed,
-            "n": total,
-            "interval": wilson(passed, total),
-            "counts": counts,
-        }
+    def add(self, set_name: str, test: TestCase, output: TestOutput, score: Score | None) -> None:
+        """Count one test; without a score it got no answer."""
+        data = score.data if score else {}
+        result = data.get("verdict", NO_ANSWER)
+        self.counts[result] += 1
+        self.sets[set_name][result] += 1
+        for tag in dict.fromkeys(test.tags):
+            self._tags[tag][result] += 1
+        checks = data.get("checks", ())
+        self.check_failed |= any(check.get("passed") is False for check in checks)
+        for step, step_data in output.steps.items():
+            self._steps[step].add(step_data)
+        wrong = data.get("first_wrong")
+        if wrong and wrong["step"] in self._steps:
+            self._steps[wrong["step"]].first_wrong += 1
+        if result in (FAILED, ERRORED) and score is not None:
+            self._remember(set_name, test, score)
+
+    def entry(self, variant: str, judges: list[JudgeInfo]) -> Entry:
+        """Return the variant's part of the report."""
+        slices = [_slice("set", name, counts) for name, counts in self.sets.items()]
+        slices += [_slice("tag", name, counts) for name, counts in sorted(self._tags.items())]
+        worst = sorted(self._worst, key=lambda item: item[:2], reverse=True)
+        examples = Examples(
+            title="failed tests", total=self._failures, shown=[example for _, _, example in worst]
+        )
+        return Entry(
+            name=variant,
+            subject=variant,
+            metrics=[_pass_rate(self.counts)],
+            counts=_shown_counts(self.counts),
+            slices=slices,
+            tables=[self._step_table()],
+            examples=[examples] if self._failures else [],
+            judges=judges,
+        )
+
+    def _remember(self, set_name: str, test: TestCase, score: Score) -> None:
+        """Keep the tests of which the largest share of checks failed; of equals, the first."""
+        checks = score.data.get("checks", ())
+        wrong = sum(check.get("passed") is False for check in checks)
+        share = 2.0 if score.data["verdict"] == ERRORED else wrong / max(1, len(checks))
+        self._failures += 1
+        rank = (share, -self._failures)
+        if len(self._worst) == _MOST_EXAMPLES and rank < self._worst[0][:2]:
+            return
+        first_wrong = score.data.get("first_wrong") or {}
+        verdict = score.data["verdict"]
+        if first_wrong.get("step"):
+            verdict += f" at step {first_wrong['step']}"
+        if checks:
+            verdict += f", {wrong} of {len(checks)} checks"
+        example = Example(
+            label=f"{set_name}/{test.id}",
+            index=score.index,
+            part=test.key,
+            verdict=verdict,
+            reason=score.reason,
+        )
+        if "expected" in first_wrong or "actual" in first_wrong:
+            difference = Difference(
+                path=first_wrong["path"],
+                expected=first_wrong.get("expected", UNSET),
+                actual=first_wrong.get("actual", UNSET),
+                why=first_wrong.get("why", ""),
+            )
+            example.differences = [difference]
+        elif first_wrong.get("why"):
+            example.reason = first_wrong["why"]
+        if len(self._worst) < _MOST_EXAMPLES:
+            heappush(self._worst, (*rank, example))
+        else:
+            heapreplace(self._worst, (*rank, example))
+
+    def _step_table(self) -> Table:
+        notes = []
+        for name, step in self._steps.items():
+            if step.failed_items:
+                notes.append(f"{name}: {step.failed_items:,} of {step.items:,} items failed")
+        rows = [step.row(name) for name, step in self._steps.items()]
+        return Table(name="steps", columns=_STEP_COLUMNS, rows=rows, note="\n".join(notes))
 
 
 class StepTally:
@@ -45,127 +129,55 @@ class StepTally:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.seconds = array("d")
-        self.calls = self.input = self.output = self.items = self.failed_items = self.first_wrong = 0
+        self.calls = self.input_tokens = self.output_tokens = 0
+        self.items = self.failed_items = self.first_wrong = 0
 
-    def add(self, said: dict[str, Any]) -> None:
-        """What came of it in one test."""
-        self.counts[said["status"]] += 1
-        if said["status"] != "skipped":
-            self.seconds.append(said.get("seconds", 0.0))
-        self.calls += said.get("calls", 0)
-        tokens = said.get("tokens") or (0, 0)
-        self.input += tokens[0]
-        self.output += tokens[1]
-        self.items += said.get("items") or 0
-        self.failed_items += len(said.get("failed_items", ()))
+    def add(self, result: dict[str, Any]) -> None:
+        """Count the step's result in one test, as its record holds it."""
+        self.counts[result["status"]] += 1
+        if result["status"] != "skipped":
+            self.seconds.append(result.get("seconds", 0.0))
+        self.calls += result.get("calls", 0)
+        tokens = result.get("tokens") or (0, 0)
+        self.input_tokens += tokens[0]
+        self.output_tokens += tokens[1]
+        self.items += result.get("items") or 0
+        self.failed_items += len(result.get("failed_items", ()))
 
-    def summary(self) -> dict[str, Any]:
-        """Counts, seconds at the median and the 95th percentile, tokens; how often it went wrong first."""
-        ordered = _in_order(self.seconds)
-        found: dict[str, Any] = {
-            "ok": self.counts["ok"],
-            "failed": self.counts["failed"],
-            "skipped": self.counts["skipped"],
-            "first_wrong": self.first_wrong,
-            "seconds": sum(ordered),
-            "p50": percentile(ordered, 0.5),
-            "p95": percentile(ordered, 0.95),
-            "calls": self.calls,
-            "input_tokens": self.input,
-            "output_tokens": self.output,
-        }
-        return found | ({"items": self.items, "failed_items": self.failed_items} if self.items else {})
-
-
-def _in_order(seconds: array[float]) -> Sequence[float]:
-    """Many are sorted where they are: a list would need four times their memory."""
-    if len(seconds) < _FEW:
-        return sorted(seconds)
-    import numpy as np
-
-    np.frombuffer(seconds).sort()
-    return seconds
+    def row(self, name: str) -> list[Cell]:
+        """Return the row of the table of steps; seconds at the median and the 95th percentile."""
+        ordered: Sequence[float] = sorted(self.seconds)
+        return [
+            name,
+            self.counts["ok"],
+            self.counts["failed"],
+            self.counts["skipped"],
+            self.first_wrong,
+            percentile(ordered, 0.5),
+            percentile(ordered, 0.95),
+            self.calls,
+            self.input_tokens,
+            self.output_tokens,
+        ]
 
 
-class VariantTally:
-    """Everything the summary says of one variant."""
+def _slice(by: str, name: str, counts: Counter[str]) -> Slice:
+    return Slice(by=by, name=name, metrics=[_pass_rate(counts)], counts=_shown_counts(counts))
 
-    def __init__(self, steps: list[str]) -> None:
-        self.all = Rate()
-        self._tags: dict[str, Rate] = defaultdict(Rate)
-        self.sets: dict[str, Rate] = defaultdict(Rate)
-        self._steps = {step: StepTally() for step in steps}
-        self._worst: list[tuple[float, int, dict[str, Any]]] = []
-        self._seen = 0
-        self.failed = False
-        """Whether an evaluated check failed; a step that failed where nothing is expected is no check."""
 
-    def add(self, set_: str, test: TestCase, found: Given, score: Score | None) -> None:
-        """One test; without a score it got no answer."""
-        said = score.data if score else {}
-        result = said.get("verdict", NO_ANSWER)
-        for rate in (self.all, self.sets[set_], *(self._tags[tag] for tag in dict.fromkeys(test.tags))):
-            rate.counts[result] += 1
-        self.failed |= any(check.get("passed") is False for check in said.get("checks", ()))
-        for step, data in found.steps.items():
-            self._steps[step].add(data)
-        wrong = said.get("first_wrong")
-        if wrong and wrong["step"] in self._steps:
-            self._steps[wrong["step"]].first_wrong += 1
-        if result in (FAILED, ERRORED) and score is not None:
-            self._remember(set_, test, score)
+def _pass_rate(counts: Counter[str]) -> Metric:
+    """The share that passed of the tests that were evaluated or failed on the way."""
+    evaluated = (PASSED, FAILED, ERRORED)
+    left_out = {
+        name.replace("_", " "): count
+        for name, count in _shown_counts(counts).items()
+        if name not in evaluated
+    }
+    total = sum(counts[name] for name in evaluated)
+    return proportion_metric(
+        "pass_rate", counts[PASSED], total, label="pass rate", unit="test", left_out=left_out
+    )
 
-    def _remember(self, set_: str, test: TestCase, score: Score) -> None:
-        """The tests of which most went wrong; of equals, the first."""
-        said = score.data
-        wrong = sum(check.get("passed") is False for check in said.get("checks", ()))
-        share = 2.0 if said["verdict"] == ERRORED else wrong / max(1, len(said.get("checks", ())))
-        self._seen += 1
-        case = {
-            "id": test.id,
-            "set": set_,
-            "index": score.index,
-            "verdict": said["verdict"],
-            "failed_checks": wrong,
-            "checks": len(said.get("checks", ())),
-            "reason": score.reason,
-            "first_wrong": said.get("first_wrong"),
-        }
-        entry = (share, -self._seen, case)
-        if len(self._worst) < _WORST:
-            heappush(self._worst, entry)
-        elif entry > self._worst[0]:
-            heapreplace(self._worst, entry)
 
-    def counts(self) -> dict[str, dict[str, int]]:
-        """How many tests of each set came to which verdict."""
-        return {name: dict(rate.counts) for name, rate in self.sets.items()}
-
-    def summary(self, alias: str) -> dict[str, Any]:
-        """Every number with its denominator."""
-        whole = self.all.summary()
-        left_out = {
-            name.replace("_", " "): count
-            for name, count in whole["counts"].items()
-            if name not in (PASSED, FAILED, ERRORED)
-        }
-        metric = {
-            "filter": "",
-            "metric": "pass_rate",
-            "aggregation": "mean",
-            "n": whole["n"],
-            "value": whole["value"],
-            "stderr": None,
-            "interval": whole["interval"],
-            "numerator": whole["numerator"],
-            "higher_is_better": True,
-        }
-        return {
-            "alias": alias,
-            "counts": whole["counts"],
-            "metrics": [metric | ({"left_out": left_out} if left_out else {})],
-            "tags": {tag: rate.summary() for tag, rate in sorted(self._tags.items())},
-            "sets": {name: rate.summary() for name, rate in self.sets.items()},
-            "steps": {step: tally.summary() for step, tally in self._steps.items()},
-            "worst": [case for _, _, case in sorted(self._worst, key=lambda entry: entry[:2], reverse=True)],
-        }
+def _shown_counts(counts: Counter[str]) -> dict[str, int]:
+    return {name: counts[name] for name in (*VERDICTS, NO_ANSWER) if counts[name]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
-from assay.core.records import FileRecord, read_records, repeated_keys
+from assay.core.records import FileRecord, first_record, read_records, repeated_keys
 from assay.core.schema import ValueSource, shorten
 from assay.suites.pipeline.testset.case import TestCase, id_list
 from assay.suites.pipeline.testset.dependencies import Dependencies
@@ -118,7 +118,7 @@ def is_testset(path: Path) -> bool:
         return False
     if "testsets" in path.resolve().parent.parts:
         return True
-    first = next(read_records(path, []), None)
+    first = first_record(path)
     if first is None:
         return False
     keys = first.value.keys()

@@ -1,0 +1,202 @@
+"""The files of a pipeline run: `results.jsonl`, `results.csv` and `junit.xml`, written while results are counted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+from xml.sax.saxutils import escape, quoteattr
+
+import msgspec
+
+from assay.core.types import End, Score
+from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
+from assay.suites.pipeline.tally import NO_ANSWER
+from assay.suites.pipeline.testset.case import TestCase
+
+# Spreadsheets run a cell that begins with one of these as a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_LONGEST_ATTRIBUTE = 2000
+_COPY_BYTES = 1 << 16
+_encode = msgspec.json.Encoder().encode
+
+
+class TestResult(msgspec.Struct, frozen=True):
+    """One test of one variant, as all files need it."""
+
+    __test__ = False  # pytest collects classes of this name
+
+    set: str
+    variant: str
+    test: TestCase
+    output: TestOutput
+    end: End | None
+    score: Score | None
+
+    @property
+    def verdict(self) -> str:
+        """Its verdict; a test whose model or judge gave no answer has none."""
+        return str(self.score.data["verdict"]) if self.score else NO_ANSWER
+
+    @property
+    def reason(self) -> str:
+        """Why it did not pass; empty where it did."""
+        if self.score is not None:
+            return self.score.reason
+        failure = self.end.failure if self.end else None
+        return f"{failure.kind}: {failure.message}" if failure else "it was not judged"
+
+    def record(self) -> dict[str, Any]:
+        """A line of results.jsonl."""
+        test, output = self.test, self.output
+        data = self.score.data if self.score else {}
+        tokens = [step.get("tokens") or [0, 0] for step in output.steps.values()]
+        return {
+            "id": test.id,
+            "set": self.set,
+            "variant": self.variant,
+            "tags": test.tags,
+            "result": self.verdict,
+            "reason": self.reason,
+            "inputs": test.inputs,
+            "step_inputs": test.step_inputs,
+            "batch_items": test.batch_items,
+            "steps": output.steps,
+            "outputs": output.outputs,
+            "checks": data.get("checks", []),
+            "first_wrong": data.get("first_wrong"),
+            "seconds": round(output.seconds, 6),
+            "tokens": {"input": sum(pair[0] for pair in tokens), "output": sum(pair[1] for pair in tokens)},
+        }
+
+
+class ResultFiles:
+    """`results.jsonl` and `results.csv`. The variants of a test stand side by side in the table."""
+
+    def __init__(self, folder: Path, outputs: Sequence[str], variants: Sequence[str]) -> None:
+        self.paths = [folder / "results.jsonl", folder / "results.csv"]
+        self._outputs = outputs
+        self._jsonl: IO[bytes] = self.paths[0].open("wb")
+        self._csv: IO[str] = self.paths[1].open("w", encoding="utf-8", newline="")
+        self._table = csv.writer(self._csv)
+        names = ["result", "first_wrong", "seconds", *(f"output__{key}" for key in outputs)]
+        columns = [f"{name}__{variant}" for variant in variants for name in names]
+        self._table.writerow(["id", "set", "tags", *columns])
+
+    def write(self, results: Sequence[TestResult]) -> None:
+        """Write one test: its results in all variants, in their order."""
+        cells: list[str] = []
+        for result in results:
+            self._jsonl.write(_encode(result.record()) + b"\n")
+            wrong = (result.score.data.get("first_wrong") or {}) if result.score else {}
+            cells += [result.verdict, _safe(wrong.get("step", "")), f"{result.output.seconds:.3f}"]
+            cells += [_cell(result.output.outputs, key) for key in self._outputs]
+        test = results[0].test
+        tags = ";".join(test.tags)
+        self._table.writerow([_safe(str(test.id)), _safe(results[0].set), _safe(tags), *cells])
+
+    def close(self) -> None:
+        """Flush both files."""
+        self._jsonl.close()
+        self._csv.close()
+
+
+class JunitFile:
+    """`junit.xml`: what CI systems show. A suite for each testset and variant.
+
+    Tests come in data order with their variants side by side, but a suite stands in one piece. So each variant's
+    tests wait in a temporary file of the run's own disk.
+    """
+
+    def __init__(self, folder: Path, name: str, variants: Iterable[str]) -> None:
+        self.path = folder / "junit.xml"
+        self._name = name
+        self._waiting = {variant: TemporaryFile(dir=folder) for variant in variants}  # noqa: SIM115 - closed by `close`
+        self._sizes: Counter[tuple[str, str]] = Counter()
+
+    def add(self, result: TestResult) -> None:
+        """Add one test. Sets come one after the other."""
+        suite, seconds = suite_name(result.set, result.variant), result.output.seconds
+        head = f"    <testcase classname={_attribute(suite)} name={_attribute(result.test.key)}"
+        head += f' time="{seconds:.3f}"'
+        inside = _testcase_content(result.score, result.reason)
+        line = f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
+        self._sizes[result.set, result.variant] += self._waiting[result.variant].write(line.encode())
+
+    def close(self, suites: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
+        """Write the document. `suites` has the counts of verdicts by variant and set, in data order."""
+        with self.path.open("wb") as file:
+            file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
+            file.write(f"<testsuites name={_attribute(self._name)}>\n".encode())
+            for variant, waiting in self._waiting.items():
+                waiting.seek(0)
+                for set_name, counts in suites[variant].items():
+                    file.write(_suite_head(suite_name(set_name, variant), counts).encode())
+                    _copy(waiting, file, self._sizes[set_name, variant])
+                    file.write(b"  </testsuite>\n")
+                waiting.close()
+            file.write(b"</testsuites>\n")
+
+
+def suite_name(set_name: str, variant: str) -> str:
+    """The name under which CI systems list a set's tests of a variant."""
+    return f"{set_name} ({variant})"
+
+
+def _suite_head(suite: str, counts: Mapping[str, int]) -> str:
+    errors = sum(counts.get(name, 0) for name in (ERRORED, INVALID, NO_ANSWER))
+    skipped = sum(counts.get(name, 0) for name in (SKIPPED, NOT_EVALUATED))
+    return (
+        f'  <testsuite name={_attribute(suite)} tests="{sum(counts.values())}" '
+        f'failures="{counts.get(FAILED, 0)}" errors="{errors}" skipped="{skipped}">\n'
+    )
+
+
+def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    while piece := source.read(min(size, _COPY_BYTES)):
+        target.write(piece)
+        size -= len(piece)
+
+
+def _testcase_content(score: Score | None, reason: str) -> str:
+    if score is None:
+        return f"<error message={_attribute(reason)}/>"
+    verdict = score.data["verdict"]
+    if verdict == PASSED:
+        return ""
+    if verdict not in (FAILED, ERRORED, INVALID):
+        return f"<skipped message={_attribute(reason)}/>"
+    lines = []
+    for check in score.data.get("checks", ()):
+        if check.get("passed") is not True:
+            place = f"{check['of']} {check['step']} {check.get('path', '')}"
+            lines.append(f"{place}: {check.get('why', '')}")
+    details = escape(_NOT_XML.sub("\ufffd", "\n".join(lines)))
+    if verdict == FAILED:
+        wrong = score.data.get("first_wrong") or {}
+        headline = ": ".join(filter(None, (wrong.get("step"), wrong.get("path"), score.reason)))
+        return f"<failure message={_attribute(headline)}>{details}</failure>"
+    return f"<error message={_attribute(reason)}>{details}</error>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_NOT_XML.sub("\ufffd", text[:_LONGEST_ATTRIBUTE]))
+
+
+def _cell(outputs: dict[str, Any], key: str) -> str:
+    if key not in outputs:
+        return ""
+    value = outputs[key]
+    return _safe(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _safe(text: str) -> str:
+    """Put a quote before what a spreadsheet would take for a formula: replies are not to run."""
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

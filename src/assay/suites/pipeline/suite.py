@@ -1,0 +1,439 @@
+"""`assay pipeline`: multi-step pipelines tested with testsets, in the formats of Prompt Lab."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from typing import Any, ClassVar
+
+import msgspec
+from msgspec.structs import replace
+
+from assay.core.code import imported_sha256
+from assay.core.connect import CHAT, Role
+from assay.core.errors import InputError, Problem, UsageError
+from assay.core.hashing import fingerprint
+from assay.core.judges import JudgeInfo
+from assay.core.report import Report
+from assay.core.schema import refuse
+from assay.core.spec import RunSpec
+from assay.core.suite import (
+    CaseContent,
+    CaseResult,
+    CaseView,
+    Match,
+    Outcome,
+    Overview,
+    PlannedCalls,
+    Results,
+    Row,
+    Rows,
+    RunFacts,
+    Section,
+    Suite,
+)
+from assay.core.types import Case, Record, Score
+from assay.core.yamlfile import load_yaml
+from assay.scoring.judges.rubric import RubricJudge
+from assay.solvers.code import OwnCode, Sandbox
+from assay.solvers.steps.batch import BATCH_ITEMS
+from assay.solvers.steps.hop_step import HopStep
+from assay.solvers.steps.pipeline import Step, StepsInputs, TestInputs
+from assay.solvers.steps.prompt_step import PromptStep
+from assay.solvers.steps.solver import StepsSolver
+from assay.store.judges import require_kappa, rubric_judge, with_calibration
+from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
+from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
+from assay.suites.pipeline.options import PipelineOptions, split_names
+from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile
+from assay.suites.pipeline.preflight import Preflight
+from assay.suites.pipeline.result_files import JunitFile, ResultFiles, TestResult
+from assay.suites.pipeline.scorer import INVALID, METRIC, PipelineScorer
+from assay.suites.pipeline.tally import VariantTally
+from assay.suites.pipeline.testset.scan import check_testset, is_testset
+from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, LoadedTests, Testsets
+
+JUDGE = "judge"
+
+# Processes in which the pipeline's own code runs.
+_CODE_WORKERS = 4
+# Most tokenizers make about one token of four characters.
+_CHARACTERS_A_TOKEN = 4
+_LONGEST_OUTPUT = 4000
+_LONGEST_DIFFERENCE = 300
+_YAML = (".yaml", ".yml")
+
+
+class GroupRows:
+    """The groups of tests as rows: a group is one case for each variant."""
+
+    def __init__(self, loaded: LoadedTests, facts: dict[str, Any]) -> None:
+        self._groups = loaded.groups
+        self.count = len(loaded.groups)
+        self.facts = facts
+
+    def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[CaseGroup]]:
+        """Yield the groups in the order of the testsets."""
+        for group in self._groups:
+            if skip is None or not skip(group.index):
+                yield Row(group.index, group.key, group.set, group)
+
+
+class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
+    """Runs every test through every variant of a pipeline.
+
+    A case is a test, or several tests that depend on each other. Each test has one score, under its id.
+    """
+
+    name: ClassVar[str] = "pipeline"
+    Options: ClassVar[type[PipelineOptions]] = PipelineOptions
+    parts: ClassVar[Any] = "rows"
+    case_word: ClassVar[str] = "test"
+
+    @classmethod
+    def resolve(cls, spec: RunSpec) -> RunSpec:
+        """Lists may be written `a,b`."""
+        options = spec.options
+        assert isinstance(options, PipelineOptions)
+        changes = {
+            "variant": split_names(options.variant),
+            "include_tags": split_names(options.include_tags),
+            "exclude_tags": split_names(options.exclude_tags),
+            "ids": split_names(options.ids),
+        }
+        return replace(spec, options=replace(options, **changes))
+
+    def __init__(self, spec: RunSpec) -> None:
+        super().__init__(spec)
+        if not self.options.pipeline:
+            raise UsageError("no pipeline is named: assay pipeline FILE.yaml --testset TESTS.jsonl")
+        if spec.votes > 1:
+            raise UsageError("--votes: the judge of a pipeline is asked once; leave it out")
+        self.file = PipelineFile(Path(self.options.pipeline))
+        self.variants = _chosen_variants(self.file, self.options.variant)
+        foreign = Sandbox() if self.options.allow_code else None
+        runners = CodeRunners(OwnCode(_CODE_WORKERS, code_folder(self.file)), foreign)
+        models = StepModels(spec.model)
+        builders = {name: PipelineBuilder(self.file, name, models, runners) for name in self.variants}
+        self.pipelines = {name: builder.build() for name, builder in builders.items()}
+        rules = builders[self.variants[0]].rules()
+        refuse(self.file.problems, self.file.path)
+        self._step_values = {name: builder.values for name, builder in builders.items()}
+        self._evaluations = {name: Evaluation(built, rules) for name, built in self.pipelines.items()}
+        self._file_notices = [*models.notices, *map(str, dict.fromkeys(self.file.problems))]
+        self.solver = StepsSolver(self.pipelines, [runner for runner in runners if runner is not None])
+        arguments = spec.options.model_arguments()
+        self.roles = {
+            role: Role(model=model, args=arguments, needs=frozenset({CHAT}))
+            for role, model in models.roles.items()
+        }
+        if spec.judge is not None:
+            self.roles[JUDGE] = Role(model=spec.judge, needs=frozenset({CHAT}), mark="score")
+
+    # Which run this is.
+
+    def ask_identity(self) -> dict[str, Any]:
+        """Steps and outputs. Rules of outputs are no part of it: an edited rule only grades anew."""
+        identity: dict[str, Any] = {
+            "steps": self._step_values,
+            "outputs": {
+                name: [[output.key, output.source.text] for output in pipeline.outputs]
+                for name, pipeline in self.pipelines.items()
+            },
+            "optional": sorted(self.pipelines[self.variants[0]].optional),
+        }
+        codes = [step.get("code") for steps in self._step_values.values() for step in steps]
+        texts = [code for code in codes if isinstance(code, str)]
+        imports = imported_sha256(texts, code_folder(self.file))
+        if imports:
+            identity["imports"] = imports
+        return identity
+
+    def data_identity(self) -> Any:
+        """What the tests ask, and the names of their sets."""
+        return [self._tests.asked, list(self._tests.sets)]
+
+    def score_identity(self) -> Any:
+        """What the tests expect, the rules of outputs, and the judge if one is needed."""
+        _ = self._tests  # reading them makes the scorer
+        return self._score_parts
+
+    @cached_property
+    def _preflight(self) -> Preflight:
+        return Preflight(allow_code=self.options.allow_code, judge=self.spec.judge is not None)
+
+    @cached_property
+    def _tests(self) -> LoadedTests:
+        """All tests, read and checked once. Raises InputError with the problems of all files."""
+        options = self.options
+        testsets = Testsets(
+            options.testset or [default_testset(self.file)],
+            CaseSelection.of(options.include_tags, options.exclude_tags, options.ids),
+            self.file.declared,
+            self.file.known_steps,
+            self.spec.limit,
+            self._preflight.check,
+        )
+        loaded = testsets.load()
+        warnings = [str(note) for note in loaded.notes if note.level == "warning"]
+        self.notices = (*self._file_notices, *self._preflight.notices(), *warnings)
+        self._make_scorer(loaded)
+        return loaded
+
+    def _make_scorer(self, loaded: LoadedTests) -> None:
+        """The scorer's id holds what the tests expect, so that an edited expectation is scored anew."""
+        parts: dict[str, Any] = {"tests": loaded.gold, "target": self.file.target}
+        judge = RubricJudge() if self._preflight.needs_judge else None
+        self._judge: JudgeInfo | None = None
+        if judge is not None:
+            assert self.spec.judge is not None
+            self._judge = rubric_judge(self.spec.judge, judge.fingerprint, [METRIC])
+            if self.options.min_kappa is not None:
+                require_kappa(self._judge, self.options.min_kappa)
+            parts["judge"] = self._judge.fingerprint
+        parts["outputs"] = self.file.outputs
+        self._score_parts = parts
+        model = self.spec.judge if judge is not None else None
+        self._scorer = PipelineScorer(f"pipeline@{fingerprint([parts, model])}", self._evaluations, judge)
+        self.scorers = [self._scorer]
+
+    # What runs.
+
+    def rows(self, facts: dict[str, Any] | None = None) -> GroupRows:
+        """The groups of all testsets."""
+        return GroupRows(self._tests, {"sets": self._tests.sets, "variants": self.variants})
+
+    def subjects(self) -> Sequence[str]:
+        """The variants."""
+        return self.variants
+
+    def case(self, row: Row[CaseGroup], subject: str) -> CaseContent:
+        """The steps get the tests' inputs, the scorer gets the tests themselves."""
+        group = row.data
+        tests = [
+            TestInputs(
+                id=test.key,
+                inputs=test.inputs,
+                step_inputs=test.step_inputs,
+                batch_items=test.batch_items,
+                tags=test.tags,
+                condition=test.conditions or "",
+                depends_on=group.waits_for(test),
+            )
+            for test in group.cases
+        ]
+        # Tests of one case have tags of their own, which stand on their scores.
+        tags = tuple(group.cases[0].tags) if len(group.cases) == 1 else ()
+        return CaseContent(StepsInputs(subject, tests), group.cases, label=group.cases[-1].key, tags=tags)
+
+    async def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
+        """Whether a test that others depend on failed no check that needs no judge."""
+        return self._scorer.passed(case, records, part)
+
+    # What comes of it.
+
+    def finish(self, results: Results[CaseGroup], run: RunFacts) -> Outcome:
+        """Count the verdicts, and write the three files into the run's own folder."""
+        outputs = {output.key: None for built in self.pipelines.values() for output in built.outputs}
+        files = ResultFiles(run.folder, list(outputs), self.variants)
+        junit = JunitFile(run.folder, self.file.id, self.variants)
+        tallies = {
+            name: VariantTally([step.id for step in built.steps]) for name, built in self.pipelines.items()
+        }
+        for _, cases in groupby(results, key=lambda result: result.row.number):
+            for test_results in zip(*map(_test_results, cases), strict=True):
+                files.write(test_results)
+                for result in test_results:
+                    tallies[result.variant].add(result.set, result.test, result.output, result.score)
+                    junit.add(result)
+        files.close()
+        junit.close({name: tally.sets for name, tally in tallies.items()})
+        judges = [with_calibration(self._judge)] if self._judge else []
+        passed: bool | None = True
+        if any(tally.check_failed for tally in tallies.values()):
+            passed = False
+        elif any(tally.counts[INVALID] for tally in tallies.values()):
+            passed = None
+        report = Report(
+            entries=[tally.entry(name, judges) for name, tally in tallies.items()],
+            entry_word="variant",
+            passed=passed,
+        )
+        return Outcome(report, [*files.paths, junit.path], Path(self.spec.output_dir) / self.file.id)
+
+    def overview(self, rows: Rows[CaseGroup]) -> Overview:
+        """One line for each step that asks a model.
+
+        Replies of earlier steps are not counted as input. With `max_tokens` every reply counts as that long.
+        """
+        tests = self._tests.tests
+        sets = ", ".join(f"{name} ({count:,})" for name, count in self._tests.sets.items())
+        facts = {
+            "pipeline": self.file.name,
+            "variants": ", ".join(self.variants),
+            "testsets": sets,
+            "tests": f"{tests:,}",
+            "cases": f"{self.total(rows):,}",
+        }
+        calls = [
+            self._planned_calls(variant, step)
+            for variant, built in self.pipelines.items()
+            for step in built.steps
+            if isinstance(step.runner, (PromptStep, HopStep))
+        ]
+        if self._preflight.needs_judge:
+            judged = self._preflight.judged_checks * len(self.variants)
+            calls.append(PlannedCalls(what="judge", model=self.spec.judge or "", calls=judged))
+        return Overview(facts=facts, calls=calls)
+
+    def _planned_calls(self, variant: str, step: Step) -> PlannedCalls:
+        what = f"step {step.id}" if len(self.variants) == 1 else f"step {step.id} of {variant}"
+        runner = step.runner
+        assert isinstance(runner, (PromptStep, HopStep))
+        model = self.roles[runner.role].model if runner.role in self.roles else ""
+        if isinstance(runner, HopStep):
+            return PlannedCalls(what=what, model=model)  # a function asks as often as it likes
+        calls = characters = 0
+        fixed = len(runner.template.source) + (len(runner.system.source) if runner.system else 0)
+        for group in self._tests.groups:
+            for test in group.cases:
+                items = 1
+                if step.batch is not None:
+                    mapped_elsewhere = any(path.root != BATCH_ITEMS for path in step.sources.values())
+                    if test.batch_items is None or mapped_elsewhere:
+                        return PlannedCalls(what=what, model=model)  # it runs over an earlier step's output
+                    items = len(test.batch_items)
+                calls += items
+                characters += items * fixed + len(msgspec.json.encode([test.inputs, test.batch_items]))
+        longest = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
+        return PlannedCalls(
+            what=what,
+            model=model,
+            calls=calls,
+            input_tokens=characters // _CHARACTERS_A_TOKEN,
+            output_tokens=calls * longest if isinstance(longest, int) else None,
+        )
+
+    # Files without a run.
+
+    @classmethod
+    def recognises(cls, path: Path) -> Match:
+        """A YAML file with steps is a pipeline; a file of JSON records may be a testset."""
+        if is_pipeline(path):
+            return Match.SURE
+        return Match.LIKELY if is_testset(path) else Match.NO
+
+    @classmethod
+    def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
+        """Every problem of a pipeline in all its variants, or of a testset for the pipeline `beside` it."""
+        if path.suffix in _YAML:
+            return _check_pipeline(path)
+        preflight = Preflight(allow_code=True, judge=True)
+        if beside is None:
+            return check_testset(path, check=preflight.check)
+        try:
+            file = PipelineFile(beside)
+        except InputError as error:
+            return error.problems
+        return check_testset(path, file.known_steps, file.declared, preflight.check)
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """What each step gave, in the order in which they ended; then each test's checks."""
+        sections: list[Section] = []
+        for record in case.records:
+            if record.kind in ("step", "aggregation"):
+                result = record.data
+                seconds = result.get("seconds", 0.0)
+                text = result.get("error") or json.dumps(result.get("output"), ensure_ascii=False)
+                heading = f"{record.kind} {record.part}: {result['status']} ({seconds:.3f} s)"
+                sections.append(Section(heading=heading, text=text, most=_LONGEST_OUTPUT))
+            elif record.kind == "skipped":
+                sections.append(Section(heading=f"{record.part}: skipped, {record.data['why']}"))
+        for score in case.scores:
+            sections += _score_sections(score)
+        return sections
+
+
+def is_pipeline(path: Path) -> bool:
+    """Whether a YAML file holds a pipeline: it has steps."""
+    if path.suffix not in _YAML or not path.is_file():
+        return False
+    try:
+        return isinstance(load_yaml(path).value.get("steps"), list)
+    except InputError:
+        return False
+
+
+def default_testset(file: PipelineFile) -> str:
+    """Return the testset that the pipeline names, beside it or in `testsets/`."""
+    name = file.default_testset
+    if name is None:
+        raise UsageError(f"{file.path} names no default_testset; give one with --testset")
+    beside = file.path.parent
+    for folder in (beside, beside / "testsets", beside.parent / "testsets", Path()):
+        if (folder / name).exists():
+            return str(folder / name)
+    raise UsageError(
+        f"{file.yaml.where('default_testset')}: there is no testset {name!r} beside the pipeline"
+    )
+
+
+def _chosen_variants(file: PipelineFile, names: list[str]) -> list[str]:
+    """The variants to run, each once; `all` are those of the file, the baseline first."""
+    chosen = list(file.variants) if ALL in names else []
+    chosen += [name for name in names if name != ALL]
+    return list(dict.fromkeys(chosen)) or [BASELINE]
+
+
+def _check_pipeline(path: Path) -> list[Problem]:
+    """Return what a run of any variant would refuse."""
+    try:
+        file = PipelineFile(path)
+        runners = CodeRunners(OwnCode(1), None)
+        builders = [PipelineBuilder(file, name, StepModels(""), runners) for name in file.variants]
+        for builder in builders:
+            builder.build()
+        builders[0].rules()
+    except InputError as error:
+        return error.problems
+    return list(dict.fromkeys(file.problems))
+
+
+def _test_results(result: CaseResult[CaseGroup]) -> list[TestResult]:
+    """Return the results of a case's tests, in their order."""
+    group = result.row.data
+    scores = {score.part: score for score in result.scores}
+    records = records_by_test(result.records, group.cases)
+    return [
+        TestResult(
+            group.set,
+            result.subject,
+            test,
+            read_output(records[test.key], test.key),
+            result.end,
+            scores.get(test.key),
+        )
+        for test in group.cases
+    ]
+
+
+def _score_sections(score: Score) -> Iterator[Section]:
+    """Yield the verdict of a test, and every check; of one that failed, what was expected and what came."""
+    status = "" if score.status == "scored" else f" ({score.status})"
+    yield Section(heading=f"{score.part}: {score.data['verdict']}{status}", text=score.reason)
+    for check in score.data.get("checks", ()):
+        sign = {True: "✓", False: "✗", None: "?"}[check.get("passed")]
+        names = [str(check[key]) for key in ("of", "step", "path") if check.get(key)]
+        yield Section(text=" ".join([sign, *names]), indent=1)
+        if check.get("passed") is True:
+            continue
+        lines = [f"{check.get('path') or 'output'}: {check.get('why', '')}"]
+        for mark, side in (("-", "expected"), ("+", "actual")):
+            value = json.dumps(check[side], ensure_ascii=False) if side in check else "(nothing)"
+            lines.append(f"{mark} {value}")
+        for line in lines:
+            yield Section(text=line, indent=2, most=_LONGEST_DIFFERENCE)
