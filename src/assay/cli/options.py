@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union, get_args, get_origin
 import click
 from msgspec import Struct
 
-from assay.core.spec import Field, Options, RunSpec, build, fields
+from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
 from assay.core.yamlfile import load_yaml
 
 _TYPES = {int: click.INT, float: click.FLOAT, str: click.STRING}
@@ -22,7 +22,7 @@ SETTINGS: dict[str, Any] = {
 """The harness writes flags with `_`; both spellings work."""
 
 
-def run_options(options: type[Options]) -> Callable[[Any], Any]:
+def run_options(options: type[SuiteOptions]) -> Callable[[Any], Any]:
     """A decorator that adds every flag of the spec and of these options, and `--config`."""
 
     def decorate(function: Any) -> Any:
@@ -73,7 +73,7 @@ def _shown_default(field: Field) -> str:
     )
 
 
-def file_values(options: type[Options], path: Path | None) -> dict[str, Any]:
+def file_values(options: type[SuiteOptions], path: Path | None) -> dict[str, Any]:
     """What a `--config` file says. A flag's other name is a key too, and a list may be written `a,b`."""
     if path is None:
         return {}
@@ -88,7 +88,7 @@ def file_values(options: type[Options], path: Path | None) -> dict[str, Any]:
 
 
 def spec_from_flags(
-    suite: str, options: type[Options], flags: dict[str, Any], told: dict[str, Any] | None = None
+    suite: str, options: type[SuiteOptions], flags: dict[str, Any], told: dict[str, Any] | None = None
 ) -> RunSpec:
     """The file's values, then the flags that were given."""
     config, told = flags.pop("config", None), told or {}

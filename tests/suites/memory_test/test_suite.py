@@ -11,6 +11,7 @@ import assay
 from assay.core.errors import InputError
 from assay.engine.cases import Cases
 from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
+from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.sink import Sink, output_folders
 from assay.suites.memory_test.suite import REFERENCES, MemoryTestSuite
 
@@ -96,7 +97,8 @@ def test_the_default_folder_is_the_formats(tmp_path: Path) -> None:
     del values["output_dir"]
     spec = MemoryTestSuite.resolve(assay.spec("memory-test", **values))
     assert spec.output_dir == ".sage/benchmarks/benchmark_memory"
-    assert spec.options.memory == ["bm25", "none", "oracle"]  # type: ignore[attr-defined]
+    assert isinstance(spec.options, MemoryTestOptions)
+    assert spec.options.memory == ["bm25", "none", "oracle"]
 
 
 def test_an_overview_says_how_often_it_will_ask(tmp_path: Path) -> None:

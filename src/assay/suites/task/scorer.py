@@ -14,7 +14,7 @@ from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
-from assay.suites.task.config import GENERATE
+from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
@@ -84,7 +84,8 @@ class TaskScorer(Scorer):
                 yield self._score(case, chain, metric, invalid)
             return
         data = _score_data(filtered, scoring, chain, gold, replies)
-        expected = plain(gold.target)
+        # The text of `loglikelihood_rolling` is only measured, and may be a whole book.
+        expected = None if scoring.output == ROLLING else plain(gold.target)
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
             own_data = {**data, "of": of} if of else data

@@ -64,7 +64,7 @@ from assay.suites.task.samples import SamplesWriter
 from assay.suites.task.scorer import JUDGE_METRIC, TaskJudge, TaskScorer
 from assay.suites.task.tally import (
     MetricResult,
-    MetricTally,
+    MetricScores,
     RepeatMeans,
     TaskNumbers,
     TaskTally,
@@ -254,7 +254,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     ) -> tuple[TaskNumbers, str]:
         """Count one task's results and write its samples file. Returns the numbers and the file's hash."""
         chain = self._judge.chain(task.name) if self._judge else None
-        tally = TaskTally(task.scoring, MetricTally(chain.name, JUDGE_METRIC) if chain else None)
+        tally = TaskTally(task.scoring, MetricScores(chain.name, JUDGE_METRIC) if chain else None)
         if self.options.lm_eval_quirks:
             quirks += task.setting_quirks()
         if path is None:
