@@ -32,7 +32,6 @@ __all__ = [
     "compare",
     "convert",
     "instead_of_run",
-    "is_testset",
     "load",
     "options_of",
     "overview",
@@ -161,11 +160,6 @@ def recognise(path: Path, beside: Path | None = None) -> str:
     if len(names) > 1:
         raise UsageError(f"{path} could be read by {' or '.join(names)}; --as SUITE decides")
     return names[0]
-
-
-def is_testset(path: Path) -> bool:
-    """Whether a file is a testset of pipelines, by its first record or the folder it lies in."""
-    return path.suffix == ".jsonl" and recognise(path) == "pipeline"
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:

@@ -115,14 +115,14 @@ def _print_main_table(report: Report) -> None:
         rows += [
             [_plain(name), *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts
         ]
-        table(["metric", *(entry.title for entry, _ in entries)], rows, several_left=True)
+        table(["metric", *(entry.title for entry, _ in entries)], rows)
         return
     rows = []
     for entry, depth in entries:
         cells = [metric_cell(entry.metric(name)) for name in metrics]
         cells += [_count_cell(entry.counts, name) for name in counts]
         rows.append([f"{'  ' * depth}{entry.title}", *cells])
-    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows, several_left=True)
+    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows)
 
 
 def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
@@ -267,7 +267,7 @@ def _print_slices(report: Report) -> None:
                     rows.append([*head, *cells, *(_count_cell(part.counts, count) for count in counts)])
         first = [by, report.entry_word] if len(entries) > 1 else [by]
         header = [*first, *metrics.values(), *map(_plain, counts)]
-        table(header, rows, names=len(first), several_left=True)
+        table(header, rows, names=len(first))
         click.echo()
 
 

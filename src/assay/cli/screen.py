@@ -10,12 +10,8 @@ from unicodedata import combining, east_asian_width
 import click
 
 
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, *, several_left: bool = False
-) -> None:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
     """Columns as wide as needed; numbers to the right. Cells may hold names that others gave.
-
-    With `several_left`, cells of several numbers stand to the left: those begin with equally long ones.
 
     On a terminal that is too narrow it comes in parts one below the other, each with the first columns,
     which name the rows.
@@ -24,7 +20,7 @@ def table(
     columns = list(zip(*lines, strict=True))
     widths = [max(map(columns_of, column)) for column in columns]
     for part in parts(widths, names, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
-        _print([columns[at] for at in part], [widths[at] for at in part], several_left=several_left)
+        _print([columns[at] for at in part], [widths[at] for at in part])
 
 
 def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
@@ -41,11 +37,8 @@ def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]
     return found
 
 
-def _print(columns: Sequence[Sequence[str]], widths: Sequence[int], *, several_left: bool) -> None:
-    right = [
-        all(_numeric(cell) and not (several_left and " " in cell) for cell in column[1:])
-        for column in columns
-    ]
+def _print(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    right = [all(_is_number(cell) for cell in column[1:]) for column in columns]
     header, *lines = (_line(cells, widths, right) for cells in zip(*columns, strict=True))
     click.echo(click.style(header, bold=True) if sys.stdout.isatty() else header)
     click.echo("  ".join("─" * width for width in widths))
@@ -68,8 +61,9 @@ def columns_of(text: str) -> int:
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
-def _numeric(cell: str) -> bool:
-    return not cell or cell[0].isdigit() or cell[0] in "+-±–"
+def _is_number(cell: str) -> bool:
+    """Whether a cell is one number, or empty. Several numbers in a cell begin alike, so they stand to the left."""
+    return " " not in cell and (not cell or cell[0].isdigit() or cell[0] in "+-±–")
 
 
 def counted(count: int, one: str, many: str = "") -> str:
