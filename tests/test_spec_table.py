@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.spec import RunSpec, SuiteOptions, fields, marked
+from assay.core.spec import RunSpec, SuiteOptions, fields, values_marked
 from assay.suites.task.options import TaskOptions
 
 from servers.loopback import LoopbackServer, chat
@@ -87,7 +87,7 @@ def test_the_table_names_every_option() -> None:
 def test_votes_count_through_the_judge() -> None:
     """A run that nobody judges is the same whatever they are: what was scored before is not scored again."""
     for suite in ("task", "memory-test", "pipeline", "hop"):
-        assert "votes" not in marked(assay.spec(suite, votes=3), "score")
+        assert "votes" not in values_marked(assay.spec(suite, votes=3), "score")
 
 
 def test_an_unmarked_field_fails() -> None:

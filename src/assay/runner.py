@@ -32,7 +32,7 @@ from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Upstream
 from assay.core.report import Report
-from assay.core.spec import RunSpec, fields, marked
+from assay.core.spec import RunSpec, fields, values_marked
 from assay.core.suite import MAIN, Outcome, RunFacts, Suite
 from assay.engine.cases import Cases
 from assay.engine.context import SharedEndpoint
@@ -169,7 +169,7 @@ class Runner:
             for name, role in self.suite.roles.items()
             if role.mark == "ask"
         }
-        return marked(self.spec, "ask") | {
+        return values_marked(self.spec, "ask") | {
             "suite": registry.identity(self.spec.suite),
             "models": asked,
             "plan": self.suite.ask_identity(),
@@ -183,7 +183,7 @@ class Runner:
             for name, role in self.suite.roles.items()
             if role.mark == "score"
         }
-        return marked(self.spec, "score") | {"models": judges, "plan": self.suite.score_identity()}
+        return values_marked(self.spec, "score") | {"models": judges, "plan": self.suite.score_identity()}
 
     def _refuse_unable_models(self) -> None:
         shared = self.suite.shared_endpoint

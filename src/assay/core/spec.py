@@ -121,16 +121,21 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     quiet: Annotated[bool, how("Print nothing but errors.")] = False
 
 
-def limited(limit: float | None, count: int) -> int:
-    """How many of so many `--limit` leaves: below 1 it is a share, rounded up."""
+def apply_limit(limit: float | None, count: int) -> int:
+    """How many of `count` rows `--limit` leaves. Below 1 the limit is a share, rounded up."""
     if limit is None:
         return count
     return min(count, ceil(count * limit) if limit < 1 else int(limit))
 
 
-def listed(given: list[str]) -> list[str]:
-    """A list of names as people write it: `a,b` stands for two, and each counts once."""
-    return list(dict.fromkeys(name.strip() for text in given for name in text.split(",") if name.strip()))
+def split_names(texts: list[str]) -> list[str]:
+    """A list of names as people write it: `a,b` is two names, and each name counts once."""
+    names: dict[str, None] = {}
+    for text in texts:
+        for name in text.split(","):
+            if name.strip():
+                names[name.strip()] = None
+    return list(names)
 
 
 class Field(NamedTuple):
@@ -145,67 +150,70 @@ class Field(NamedTuple):
 
 
 def fields(struct: type[Struct]) -> Iterator[Field]:
-    """The marked fields of a spec or an options struct, in order."""
+    """The fields of a spec or an options struct, in order. Raises TypeError for one without a mark."""
     hints = get_type_hints(struct, include_extras=True)
     for item in msgspec.structs.fields(struct):
-        metas = [meta for meta in get_args(hints[item.name])[1:] if isinstance(meta, Meta)]
-        marked = next((meta for meta in metas if meta.extra and "mark" in meta.extra), None)
-        if marked is None or marked.extra is None:
+        kind, *metas = get_args(hints[item.name])
+        extra: dict[str, Any] = {}
+        text = ""
+        for meta in metas:
+            if isinstance(meta, Meta) and meta.extra and "mark" in meta.extra:
+                extra, text = dict(meta.extra), meta.description or ""
+        if not extra:
             raise TypeError(f"{struct.__name__}.{item.name} is not marked ask, score or how")
         default = item.default if item.default is not msgspec.NODEFAULT else UNSET
         if item.default_factory is not msgspec.NODEFAULT:
             default = item.default_factory()
-        extra = {key: value for key, value in marked.extra.items() if key != "mark"}
-        kind = get_args(hints[item.name])[0]
-        yield Field(item.name, kind, default, marked.extra["mark"], marked.description or "", extra)
+        yield Field(item.name, kind, default, extra.pop("mark"), text, extra)
 
 
-def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
+def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
     """The values of all fields with this mark, the suite's options among them.
 
-    Fields marked `content=True` are left out: what a file holds, or what a judge makes of its votes, counts,
-    and the suite's plan knows it.
+    Fields marked `content=True` are left out: they name a file or a number of votes, and the suite's identities
+    hold what is in the file, or what the votes change.
     """
-    found: dict[str, Any] = {}
-    for told in (spec, spec.options):
-        counted = (f for f in fields(type(told)) if f.mark == mark and not f.extra.get("content"))
-        found |= {f.name: getattr(told, f.name) for f in counted if f.name != "options"}
-    return found
+    values: dict[str, Any] = {}
+    for struct in (spec, spec.options):
+        for field in fields(type(struct)):
+            if field.mark == mark and field.name != "options" and not field.extra.get("content"):
+                values[field.name] = getattr(struct, field.name)
+    return values
 
 
 def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where: str = "") -> RunSpec:
     """A spec from flat values: common keys and the suite's own keys side by side."""
-    common = {f.name for f in fields(RunSpec)} - {"suite", "options"}
-    own = {f.name: f for f in fields(options)}
-    values = {str(key): _pairs(own.get(key), value) for key, value in values.items()}
-    if wrong := [key for key in values if key not in common | own.keys()]:
-        raise UsageError(_at(where) + unknown("option", wrong[0], sorted(common | own.keys())))
+    prefix = f"{where}: " if where else ""
+    common = {field.name for field in fields(RunSpec)} - {"suite", "options"}
+    own = {field.name: field for field in fields(options)}
+    common_values: dict[str, Any] = {"suite": suite, "options": {}}
+    own_values: dict[str, Any] = {}
+    for key, value in values.items():
+        if key in own:
+            own_values[key] = _mapping_value(own[key], value)
+        elif key in common:
+            common_values[key] = value
+        else:
+            raise UsageError(prefix + unknown("option", str(key), sorted(common | own.keys())))
     try:
-        own_options = msgspec.convert({k: v for k, v in values.items() if k in own}, options, strict=False)
-        rest = {k: v for k, v in values.items() if k in common}
-        spec = msgspec.convert({**rest, "suite": suite, "options": {}}, RunSpec, strict=False)
+        own_options = msgspec.convert(own_values, options, strict=False)
+        spec = msgspec.convert(common_values, RunSpec, strict=False)
     except msgspec.ValidationError as error:
-        raise UsageError(_at(where) + _plain(error)) from None
+        message, _, path = str(error).partition(" - at `$.")
+        if path:
+            message = f"option {path.rstrip('`')!r}: {message}"
+        raise UsageError(prefix + message) from None
     return msgspec.structs.replace(spec, options=own_options)
 
 
-def _pairs(field: Field | None, value: Any) -> Any:
-    """Mappings may be written as key=value,key=value."""
-    if field is None or get_origin(field.type) is not dict or not isinstance(value, str):
+def _mapping_value(field: Field, value: Any) -> Any:
+    """The value of an option. A mapping may be written as key=value,key=value."""
+    if get_origin(field.type) is not dict or not isinstance(value, str):
         return value
     try:
         return parse_pairs(value)
     except UsageError as error:
         raise UsageError(f"option {field.name!r}: {error}") from None
-
-
-def _at(where: str) -> str:
-    return f"{where}: " if where else ""
-
-
-def _plain(error: msgspec.ValidationError) -> str:
-    message, _, path = str(error).partition(" - at `$.")
-    return f"option {path.rstrip('`')!r}: {message}" if path else message
 
 
 def parse_pairs(text: str) -> dict[str, Any]:

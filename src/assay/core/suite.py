@@ -49,7 +49,7 @@ from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
-from assay.core.spec import RunSpec, SuiteOptions, limited
+from assay.core.spec import RunSpec, SuiteOptions, apply_limit
 from assay.core.types import Call, Case, End, Failure, Record, Score
 
 OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
@@ -123,7 +123,7 @@ class ListedRows(Generic[DataT]):
 
     def _first_of_each_set(self, items: Sequence[DataT], limit: float) -> Sequence[DataT]:
         counts = Counter(self._set_of(item) for item in items)
-        left = {name: limited(limit, count) for name, count in counts.items()}
+        left = {name: apply_limit(limit, count) for name, count in counts.items()}
         kept = []
         for item in items:
             name = self._set_of(item)

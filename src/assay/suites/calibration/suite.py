@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,12 +16,11 @@ from assay.core.judges import ANSWER, LIMITED, NOT_JUDGED, Agreement, Calibratio
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.registry import unknown
 from assay.core.report import Entry, Metric, Report, Slice, Table
-from assay.core.spec import RunSpec, limited, listed
+from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
     CaseView,
     ListedRows,
-    Match,
     Outcome,
     Overview,
     PlannedCalls,
@@ -64,7 +62,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         options = spec.options
         assert isinstance(options, CalibrationOptions)
         return replace(
-            spec, judge=judge_name(spec.judge), options=replace(options, cluster=listed(options.cluster))
+            spec, judge=judge_name(spec.judge), options=replace(options, cluster=split_names(options.cluster))
         )
 
     def __init__(self, spec: RunSpec) -> None:
@@ -116,7 +114,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         left_out = dict(file.left_out)
         if len(rows) < len(file.rows):
             left_out[OTHER_CLUSTERS] = len(file.rows) - len(rows)
-        count = limited(self.spec.limit, len(rows))
+        count = apply_limit(self.spec.limit, len(rows))
         if count < len(rows):
             left_out[LIMITED] = len(rows) - count
         if rows and rows[0].rubric:
@@ -242,15 +240,6 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         facts = {"labels": self._path.name, "rows": f"{rows.count:,}"}
         facts |= {f"left out, {why}": f"{count:,}" for why, count in self._labels.left_out.items()}
         return Overview(facts=facts, calls=[judge])
-
-    @classmethod
-    def recognises(cls, path: Path) -> Match:
-        """A file whose rows have an answer and a label."""
-        if path.suffix not in (".json", ".jsonl", ".ndjson"):
-            return Match.NO
-        with suppress(InputError):
-            return Match.MAYBE if read_labels(path, {}).rows else Match.NO
-        return Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:

@@ -18,7 +18,7 @@ from assay.core.errors import Problem, UsageError
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Scorer
 from assay.core.report import Report
-from assay.core.spec import RunSpec, limited, listed
+from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
     CaseResult,
@@ -78,7 +78,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
                 data = str(in_task)
             if not output_dir:
                 output_dir = str(find_target(options.target, Path(data)).test_cases)
-        options = replace(options, profiles=listed(options.profiles), data=data)
+        options = replace(options, profiles=split_names(options.profiles), data=data)
         return replace(spec, options=options, output_dir=output_dir)
 
     @classmethod
@@ -195,7 +195,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def rows(self, facts: dict[str, Any] | None = None) -> HopRows:
         """The rows up to --limit. Raises InputError with every error of the file."""
         rows = self._file.rows
-        rows = rows[: limited(self.spec.limit, len(rows))]
+        rows = rows[: apply_limit(self.spec.limit, len(rows))]
         self.notices = (*self._settings.notices, *self._view_notices(), *map(str, self._file.warnings))
         facts = {"rows": len(rows), "profiles": self._profiles, "set": self._data.stem}
         return HopRows(rows, self._data.stem, facts)

@@ -14,7 +14,7 @@ from assay.core.connect import CHAT, Role
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint, row_key
 from assay.core.memory import BUNDLE, MemoryPlugin
-from assay.core.spec import RunSpec, limited
+from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import MAIN, CaseContent, CaseResult, ListedRows, PlannedCalls, Row
 from assay.core.types import Record
 from assay.solvers.memory.answers import CITED_PROMPT, prompt_fingerprint
@@ -113,7 +113,7 @@ class LiveSource(RowSource):
         chosen = [
             sample for sample in samples if not options.sample_id or sample.sample_id in options.sample_id
         ]
-        chosen = chosen[: limited(self._spec.limit, len(chosen))]
+        chosen = chosen[: apply_limit(self._spec.limit, len(chosen))]
         if options.smoke:
             chosen = chosen[:1]
         cut, left_out = [], 0

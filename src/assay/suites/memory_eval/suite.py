@@ -20,7 +20,7 @@ from assay.core.judges import ANSWER as ANSWER_KIND
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Scorer, View
 from assay.core.report import Cell, Report, Table
-from assay.core.spec import RunSpec, SuiteOptions, listed
+from assay.core.spec import RunSpec, SuiteOptions, split_names
 from assay.core.suite import (
     CaseContent,
     CaseResult,
@@ -90,7 +90,9 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         assert isinstance(options, MemoryEvalOptions)
         if options.no_judge and spec.judge:
             raise UsageError(f"--no-judge and --judge {spec.judge} do not go together; leave one of them out")
-        options = replace(options, baseline=listed(options.baseline), sample_id=listed(options.sample_id))
+        options = replace(
+            options, baseline=split_names(options.baseline), sample_id=split_names(options.sample_id)
+        )
         model, base_url = spec.model, spec.base_url
         if options.eval_only:
             # Only the judge is asked, so an endpoint that is named is the judge's.

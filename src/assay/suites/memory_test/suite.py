@@ -20,7 +20,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
 from assay.core.protocols import Scorer
 from assay.core.report import Cell, Report, Table
-from assay.core.spec import RunSpec, SuiteOptions, limited, listed
+from assay.core.spec import RunSpec, SuiteOptions, apply_limit, split_names
 from assay.core.suite import (
     MAIN,
     CaseContent,
@@ -92,9 +92,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         assert isinstance(options, MemoryTestOptions)
         options = msgspec.structs.replace(
             options,
-            memory=listed(options.memory),
-            task_id=listed(options.task_id),
-            categories=listed(options.categories),
+            memory=split_names(options.memory),
+            task_id=split_names(options.task_id),
+            categories=split_names(options.categories),
         )
         return msgspec.structs.replace(spec, options=options)
 
@@ -173,7 +173,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         _refuse_unknown_categories(options.categories, conversations)
         chosen = _choose(conversations, options.task_id)
         callers = [
-            self._loader.caller(each, schedule) for each in chosen[: limited(self.spec.limit, len(chosen))]
+            self._loader.caller(each, schedule)
+            for each in chosen[: apply_limit(self.spec.limit, len(chosen))]
         ]
         for caller in callers:
             # May run code of the user. A mistake in it must be told before anything is asked.

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from assay.core import registry
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
-from assay.core.spec import RunSpec, limited
+from assay.core.spec import RunSpec, apply_limit
 from assay.core.types import Failure
 from assay.core.user_code import UserCodeError, call_here
 from assay.solvers.prompt import PromptInputs
@@ -206,7 +206,7 @@ class Task:
         """How many of them this run asks."""
         if self._picked is not None:
             return len(self._picked)
-        return limited(self._spec.limit, self.original)
+        return apply_limit(self._spec.limit, self.original)
 
     def prepare(self, facts: DataFacts | None) -> DataFacts:
         """Scan the data, or take over an earlier scan. Then build the first case, which shows most mistakes."""

@@ -23,7 +23,7 @@ import msgspec
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import row_key
 from assay.core.registry import unknown
-from assay.core.spec import limited
+from assay.core.spec import apply_limit
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.dependencies import DependencyChain
 from assay.suites.pipeline.testset.scan import CaseCheck, ScannedFile, in_file_order, scan_file
@@ -172,7 +172,7 @@ class Testsets:
             files.append(file)
             if not wrong:
                 of_set = list(_groups(file, name, len(groups), selected, chains))
-                sets[name] = limited(self._limit, len(of_set))
+                sets[name] = apply_limit(self._limit, len(of_set))
                 groups += of_set[: sets[name]]
         errors = [problem for problem in problems if problem.level == "error"]
         if errors:
