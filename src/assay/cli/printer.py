@@ -478,16 +478,19 @@ def pair_cells(row: PairedRow) -> list[str]:
 
 
 def print_sections(sections: Iterable[Section]) -> None:
-    """Headings, texts and tables, each as far in as the section says."""
+    """Headings, texts and tables, each as far in as the section says. A table has a blank line behind it."""
+    after_table = False
     for section in sections:
+        if after_table:
+            click.echo()
         indent = "  " * section.indent
         if section.heading:
             heading(f"{indent}{section.heading}")
         if section.text:
-            block(section.text, indent=f"{indent}  " if section.heading else indent, most=section.most)
-        if section.table is not None and section.table.rows:
+            block(section.text, indent=f"{indent}  ", most=section.most)
+        after_table = section.table is not None and bool(section.table.rows)
+        if section.table is not None and after_table:
             print_table(section.table)
-            click.echo()
 
 
 def print_overview(overview: Overview) -> None:
@@ -505,4 +508,6 @@ def print_overview(overview: Overview) -> None:
         table(["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)"], rows, names=2)
         click.echo()
     print_sections(overview.sections)
+    if overview.sections:
+        click.echo()
     click.echo("nothing was asked or written")
