@@ -1,4 +1,4 @@
-"""What people read on the terminal: tables and short lines, plain where the output is no terminal."""
+"""Tables and lines on the terminal: plain where the output is no terminal."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) 
     lines = [[safe(cell) for cell in row] for row in (header, *rows)]
     columns = list(zip(*lines, strict=True))
     widths = [max(map(columns_of, column)) for column in columns]
-    for part in parts(widths, names, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
-        _print([columns[at] for at in part], [widths[at] for at in part])
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for numbers in parts(widths, names, room):
+        _print([columns[number] for number in numbers], [widths[number] for number in numbers])
 
 
 def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
-    """Which columns stand in each part of a table, so that a line fits; a column alone may be too wide."""
+    """The numbers of the columns in each part of a table, so that a line fits. One column alone may be too wide."""
     first = list(range(min(names, len(widths))))
-    found = [first]
-    for at in range(len(first), len(widths)):
-        line = [*found[-1], at]
-        fits = room is None or sum(widths[one] + 2 for one in line) - 2 <= room
-        if fits or len(found[-1]) == len(first):
-            found[-1] = line
+    lines = [first]
+    for column in range(len(first), len(widths)):
+        line = [*lines[-1], column]
+        fits = room is None or sum(widths[number] + 2 for number in line) - 2 <= room
+        if fits or len(lines[-1]) == len(first):
+            lines[-1] = line
         else:
-            found.append([*first, at])
-    return found
+            lines.append([*first, column])
+    return lines
 
 
 def _print(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
@@ -55,7 +56,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: a Chinese character two, an accent of its own none."""
+    """The width of a text on a terminal: two columns for a Chinese character, none for a combining accent."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
@@ -72,17 +73,17 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def heading(text: str) -> None:
-    """A line that begins a part; it may hold names that others gave."""
+    """A heading. It may hold names that others gave."""
     click.echo(click.style(safe(text), bold=True))
 
 
 def tell(text: str) -> None:
-    """A message beside the results, on stderr; it may quote files and endpoints."""
+    """A message on stderr, beside the results. It may quote files and endpoints."""
     click.echo(safe(text, keep="\n\t"), err=True)
 
 
 def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
-    """A text of somebody else's, set apart and without control characters; cut if it is too long."""
+    """A text of a model or a file, indented and without control characters, cut after `most` characters."""
     shown = safe(text, keep="\n\t")
     if most is not None and len(shown) > most:
         shown = f"{shown[:most]}… ({len(shown):,} characters)"
@@ -91,7 +92,7 @@ def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
 
 
 def safe(text: str, keep: str = "") -> str:
-    """A text of somebody else's without the control characters that a terminal would obey."""
+    """A text without control characters: a terminal would obey those of a model or a file."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else "�" for char in text)
@@ -103,7 +104,7 @@ def rule() -> None:
 
 
 def number(value: float | None) -> str:
-    """Four digits, or nothing to show."""
+    """Four digits; `n/a` for a value that was not measured."""
     return "n/a" if value is None else f"{value:.4f}"
 
 

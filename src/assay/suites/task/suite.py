@@ -106,10 +106,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             raise UsageError("--list needs --include-path DIR: the folder whose tasks are listed")
         table = Table(name="tasks", columns=["kind", "name", "where"], rows=[])
         for kind, name, where in list_tasks(options.include_path):
-            shown = where
+            place = where
             if kind == "tag" and len(where) > _MAX_NAMES:
-                shown = f"{where.count(',') + 1:,} tasks: {where[:_MAX_NAMES].rpartition(',')[0]}, …"
-            table.rows.append([kind, name, shown])
+                place = f"{where.count(',') + 1:,} tasks: {where[:_MAX_NAMES].rpartition(',')[0]}, …"
+            table.rows.append([kind, name, place])
         return [Section(table=table)]
 
     @classmethod

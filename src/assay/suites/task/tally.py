@@ -85,7 +85,7 @@ class MetricScores:
             result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}"
             return result
         result.value, result.stderr = value, error
-        if metric.aggregation == "mean" and all(one in (0.0, 1.0) for one in values):
+        if metric.aggregation == "mean" and all(number in (0.0, 1.0) for number in values):
             result.numerator = values.count(1.0)
             result.interval = wilson(result.numerator, len(values))
             result.interval_method = "wilson"
