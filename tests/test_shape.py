@@ -1,103 +1,98 @@
-"""The house rules that a program can check: sizes, annotations, docstrings, where imports may stand."""
+"""What a program can check to keep the code readable: no import cycles, no class name twice, docstrings."""
 
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-SOURCE = Path(__file__).parents[1] / "src" / "assay"
-FILES = sorted(SOURCE.rglob("*.py"))
-MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 400, 60, 6
-P95_FUNCTION_LINES = 40
-# Heavy or optional packages, and modules that a light command must not load.
-LAZY = {
-    "numpy",
-    "duckdb",
-    "rich",
-    "uvloop",
-    "snowballstemmer",
-    "xllamacpp",
-    "assay",
-    "importlib",
-    "difflib",
-    "pyarrow",
-    "datasets",
-    "sacrebleu",
-    "pydantic_monty",
-    "safetensors",
-    "tokenizers",
-    "mem0",
-    "openai",
-    "qdrant_client",
-}
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+SOURCE = Path(__file__).parents[1] / "src"
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+def test_the_package_has_no_cycles_no_class_name_twice_and_docstrings_on_public_names() -> None:
+    """Cycles and repeated names make a reader jump in vain; a public name without a docstring is unexplained."""
+    trees = {path: ast.parse(path.read_text()) for path in sorted((SOURCE / "assay").rglob("*.py"))}
+    assert len(trees) > 100
+    modules = {module_of(path): tree for path, tree in trees.items()}
+    assert import_cycle({name: imports_of(tree, set(modules)) for name, tree in modules.items()}) == []
+    assert repeated_classes(trees) == {}
+    undocumented = [
+        f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}"
+        for path, tree in trees.items()
+        for node in public_definitions(tree.body)
+        if not ast.get_docstring(node)
+    ]
+    assert undocumented == []
 
 
-def functions(path: Path) -> Iterator[Function]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, Function))
+def module_of(path: Path) -> str:
+    """`src/assay/core/types.py` is `assay.core.types`."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def length(function: Function) -> int:
-    assert function.end_lineno is not None
-    return function.end_lineno - function.lineno + 1
+def imports_of(tree: ast.Module, modules: set[str]) -> set[str]:
+    """The modules of this package that a module imports when it is imported itself."""
+    imported: set[str] = set()
+    for node in top_level(tree.body):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                # `from assay.core import registry` means the module; `from assay.core.types import Case` does not.
+                submodule = f"{node.module}.{alias.name}"
+                imported.add(submodule if submodule in modules else node.module)
+    return imported & modules
 
 
-def test_files_are_short() -> None:
-    """A file has at most 400 lines: sources, tests and benchmarks alike."""
-    root = Path(__file__).parents[1]
-    found = [path for folder in ("src", "tests", "benchmarks") for path in (root / folder).rglob("*.py")]
-    assert found
-    assert [path for path in found if len(path.read_text().splitlines()) > MOST_LINES] == []
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_functions_are_short_and_take_few_parameters(path: Path) -> None:
-    """A function has at most 60 lines and 6 parameters besides self."""
-    for function in functions(path):
-        arguments = function.args
-        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-        count = len([name for name in names if name not in ("self", "cls")])
-        assert length(function) <= MOST_FUNCTION_LINES, function.name
-        assert count <= MOST_PARAMETERS, function.name
-
-
-def test_most_functions_are_very_short() -> None:
-    """Nineteen of twenty functions fit on a screen."""
-    lengths = sorted(length(function) for path in FILES for function in functions(path))
-    assert lengths[int(len(lengths) * 0.95)] <= P95_FUNCTION_LINES
-    assert lengths[len(lengths) // 2] <= 15
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_public_names_are_explained(path: Path) -> None:
-    """Every public class, method and function has a docstring."""
-    for node in public(tree(path).body):
-        assert ast.get_docstring(node), f"{path}:{node.lineno} {node.name}"
-
-
-def public(body: list[ast.stmt]) -> Iterator[Function | ast.ClassDef]:
+def top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run on import; those under TYPE_CHECKING do not."""
     for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and node.name[0] != "_":
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        for name in ("body", "orelse", "finalbody"):
+            if not isinstance(node, Definition):
+                yield from top_level(getattr(node, name, []))
+
+
+def import_cycle(imports: dict[str, set[str]]) -> list[str]:
+    """The modules of one cycle, in order; empty where there is none."""
+    done: set[str] = set()
+
+    def visit(module: str, trail: list[str]) -> list[str]:
+        if module in trail:
+            return [*trail[trail.index(module) :], module]
+        if module in done:
+            return []
+        for other in sorted(imports[module]):
+            if cycle := visit(other, [*trail, module]):
+                return cycle
+        done.add(module)
+        return []
+
+    for module in imports:
+        if cycle := visit(module, []):
+            return cycle
+    return []
+
+
+def repeated_classes(trees: dict[Path, ast.Module]) -> dict[str, list[str]]:
+    """Class names that several modules define, with the modules."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(str(path.relative_to(SOURCE)))
+    return {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def public_definitions(body: list[ast.stmt]) -> Iterator[Definition]:
+    """Public classes, functions and methods."""
+    for node in body:
+        if isinstance(node, Definition) and not node.name.startswith("_"):
             yield node
             if isinstance(node, ast.ClassDef):
-                yield from public(node.body)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_stand_at_the_top(path: Path) -> None:
-    """Only heavy or optional packages are imported inside functions."""
-    for function in functions(path):
-        for node in ast.walk(function):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                modules = [node.module or ""]
-            for module in modules:
-                assert module.split(".")[0] in LAZY, f"{path} {function.name} {module}"
+                yield from public_definitions(node.body)

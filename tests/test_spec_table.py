@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.spec import Options, RunSpec, fields, marked
+from assay.core.spec import RunSpec, SuiteOptions, fields, marked
 from assay.suites.task.options import TaskOptions
 
 from servers.loopback import LoopbackServer, chat
@@ -93,7 +93,7 @@ def test_votes_count_through_the_judge() -> None:
 def test_an_unmarked_field_fails() -> None:
     """Every field is marked ask, score or how."""
 
-    class Unmarked(Options, frozen=True, kw_only=True):
+    class Unmarked(SuiteOptions, frozen=True, kw_only=True):
         anything: int = 0
 
     with pytest.raises(TypeError, match=r"Unmarked\.anything is not marked"):

@@ -12,10 +12,9 @@ from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
 from assay.core.report import Report
-from assay.core.spec import Options, RunSpec, build
+from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section
 from assay.journal.folder import Summary
-from assay.legacy import suite_for
 from assay.rescore import Rescore
 from assay.runner import Run, open_run
 from assay.store.comparison import Compared
@@ -33,7 +32,6 @@ __all__ = [
     "compare",
     "convert",
     "instead_of_run",
-    "is_testset",
     "load",
     "options_of",
     "overview",
@@ -82,12 +80,6 @@ def rescore(
         return runner.run(again.run())
 
 
-def planned(spec: RunSpec) -> dict[str, Any]:
-    """What a run would do, in its suite's words; nothing is asked or written."""
-    plan = cast("Any", open_run(spec, asks=False).suite).plan
-    return cast("dict[str, Any]", plan.overview())
-
-
 def overview(spec: RunSpec) -> Overview:
     """What a run would ask, of whom and how often; nothing is asked or written."""
 
@@ -103,12 +95,12 @@ def overview(spec: RunSpec) -> Overview:
 
 def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
     """What the options ask for instead of a run, such as a list of tasks; None where they ask for a run."""
-    return suite_for(spec.suite).instead_of_run(spec)
+    return find_suite(spec.suite).instead_of_run(spec)
 
 
-def options_of(suite: str) -> type[Options]:
+def options_of(suite: str) -> type[SuiteOptions]:
     """The options struct of a suite."""
-    return suite_for(suite).Options
+    return find_suite(suite).Options
 
 
 def spec(suite: str, **values: Any) -> RunSpec:
@@ -153,7 +145,7 @@ def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Probl
 
     `beside` is another file that it belongs to: the pipeline of a testset.
     """
-    return suite_for(suite or recognise(path, beside)).check(path, beside)
+    return find_suite(suite or recognise(path, beside)).check(path, beside)
 
 
 def recognise(path: Path, beside: Path | None = None) -> str:
@@ -168,11 +160,6 @@ def recognise(path: Path, beside: Path | None = None) -> str:
     if len(names) > 1:
         raise UsageError(f"{path} could be read by {' or '.join(names)}; --as SUITE decides")
     return names[0]
-
-
-def is_testset(path: Path) -> bool:
-    """Whether a file is a testset of pipelines, by its first record or the folder it lies in."""
-    return path.suffix == ".jsonl" and recognise(path) == "pipeline"
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:

@@ -11,10 +11,10 @@ from assay.core.errors import UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
-from assay.legacy import suite_for
 from assay.models.calling.connect import ReplayOnlyModel
 from assay.runner import Run, Runner
 from assay.store.runs import find_run
+from assay.suites import find_suite
 
 _MOST_NAMED = 5
 
@@ -29,7 +29,7 @@ class Rescore:
         if summary is None or summary.state == "stopped":
             raise UsageError(f"{self.folder} is not finished; the same command as before continues it")
         self._before = summary
-        suite_class = suite_for(self.info.suite)
+        suite_class = find_suite(self.info.suite)
         spec = suite_class.replace_files(self._spec(), list(files), self.info.facts)
         spec = suite_class.resolve(spec)
         # The endpoints as the run knew them: options may spell them otherwise.
@@ -46,7 +46,7 @@ class Rescore:
         values = {key: value for key, value in told.items() if key not in ("suite", "options")}
         values |= {**told["options"], "output_dir": str(self.folder.parent.parent), "fresh": False}
         values |= {"reuse": None, "retry_failed": False}
-        return build(self.info.suite, suite_for(self.info.suite).Options, values)
+        return build(self.info.suite, find_suite(self.info.suite).Options, values)
 
     def _refuse_another_question(self) -> None:
         if self._start.ask == self.info.ask:

@@ -42,12 +42,12 @@ from assay.journal.calls import ReusableCalls
 from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
 from assay.journal.journal import Journal
 from assay.journal.redact import Redactor, secrets_from_environment
-from assay.legacy import LegacySuite, suite_for
 from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, connect
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
+from assay.suites import find_suite
 
 # Ctrl-C lets running calls finish for this long, because they are paid.
 GRACE_SECONDS = 10.0
@@ -71,11 +71,6 @@ class Run(NamedTuple):
         return self.summary.report
 
     @property
-    def results(self) -> dict[str, Any]:
-        """The numbers of a suite that does not return a Report yet."""
-        return self.summary.results
-
-    @property
     def files(self) -> list[Path]:
         """The format's own files."""
         return [Path(name) for name in self.summary.files]
@@ -86,7 +81,7 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
 
     With `asks=False` no model is connected: the suite is built to be looked at.
     """
-    suite_class = suite_for(spec.suite)
+    suite_class = find_suite(spec.suite)
     spec = suite_class.resolve(spec)
     if not spec.output_dir:
         spec = replace(spec, output_dir=spec.options.default_output)
@@ -113,7 +108,7 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     info = folders.read_info(folder)
     endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
     spec = _as_asked(spec, info)
-    suite = suite_for(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
+    suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
     models: dict[str, Model] = {}
     for name, role in suite.roles.items():
         if role.mark == "ask":
@@ -257,7 +252,8 @@ class Runner:
         """The run's folder, locked, and its cases. Bad data is refused before a new folder is made."""
         path = self._find_folder()
         facts = folders.read_info(path).facts if path else None
-        cases, facts = _cases_of(self.suite, facts)
+        rows = self.suite.rows(facts)
+        cases = Cases(self.suite, rows)
         with folders.selection_lock(self.home):
             path = path or self._find_folder()
             if path is not None:
@@ -273,7 +269,7 @@ class Runner:
                 command=sys.argv,
                 spec=msgspec.to_builtins(self.spec),
                 parts=msgspec.to_builtins({"ask": self.ask_parts}, str_keys=True),
-                facts=facts,
+                facts=rows.facts,
                 score_parts=self.suite.parts,
             )
             return folders.create_run(self.home, info), info, cases
@@ -386,20 +382,16 @@ class Runner:
     ) -> Run:
         """Let the suite write its files, then write the summary: its presence makes the run finished."""
         outcome: Outcome | None = None
-        results: dict[str, Any] = {}
         if not stopped:
             facts = RunFacts(info.started, seconds, folder.path)
+            scorers = [scorer.id for scorer in self.suite.scorers]
             try:
-                if isinstance(self.suite, LegacySuite):
-                    outcome, results = self.suite.finish_plan(journal.reader, facts)
-                else:
-                    scorers = [scorer.id for scorer in self.suite.scorers]
-                    outcome = self.suite.finish(cases.results(journal.reader, scorers), facts)
+                outcome = self.suite.finish(cases.results(journal.reader, scorers), facts)
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         if outcome is not None:
             self._notice([*outcome.report.notices, *self.suite.shown(outcome.report)])
-        summary = self._summary(journal, cases, seconds, stopped, outcome, results)
+        summary = self._summary(journal, cases, seconds, stopped, outcome)
         try:
             folders.write_json(folder.path / "summary.json", summary)
             folders.copy_to_newest(folder.path, summary)
@@ -415,7 +407,6 @@ class Runner:
         seconds: float,
         stopped: BaseException | None,
         outcome: Outcome | None,
-        results: dict[str, Any],
     ) -> Summary:
         counts = journal.counts(cases.slots)
         unanswered = counts["infra_error"] + self._unscored
@@ -436,19 +427,11 @@ class Runner:
             spent=journal.spent(),
             this_start=self._spent_now,
             files=[str(path) for path in outcome.files] if outcome else [],
-            report=outcome.report if outcome and not results else None,
-            results=results,
+            report=outcome.report if outcome else None,
             failures=journal.failures(),
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
         )
-
-
-def _cases_of(suite: Suite[Any, Any], facts: dict[str, Any] | None) -> tuple[Cases, dict[str, Any]]:
-    if isinstance(suite, LegacySuite):
-        return suite.plan_cases(facts)
-    rows = suite.rows(facts)
-    return Cases(suite, rows), rows.facts
 
 
 def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswered: int) -> int:

@@ -258,7 +258,7 @@ def test_rows_that_expect_nothing_are_reported(task: Path, capsys: pytest.Captur
 def test_batchhoptest(task: Path) -> None:
     """The console script is the same command."""
     words = ["Tasks/Double", "rows.jsonl", "--workers", "5", "--profiles", "fast", "careful"]
-    script = "from assay.cli.hop import batchhoptest; batchhoptest()"
+    script = "from assay.cli.main import batchhoptest; batchhoptest()"
     done = Job(["-c", script, *words], task).run()
     assert done.code == 0, done.err
     (path,) = (task / "TestCases").glob("rows_*.jsonl")

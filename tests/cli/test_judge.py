@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from assay.core.judges import RUBRIC
+from assay.core.judges import RUBRIC, JudgeInfo
+from assay.core.report import Entry, Report
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import Panel
 from assay.store import calibrations
 from assay.store.calibrations import find_calibration
-from assay.store.judges import about, about_judge, rubric_judge
+from assay.store.judges import panel_judge, rubric_judge
 
 from servers.loopback import LoopbackServer
 from support.labels import answer, even, text, write
@@ -218,12 +218,12 @@ def test_what_is_known_later_is_shown_of_earlier_runs(
     assert (shown.code, "not calibrated" in shown.out, str(path) in shown.err) == (0, True, True)
 
 
-def made_run(name: str, values: dict[str, float], judge: dict[str, Any]) -> str:
-    """A run whose scores a judge gave."""
+def made_run(name: str, values: dict[str, float], *judges: JudgeInfo) -> str:
+    """A run whose scores these judges gave."""
     run = Made(Path(name) / "assay" / f"{name}-made-0")
     for key, value in values.items():
         run.case(key, [{"metric": "passed", "value": value}], subject="m")
-    return str(run.finish(results={"m": {"metrics": [], **judge}}))
+    return str(run.finish(report=Report(entries=[Entry(name="m", judges=list(judges))])))
 
 
 def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
@@ -231,7 +231,7 @@ def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
 ) -> None:
     """Unknown or below: exit code 2 with judge, kappa and floor, whether something got worse or not."""
     fingerprint = RubricJudge().fingerprint
-    judge = about(rubric_judge(JUDGE, fingerprint, ["passed"]))
+    judge = rubric_judge(JUDGE, fingerprint, ["passed"])
     base = made_run("base", {"a": 1.0, "b": 1.0}, judge)
     worse, same = (
         made_run("worse", {"a": 1.0, "b": 0.0}, judge),
@@ -255,8 +255,8 @@ def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
 
 def test_numbers_without_a_judge_decide_as_ever(capsys: Captured) -> None:
     """Only metrics that the judge gave are refused; a floor without a gate is a slip."""
-    judge = about_judge(Panel("offline"), ["answer_correct"])
-    base, worse = made_run("base", {"a": 1.0}, judge), made_run("worse", {"a": 0.0}, {})
+    judge = panel_judge(Panel("offline"), ["answer_correct"])
+    base, worse = made_run("base", {"a": 1.0}, judge), made_run("worse", {"a": 0.0})
     gate = ("--fail-on-regression", "--min-kappa", "0.7")
     assert typed(capsys, "compare", base, worse, *gate).code == 1
     code, _, err = typed(capsys, "compare", base, worse, "--min-kappa", "0.7")
@@ -265,7 +265,7 @@ def test_numbers_without_a_judge_decide_as_ever(capsys: Captured) -> None:
 
 def test_the_command_that_calibrates_has_the_votes(capsys: Captured) -> None:
     """Without them it would measure another judge, and the next refusal would be the same."""
-    judge = about_judge(Panel(JUDGE, 3), ["passed"])
+    judge = panel_judge(Panel(JUDGE, 3), ["passed"])
     runs = [made_run(name, {"1": 1.0}, judge) for name in ("base", "new")]
     code, _, err = typed(capsys, "compare", *runs, "--fail-on-regression", "--min-kappa", "0.7")
     assert (code, f"calibrate --judge {JUDGE} --votes 3 --labels FILE" in err) == (2, True)
@@ -273,7 +273,7 @@ def test_the_command_that_calibrates_has_the_votes(capsys: Captured) -> None:
 
 def test_a_comparison_as_json_names_the_judges(capsys: Captured) -> None:
     """With what is known of each."""
-    judge = about_judge(Panel("offline"), ["passed"])
+    judge = panel_judge(Panel("offline"), ["passed"])
     base, new = made_run("base", {"a": 1.0}, judge), made_run("new", {"a": 1.0}, judge)
     found = json.loads(typed(capsys, "compare", base, new, "--json").out)
     (one,) = found["comparisons"][0]["new"]["judges"]

@@ -296,13 +296,14 @@ def test_an_overview_says_what_would_be_asked(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     assert ["answers", "openai/m", "1,200", "90,000", "unknown"] in [line.split() for line in lines]
     assert ["verdicts", "offline", "0", "unknown", "unknown"] in [line.split() for line in lines]
-    assert lines[-4:] == ["the first prompt", "  Q: 1+1?", "  A:", "nothing was asked or written"]
+    assert lines[-5:] == ["the first prompt", "  Q: 1+1?", "  A:", "", "nothing was asked or written"]
 
 
 def test_sections_are_cut_where_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     """A text of any length is shown up to its limit, with how long it is."""
     table = Table(name="t", columns=["a"], rows=[[1]])
-    print_sections([Section(heading="h", text="x" * 50, most=10, indent=1), Section(table=table)])
+    last = Section(text="below")
+    print_sections([Section(heading="h", text="x" * 50, most=10, indent=1), Section(table=table), last])
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["  h", "    xxxxxxxxxx… (50 characters)"]
-    assert lines[2:5] == ["a", "─", "1"]
+    assert lines[2:] == ["a", "─", "1", "", "  below"]

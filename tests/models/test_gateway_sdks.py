@@ -14,8 +14,8 @@ import pytest
 from assay import api
 from assay.core.errors import StopRun
 from assay.core.protocols import Context
-from assay.core.registry import find
 from assay.core.spec import build
+from assay.suites import find_options
 
 from servers.endpoint import VECTOR, Endpoint
 from servers.gateway_lab import CHAT, Lab, Told, lab_at, post
@@ -129,7 +129,7 @@ def test_a_run_hands_its_gateway_to_solvers(tmp_path: Path, monkeypatch: pytest.
     )
     monkeypatch.syspath_prepend(tmp_path)
     values = {"model": f"python/{tmp_path}/model.py:answer", "output_dir": str(tmp_path / "out")}
-    run = api.run(build("knock", find("suite", "knock").Options, values))
+    run = api.run(build("knock", find_options("knock"), values))
     assert run.exit_code == 0
     assert run.report is not None
     assert json.loads(run.report.notices[0]) == ["00", "11"]

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
@@ -102,7 +103,8 @@ def test_a_stopped_run_asks_nothing_again(tmp_path: Path, *, careless: bool) -> 
             run = await started(tmp_path, endpoint, careless=careless)
             assert run.folder == stopped.folder
             assert run.exit_code == 0
-            assert "made up" not in json.dumps(run.results)
+            assert not any("made up" in view.records[0].data for view in RunCases(run.folder))
+            assert b"made up" not in msgspec.json.encode(run.report)
             assert set(prompts(endpoint).values()) == {1}
             own = [prompt for prompt, _ in prompts(endpoint) if prompt.startswith("row")]
             assert sorted(own) == sorted(f"row {at}" for at in range(12))

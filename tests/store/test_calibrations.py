@@ -16,9 +16,9 @@ from assay.store import calibrations
 from assay.store.calibrations import describe_calibration, find_calibration, remember, write
 from assay.store.judges import (
     about,
-    about_judge,
     calibration_of,
     judges_in,
+    panel_judge,
     require_kappa,
     rubric_judge,
     why_too_weak,
@@ -175,9 +175,9 @@ def test_results_name_their_judge() -> None:
     """Once, with all its metrics, and with what is known of it now rather than then."""
     panel = Panel("offline")
     results: dict[str, Any] = {
-        "bm25": {"metrics": [], **about_judge(panel, ["judge"])},
-        "dense": {"metrics": [], **about_judge(panel, ["evidence"], "evidence")},
-        "none": {"metrics": [], **about_judge(panel, ["judge", "more"])},
+        "bm25": {"metrics": [], **about(panel_judge(panel, ["judge"]))},
+        "dense": {"metrics": [], **about(panel_judge(panel, ["evidence"], "evidence"))},
+        "none": {"metrics": [], **about(panel_judge(panel, ["judge", "more"]))},
         "odd": "no mapping",
     }
     judges = judges_in(results)
@@ -190,7 +190,7 @@ def test_results_name_their_judge() -> None:
     remember(own)
     assert calibration_of(judges[0]) == own
     assert calibration_of(judges[1]) is None
-    assert about_judge(panel, ["judge"])["judge"]["calibration"]["labels"] == "talks.jsonl"
+    assert about(panel_judge(panel, ["judge"]))["judge"]["calibration"]["labels"] == "talks.jsonl"
 
 
 def test_a_calibration_that_is_forgotten_still_stands_in_the_results(data_folder: Path) -> None:

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import pytest
 
 import assay
-from assay import suites
 from assay.core.errors import UsageError
 
 from servers.fake_openai import FakeOpenAI, answer_of
@@ -220,15 +219,7 @@ def importable(quiz: Installed, monkeypatch: pytest.MonkeyPatch) -> Installed:
     monkeypatch.chdir(quiz.folder)
     monkeypatch.syspath_prepend(str(quiz.folder / "site"))
     monkeypatch.delitem(sys.modules, "further_quiz", raising=False)
-    suites.installed_suites.cache_clear()
     return quiz
-
-
-@pytest.fixture(autouse=True)
-def forget_installed() -> object:
-    """The next test looks for entry points anew."""
-    yield
-    suites.installed_suites.cache_clear()
 
 
 def test_python_runs_it_like_any_other(importable: Installed) -> None:

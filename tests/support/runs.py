@@ -60,13 +60,10 @@ class Made:
         state: str = "finished",
         report: Report | None = None,
         parts: Literal["none", "filters", "rows"] = "none",
-        results: dict[str, Any] | None = None,
     ) -> Path:
         """Write what stands beside the journal; returns the run's folder."""
         self._journal.close()
         self._info.score_parts = parts
-        if report is None and results is None:
-            report = Report()
         total = self._info.total = sum(self._counts.values())
         write_json(self.folder / "run.json", self._info)
         summary = Summary(
@@ -79,8 +76,7 @@ class Made:
             spent={},
             this_start={},
             files=[],
-            report=report,
-            results=results or {},
+            report=report or Report(),
             ok=self._counts["ok"],
             subject_error=self._counts["subject_error"],
             infra_error=self._counts["infra_error"],

@@ -68,13 +68,13 @@ def test_a_killed_run_is_as_an_undisturbed_one(tmp_path: Path, server: LoopbackS
     assert len(server.bodies) == total - known
     assert set(files(whole)) == {"0000.json", "0001.json", "summary.json"}
     assert files(killed) == files(whole)
-    assert {name.partition(":")[0] for found in questions(killed) for name in found} == {"mem0"}
+    assert {name.partition(":")[0] for ids in questions(killed) for name in ids} == {"mem0"}
 
 
 def questions(job: Job) -> list[list[str]]:
-    """The ids that were found for each question."""
+    """The ids of the items that each question's search returned."""
     lines = [line["data"] for line in job.lines("records") if line.get("kind") == "answer"]
-    return [[found[0] for found in line["found"]] for line in lines]
+    return [[hit[0] for hit in line["hits"]] for line in lines]
 
 
 def test_a_failed_endpoint_is_asked_again_next_time(tmp_path: Path) -> None:

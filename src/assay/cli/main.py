@@ -20,19 +20,18 @@ from assay.core.registry import unknown
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {
-    "run": "Run a suite that stands in a file: FILE.py:NAME.",
-    "rescore": "Grade a finished run anew with other filters or metrics; nothing is asked.",
+    "run": "Run a suite of your own: FILE.py:NAME.",
+    "rescore": "Score a finished run again from its replies, with other filters or metrics.",
     "runs": "List runs with their state, progress and score.",
-    "show": "Show a run's summary, or one of its cases with prompt, replies and scores.",
-    "compare": "Compare runs case by case: differences with intervals, what flipped, time and tokens.",
-    "check": "Say what is wrong in task files, pipelines, testsets and data files.",
+    "show": "Show the report of a run, or one of its cases with prompts, replies and scores.",
+    "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
+    "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
-    "models": "List model providers, or fetch the embedded model.",
+    "models": "List the providers of models, or download the embedded model.",
 }
 """Commands that belong to no suite, each in the module of its name."""
-OLD_SUITES: dict[str, str] = {}
-"""Suites that are no subclass of Suite yet: their commands stand in modules of their own."""
-_GRACE_SECONDS = 1.0
+# How long threads that user code left behind may keep the process alive.
+GRACE_SECONDS = 1.0
 EXAMPLES = """\b
 Examples:
   assay models pull smollm2
@@ -61,13 +60,11 @@ class CommandGroup(click.Group):
         """The command of this word, or the group of commands that begin with it."""
         words = f"{self.words} {cmd_name}".strip()
         if not self.words and cmd_name in COMMANDS:
-            return _command_of(cmd_name)
+            command: click.Command = importlib.import_module(f"assay.cli.{cmd_name}").command
+            return command
         for built_in, about in BUILT_IN.items():
             if about.command == words:
                 return suite_command(built_in, words)
-        if words in OLD_SUITES:
-            old = _command_of(words.partition(" ")[0])
-            return old.commands[cmd_name] if isinstance(old, click.Group) else old
         if words in COMMAND_GROUPS:
             return CommandGroup(words, name=words, help=COMMAND_GROUPS[words], context_settings=SETTINGS)
         installed = command_table()
@@ -93,23 +90,16 @@ class CommandGroup(click.Group):
 
     def _summaries(self) -> dict[str, str]:
         """The next word of each command with a line about it."""
-        suites = {words: command.summary for words, command in command_table().items()}
-        order = {words: suites.get(words, summary) for words, summary in OLD_SUITES.items()}
         summaries: dict[str, str] = {}
-        for words, summary in (order | suites).items():
+        for words, command in command_table().items():
             if self.words and not words.startswith(f"{self.words} "):
                 continue
             word, _, rest = words.removeprefix(self.words).strip().partition(" ")
             if rest:
-                summaries.setdefault(word, COMMAND_GROUPS.get(word, summary))
+                summaries.setdefault(word, COMMAND_GROUPS.get(word, command.summary))
             else:
-                summaries[word] = summary
+                summaries[word] = command.summary
         return summaries if self.words else summaries | COMMANDS
-
-
-def _command_of(module: str) -> click.Command:
-    command: click.Command = importlib.import_module(f"assay.cli.{module}").command
-    return command
 
 
 @click.group(cls=CommandGroup, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
@@ -139,13 +129,19 @@ def main(arguments: list[str] | None = None) -> None:
     sys.exit(code)
 
 
+def batchhoptest() -> None:
+    """`assay hop` under the name of HOP's own tool: `batchhoptest TASK DATA [--workers N] [--profiles …]`."""
+    sys.argv.insert(1, "hop")
+    main()
+
+
 def _end_soon(code: int) -> None:
-    """Python waits for threads at its end; those that user code left behind may have none."""
+    """End the process although threads of user code still run: Python would wait for them for ever."""
     ended = threading.Event()
-    atexit.register(ended.set)  # runs when no thread is waited for any more
+    atexit.register(ended.set)  # Python calls it when it waits for no thread any more
 
     def end() -> None:
-        if not ended.wait(_GRACE_SECONDS):
+        if not ended.wait(GRACE_SECONDS):
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
             os._exit(code)

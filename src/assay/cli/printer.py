@@ -115,14 +115,14 @@ def _print_main_table(report: Report) -> None:
         rows += [
             [_plain(name), *(_count_cell(entry.counts, name) for entry, _ in entries)] for name in counts
         ]
-        table(["metric", *(entry.title for entry, _ in entries)], rows, several_left=True)
+        table(["metric", *(entry.title for entry, _ in entries)], rows)
         return
     rows = []
     for entry, depth in entries:
         cells = [metric_cell(entry.metric(name)) for name in metrics]
         cells += [_count_cell(entry.counts, name) for name in counts]
         rows.append([f"{'  ' * depth}{entry.title}", *cells])
-    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows, several_left=True)
+    table([report.entry_word, *metrics.values(), *map(_plain, counts)], rows)
 
 
 def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
@@ -251,15 +251,15 @@ def _print_slices(report: Report) -> None:
     entries = [entry for entry in report.entries if not entry.reference] or report.entries
     kinds = dict.fromkeys(part.by for entry in entries for part in entry.slices)
     for by in kinds:
-        found = [(entry, part) for entry in entries for part in entry.slices if part.by == by]
-        names = list(dict.fromkeys(part.name for _, part in found))
+        slices = [(entry, part) for entry in entries for part in entry.slices if part.by == by]
+        names = list(dict.fromkeys(part.name for _, part in slices))
         if by == "set" and len(names) == 1:
             continue  # the main table says the same
-        metrics = _metric_names(part.metrics for _, part in found)
-        counts = _count_names(part.counts for _, part in found)
+        metrics = _metric_names(part.metrics for _, part in slices)
+        counts = _count_names(part.counts for _, part in slices)
         rows = []
         for name in names:
-            for entry, part in found:
+            for entry, part in slices:
                 if part.name == name:
                     head = [_slice_title(part), entry.title] if len(entries) > 1 else [_slice_title(part)]
                     by_name = {metric.name: metric for metric in part.metrics}
@@ -267,7 +267,7 @@ def _print_slices(report: Report) -> None:
                     rows.append([*head, *cells, *(_count_cell(part.counts, count) for count in counts)])
         first = [by, report.entry_word] if len(entries) > 1 else [by]
         header = [*first, *metrics.values(), *map(_plain, counts)]
-        table(header, rows, names=len(first), several_left=True)
+        table(header, rows, names=len(first))
         click.echo()
 
 
@@ -308,14 +308,14 @@ def _print_repeats(entry: Entry, curves: Sequence[Curve]) -> None:
             continue
         last = curve.points[-1].metric
         heads[last.filter] = f"{last.title} of {last.denominator:,} cases"
-        shown = []
+        texts = []
         for point in curve.points:
             k = int(point.x)
             # Powers of two and the end: enough to see the shape of 64 repeats in one line.
             if k & (k - 1) == 0 or point is curve.points[-1]:
-                shown.append(f"@{k} {number(point.metric.value)}")
+                texts.append(f"@{k} {number(point.metric.value)}")
         kind = curve.name.removesuffix("@k")
-        lines_by_filter.setdefault(last.filter, []).append(f"  {kind}{' '.join(shown)}")
+        lines_by_filter.setdefault(last.filter, []).append(f"  {kind}{' '.join(texts)}")
     filters_by_text: dict[str, list[str]] = {}
     for name, lines in lines_by_filter.items():
         filters_by_text.setdefault("\n".join([heads[name], *lines]), []).append(name)
@@ -331,34 +331,34 @@ def _print_tables(report: Report) -> None:
     several = sum(1 for entry in report.entries if entry.tables) > 1
     merged: dict[tuple[str, ...], Table] = {}
     for entry in report.entries:
-        for one in entry.tables:
-            rows: list[list[Cell]] = one.rows
-            columns, names, note = one.columns, one.names, one.note
+        for part in entry.tables:
+            rows: list[list[Cell]] = part.rows
+            columns, names, note = part.columns, part.names, part.note
             if several:
                 rows = [[entry.title, *row] for row in rows]
                 columns, names = [report.entry_word, *columns], names + 1
                 note = f"{entry.title}: {note}" if note else ""
-            key = (one.name, one.title, *columns)
+            key = (part.name, part.title, *columns)
             if key in merged:
                 merged[key].rows.extend(rows)
                 merged[key].note = "\n".join(filter(None, (merged[key].note, note)))
             else:
                 merged[key] = Table(
-                    name=one.name, title=one.title, columns=columns, rows=[*rows], note=note, names=names
+                    name=part.name, title=part.title, columns=columns, rows=[*rows], note=note, names=names
                 )
-    for one in merged.values():
-        if one.rows:
-            print_table(one)
+    for part in merged.values():
+        if part.rows:
+            print_table(part)
             click.echo()
 
 
-def print_table(one: Table) -> None:
+def print_table(part: Table) -> None:
     """A table with its title above and its note below."""
-    if one.title:
-        heading(one.title)
-    table(one.columns, [[table_cell(cell) for cell in row] for row in one.rows], names=one.names)
-    if one.note:
-        block(one.note, indent="")
+    if part.title:
+        heading(part.title)
+    table(part.columns, [[table_cell(cell) for cell in row] for row in part.rows], names=part.names)
+    if part.note:
+        block(part.note, indent="")
 
 
 def table_cell(cell: Cell) -> str:
@@ -478,16 +478,19 @@ def pair_cells(row: PairedRow) -> list[str]:
 
 
 def print_sections(sections: Iterable[Section]) -> None:
-    """Headings, texts and tables, each as far in as the section says."""
+    """Headings, texts and tables, each as far in as the section says. A table has a blank line behind it."""
+    after_table = False
     for section in sections:
+        if after_table:
+            click.echo()
         indent = "  " * section.indent
         if section.heading:
             heading(f"{indent}{section.heading}")
         if section.text:
-            block(section.text, indent=f"{indent}  " if section.heading else indent, most=section.most)
-        if section.table is not None and section.table.rows:
+            block(section.text, indent=f"{indent}  ", most=section.most)
+        after_table = section.table is not None and bool(section.table.rows)
+        if section.table is not None and after_table:
             print_table(section.table)
-            click.echo()
 
 
 def print_overview(overview: Overview) -> None:
@@ -505,4 +508,6 @@ def print_overview(overview: Overview) -> None:
         table(["calls for", "model", "calls", "tokens in (est.)", "tokens out (est.)"], rows, names=2)
         click.echo()
     print_sections(overview.sections)
+    if overview.sections:
+        click.echo()
     click.echo("nothing was asked or written")

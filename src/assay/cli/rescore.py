@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from assay import api
+from assay.cli.printer import print_run
 from assay.cli.progress import observers
-from assay.cli.show import report_run
 
 
 @click.command("rescore", context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,5 +27,5 @@ def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
     """
     done = api.rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if not quiet:
-        report_run(done)
+        print_run(done)
     return done.exit_code

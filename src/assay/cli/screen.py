@@ -1,4 +1,4 @@
-"""What people read on the terminal: tables and short lines, plain where the output is no terminal."""
+"""Tables and lines on the terminal: plain where the output is no terminal."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ from unicodedata import combining, east_asian_width
 import click
 
 
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1, *, several_left: bool = False
-) -> None:
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
     """Columns as wide as needed; numbers to the right. Cells may hold names that others gave.
-
-    With `several_left`, cells of several numbers stand to the left: those begin with equally long ones.
 
     On a terminal that is too narrow it comes in parts one below the other, each with the first columns,
     which name the rows.
@@ -23,29 +19,27 @@ def table(
     lines = [[safe(cell) for cell in row] for row in (header, *rows)]
     columns = list(zip(*lines, strict=True))
     widths = [max(map(columns_of, column)) for column in columns]
-    for part in parts(widths, names, shutil.get_terminal_size().columns if sys.stdout.isatty() else None):
-        _print([columns[at] for at in part], [widths[at] for at in part], several_left=several_left)
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for numbers in parts(widths, names, room):
+        _print([columns[number] for number in numbers], [widths[number] for number in numbers])
 
 
 def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
-    """Which columns stand in each part of a table, so that a line fits; a column alone may be too wide."""
+    """The numbers of the columns in each part of a table, so that a line fits. One column alone may be too wide."""
     first = list(range(min(names, len(widths))))
-    found = [first]
-    for at in range(len(first), len(widths)):
-        line = [*found[-1], at]
-        fits = room is None or sum(widths[one] + 2 for one in line) - 2 <= room
-        if fits or len(found[-1]) == len(first):
-            found[-1] = line
+    lines = [first]
+    for column in range(len(first), len(widths)):
+        line = [*lines[-1], column]
+        fits = room is None or sum(widths[number] + 2 for number in line) - 2 <= room
+        if fits or len(lines[-1]) == len(first):
+            lines[-1] = line
         else:
-            found.append([*first, at])
-    return found
+            lines.append([*first, column])
+    return lines
 
 
-def _print(columns: Sequence[Sequence[str]], widths: Sequence[int], *, several_left: bool) -> None:
-    right = [
-        all(_numeric(cell) and not (several_left and " " in cell) for cell in column[1:])
-        for column in columns
-    ]
+def _print(columns: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+    right = [all(_is_number(cell) for cell in column[1:]) for column in columns]
     header, *lines = (_line(cells, widths, right) for cells in zip(*columns, strict=True))
     click.echo(click.style(header, bold=True) if sys.stdout.isatty() else header)
     click.echo("  ".join("─" * width for width in widths))
@@ -62,14 +56,15 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: a Chinese character two, an accent of its own none."""
+    """The width of a text on a terminal: two columns for a Chinese character, none for a combining accent."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
-def _numeric(cell: str) -> bool:
-    return not cell or cell[0].isdigit() or cell[0] in "+-±–"
+def _is_number(cell: str) -> bool:
+    """Whether a cell is one number, or empty. Several numbers in a cell begin alike, so they stand to the left."""
+    return " " not in cell and (not cell or cell[0].isdigit() or cell[0] in "+-±–")
 
 
 def counted(count: int, one: str, many: str = "") -> str:
@@ -78,17 +73,17 @@ def counted(count: int, one: str, many: str = "") -> str:
 
 
 def heading(text: str) -> None:
-    """A line that begins a part; it may hold names that others gave."""
+    """A heading. It may hold names that others gave."""
     click.echo(click.style(safe(text), bold=True))
 
 
 def tell(text: str) -> None:
-    """A message beside the results, on stderr; it may quote files and endpoints."""
+    """A message on stderr, beside the results. It may quote files and endpoints."""
     click.echo(safe(text, keep="\n\t"), err=True)
 
 
 def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
-    """A text of somebody else's, set apart and without control characters; cut if it is too long."""
+    """A text of a model or a file, indented and without control characters, cut after `most` characters."""
     shown = safe(text, keep="\n\t")
     if most is not None and len(shown) > most:
         shown = f"{shown[:most]}… ({len(shown):,} characters)"
@@ -97,7 +92,7 @@ def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
 
 
 def safe(text: str, keep: str = "") -> str:
-    """A text of somebody else's without the control characters that a terminal would obey."""
+    """A text without control characters: a terminal would obey those of a model or a file."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else "�" for char in text)
@@ -109,7 +104,7 @@ def rule() -> None:
 
 
 def number(value: float | None) -> str:
-    """Four digits, or nothing to show."""
+    """Four digits; `n/a` for a value that was not measured."""
     return "n/a" if value is None else f"{value:.4f}"
 
 

@@ -1,4 +1,4 @@
-"""`assay show`: a run, or one of its cases."""
+"""`assay show`: the report of a run, or everything about one of its cases."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from typing import Any
 import click
 
 from assay import api
-from assay.api import Run
 from assay.cli.printer import print_run, print_sections
 from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
-from assay.core.suite import Suite, record_sections, score_sections
-from assay.core.types import Call, Request, Response
-from assay.store.cases import CaseView, RunCases
-from assay.suites import BUILT_IN, find_suite
+from assay.core.suite import CaseView, Suite, record_sections, score_sections
+from assay.core.types import Call, Request
+from assay.store.cases import RunCases
+from assay.suites import find_suite
 
-OLD_SUITES: tuple[str, ...] = ()
-_MOST_CHARACTERS = 4000
-_MOST_SCORES = 8
-_REPORTS: dict[str, Any] = {}
-_CLOSING = ("fed", "used", "imported")
-"""Kinds of last records that hold no answer."""
+MOST_CHARACTERS = 4000
+# More scores of one case than this are shown as means: a conversation has thousands.
+MOST_SCORES = 8
+MOST_PREVIEW = 50
+# Kinds of records that a case may end with and that hold no answer.
+CLOSING_KINDS = ("fed", "used", "imported")
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -36,11 +35,11 @@ _CLOSING = ("fed", "used", "imported")
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many cases."
 )
 def command(run: str, case: str | None, failed: bool, limit: int) -> int:
-    """Show a run's summary; with CASE, its prompt as sent, each reply, the votes of filters, and scores.
+    """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order, the beginning of a case's key, or a test of a pipeline, a row or a conversation: its id or
-    SET/ID.
+    data order, the beginning of a case's key, or what the suite calls it: the id of a test, a row or a
+    conversation, also as SET/ID.
 
     \b
     Examples:
@@ -50,12 +49,17 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """
     found = api.load(run)
     cases = RunCases(found.folder)
+    suite = found.info.suite
     if case is not None:
-        show_case(cases, cases.find(case), found.info.suite)
+        view = cases.find(case)
+        print_case(view._replace(calls=cases.calls(view.end.index)), suite)
         return 0
-    report_run(found)
-    chosen = (view for view in cases if view.failed or not failed)
-    rows = [_row(view, found.info.suite) for view in islice(chosen, limit)]
+    print_run(found)
+    rows = []
+    for view in islice((view for view in cases if view.failed or not failed), limit):
+        end = view.end
+        key = " ".join(filter(None, (end.case, _name_for_people(view, suite))))
+        rows.append([str(end.index), end.set, key, end.status, _score_cell(view), _preview(view)])
     click.echo()
     if rows:
         table(["case", "set", "key", "status", "scores", "reply"], rows)
@@ -64,52 +68,8 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     return 0
 
 
-def report_run(run: Run) -> None:
-    """A run's summary, in the way of its suite."""
-    if run.report is not None or is_subclass(run.info.suite):
-        print_run(run)
-    else:
-        _REPORTS[run.info.suite](run)
-
-
-def is_subclass(suite: str) -> bool:
-    """Whether a suite is a subclass of Suite, which not all of ours are yet."""
-    return suite not in OLD_SUITES or suite in BUILT_IN
-
-
-def _row(view: CaseView, suite: str) -> list[str]:
-    end = view.end
-    key = " ".join([end.case, *_row_of(view, suite)])
-    return [str(end.index), end.set, key, end.status, _scores(view), _preview(view)]
-
-
-def _scores(view: CaseView) -> str:
-    """Each of a few; of many, the mean by metric and how many they are."""
-    final = [score for score in view.scores if not score.interim]
-    if len(final) == len(view.scores) <= _MOST_SCORES:
-        return ", ".join(
-            f"{','.join(filter(None, (s.metric, s.part)))} {'–' if s.value is None else format(s.value, 'g')}"
-            for s in final
-        )
-    values: dict[str, list[float]] = {}
-    for score in final:
-        if score.value is not None:
-            values.setdefault(score.metric, []).append(score.value)
-    return ", ".join(f"{name} {fmean(found):.3f} of {len(found):,}" for name, found in values.items())
-
-
-def _row_of(view: CaseView, suite: str) -> list[str]:
-    """What people call the case: `row 3 with fast`."""
-    if is_subclass(suite):
-        if not view.end.label:
-            return []
-        found = loadable_suite(suite)
-        return [f"{found.case_word if found else 'case'} {view.end.label} with {view.end.subject}"]
-    return [] if view.id is None else [f"row {view.id} with {view.end.subject}"]
-
-
 @cache
-def loadable_suite(name: str) -> type[Suite[Any, Any]] | None:
+def _suite(name: str) -> type[Suite[Any, Any]] | None:
     """The suite of a run; None if it cannot be imported any more, since its runs can be read without it."""
     try:
         return find_suite(name)
@@ -117,106 +77,103 @@ def loadable_suite(name: str) -> type[Suite[Any, Any]] | None:
         return None
 
 
+def _name_for_people(view: CaseView, suite: str) -> str:
+    """`row 3 with fast`; empty where the data gives no name."""
+    if not view.end.label:
+        return ""
+    known = _suite(suite)
+    return f"{known.case_word if known else 'case'} {view.end.label} with {view.end.subject}"
+
+
+def _score_cell(view: CaseView) -> str:
+    """Each of a few scores; of many, the mean by metric and how many there are."""
+    final = [score for score in view.scores if not score.interim]
+    if len(final) == len(view.scores) <= MOST_SCORES:
+        parts = []
+        for score in final:
+            name = ",".join(filter(None, (score.metric, score.part)))
+            parts.append(f"{name} –" if score.value is None else f"{name} {score.value:g}")
+        return ", ".join(parts)
+    values: dict[str, list[float]] = {}
+    for score in final:
+        if score.value is not None:
+            values.setdefault(score.metric, []).append(score.value)
+    return ", ".join(f"{name} {fmean(numbers):.3f} of {len(numbers):,}" for name, numbers in values.items())
+
+
 def _preview(view: CaseView) -> str:
+    """The beginning of the answer, or of the failure, in one line."""
+    text = ""
     if view.end.failure:
         text = f"{view.end.failure.kind}: {view.end.failure.message}"
-    else:
-        replies = (
-            _texts(view.records[-1].data) if view.records and view.records[-1].kind not in _CLOSING else []
-        )
-        text = replies[0] if replies else ""
+    elif view.records and view.records[-1].kind not in CLOSING_KINDS:
+        data = view.records[-1].data
+        while isinstance(data, list) and data:
+            data = data[0]  # the first of several repeats
+        if isinstance(data, dict):
+            text = json.dumps(data.get("outputs", data), ensure_ascii=False)
+        elif data != []:
+            text = str(data)
     flat = " ".join(text.split())
-    return flat if len(flat) <= 50 else flat[:49] + "…"
+    return flat if len(flat) <= MOST_PREVIEW else flat[: MOST_PREVIEW - 1] + "…"
 
 
-def _texts(data: Any) -> list[str]:
-    if isinstance(data, list):
-        return [text for item in data for text in _texts(item)]
-    if isinstance(data, dict):
-        return [json.dumps(data.get("outputs", data), ensure_ascii=False)]
-    return [str(data)]
-
-
-def show_case(cases: RunCases, view: CaseView, suite: str) -> None:
-    """Everything about one case, readable; what it gave in the way of its suite."""
+def print_case(view: CaseView, suite: str) -> None:
+    """How the case ended, every call with prompt and reply, and what the suite shows of records and scores."""
     end = view.end
-    heading(" · ".join([f"case {end.index}", end.set, end.case, *_row_of(view, suite), end.status]))
+    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.status)
+    heading(" · ".join(filter(None, names)))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
         if end.failure.traceback:
             block(end.failure.traceback.rstrip("\n"), indent="    ")
-    asked: list[Request] = []
-    calls = cases.calls(end.index)
-    for call in calls:
+    requests: list[Request] = []
+    for call in view.calls:
         if call.request is not None:
-            asked.append(call.request)
+            requests.append(call.request)
             rule()
-            _show_request(asked)
-        _show_reply(call)
+            _print_request(requests)
+        _print_reply(call)
     rule()
-    if is_subclass(suite):
-        found = loadable_suite(suite)
-        case = view._replace(calls=calls)
-        print_sections(found.sections(case) if found else [*record_sections(case), *score_sections(case)])
-        return
-    _show_scores(view)
+    known = _suite(suite)
+    if known is not None:
+        print_sections(known.sections(view))
+    else:
+        print_sections([*record_sections(view), *score_sections(view)])
 
 
-def _show_request(asked: list[Request]) -> None:
-    """The last request; a prompt that is that of the one before is not shown again."""
-    request = asked[-1]
-    heading(f"prompt {len(asked)}")
+def _print_request(requests: list[Request]) -> None:
+    """The last request. A prompt that is that of the one before is not shown again."""
+    request = requests[-1]
+    heading(f"prompt {len(requests)}")
     for message in request.messages or []:
         heading(f"  [{message.get('role')}]")
-        block(str(message.get("content")), indent="    ", most=_MOST_CHARACTERS)
+        block(str(message.get("content")), indent="    ", most=MOST_CHARACTERS)
     if request.prompt is not None:
-        same = len(asked) > 1 and asked[-2].prompt == request.prompt
-        block("(the same)" if same else request.prompt, most=_MOST_CHARACTERS)
+        same = len(requests) > 1 and requests[-2].prompt == request.prompt
+        block("(the same)" if same else request.prompt, most=MOST_CHARACTERS)
     if request.continuation is None:
         block(json.dumps(request.params, ensure_ascii=False))
     else:
         heading("how likely is" if request.prompt is not None else "how likely is the whole text")
-        block(repr(request.continuation), most=_MOST_CHARACTERS)
+        block(repr(request.continuation), most=MOST_CHARACTERS)
 
 
-def _show_reply(call: Call) -> None:
-    tries = f", {call.attempts} attempts" if call.attempts > 1 else ""
-    if call.response is None:
-        heading(f"reply {call.n} failed ({call.seconds:.2f} s{tries})")
+def _print_reply(call: Call) -> None:
+    took = f"{call.seconds:.2f} s"
+    if call.attempts > 1:
+        took += f", {call.attempts} attempts"
+    response = call.response
+    if response is None:
+        heading(f"reply {call.n} failed ({took})")
         block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")
-        return
-    if likely := _likelihood(call.response):
-        heading(f"{likely} ({call.seconds:.2f} s{tries})")
-        return
-    if call.response.reasoning:
-        heading(f"reasoning {call.n}")
-        block(call.response.reasoning, most=_MOST_CHARACTERS)
-    heading(f"reply {call.n} ({call.seconds:.2f} s{tries}, {call.response.finish or 'no finish reason'})")
-    block(call.response.text, most=_MOST_CHARACTERS)
-
-
-def _likelihood(response: Response) -> str:
-    """`logprob -1.2345, greedy`: greedy where the model would have said the same."""
-    data = response.data
-    if not isinstance(data, dict) or "logprob" not in data:
-        return ""
-    return f"logprob {data['logprob']:.4f}, {'greedy' if data.get('greedy') else 'not greedy'}"
-
-
-def _show_scores(view: CaseView) -> None:
-    for score in view.scores:
-        data = score.data or {}
-        value = f"{score.value:g}" if score.value is not None else json.dumps(data.get("value"))
-        said = (
-            f"{score.part}: {data['verdict']}"
-            if "verdict" in data
-            else f"{' by '.join(filter(None, (score.metric, score.part)))}: {value}"
-        )
-        said += f", {data['label']}" if "label" in data else ""
-        heading(said + (f" ({score.status})" if score.status != "scored" else ""))
-        if score.reason:
-            block(score.reason)
-        if "filtered" in data:
-            block(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
-        if "votes" in data:
-            block("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))
+    elif isinstance(response.data, dict) and "logprob" in response.data:
+        # Greedy: the model itself would have said the same.
+        greedy = "greedy" if response.data.get("greedy") else "not greedy"
+        heading(f"logprob {response.data['logprob']:.4f}, {greedy} ({took})")
+    else:
+        if response.reasoning:
+            heading(f"reasoning {call.n}")
+            block(response.reasoning, most=MOST_CHARACTERS)
+        heading(f"reply {call.n} ({took}, {response.finish or 'no finish reason'})")
+        block(response.text, most=MOST_CHARACTERS)

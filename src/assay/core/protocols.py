@@ -1,18 +1,14 @@
-"""The seams: what the engine asks of suites, solvers, scorers and models. Each is one method wide."""
+"""The seams between packages: models, what a case may use, solvers and scorers. Each is a method or two wide."""
 
 from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 
-from assay.core.connect import Role
-from assay.core.errors import Problem, StopRun
-from assay.core.spec import Options, RunSpec
 from assay.core.types import Call, Case, End, Record, Request, Response, Score
 
 T = TypeVar("T")
@@ -108,17 +104,6 @@ class View(Struct, frozen=True):
     records: list[Record]
 
 
-def check_same(case: Case, end: End) -> None:
-    """A place is only a hint: what stands there must be the case that was asked."""
-    check_key(case.key, end, case.label)
-
-
-def check_key(key: str, end: End, label: str) -> None:
-    """The same by the key alone, where no case is at hand."""
-    if key != end.case:
-        raise StopRun(f"the data changed while the run went on: {end.set} {label} is another document now")
-
-
 class Scorer(ABC):
     """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew."""
 
@@ -136,94 +121,3 @@ class Scorer(ABC):
     @abstractmethod
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """The scores, in order of their parts."""
-
-
-class Reader(Protocol):
-    """A run in the order of its data."""
-
-    def end(self, index: int) -> End | None:
-        """How the case ended, if it did."""
-        ...
-
-    def records(self, index: int) -> list[Record]:
-        """The records of the try that ended."""
-        ...
-
-    def scores(self, index: int, scorer: str) -> list[Score]:
-        """What this scorer said."""
-        ...
-
-    def case(self, index: int, scorer: str) -> tuple[End, list[Record], list[Score]] | None:
-        """All of a case in one go, once it has ended."""
-        ...
-
-
-class RunFacts(NamedTuple):
-    """What a suite's files say about the run besides its content."""
-
-    started: float
-    seconds: float
-    folder: Path
-
-
-class Outcome(NamedTuple):
-    """What came of a run: every number with its denominator, as JSON, and the files that were written.
-
-    `passed` is the suite's verdict: None where a judge's word is missing to have one. Files in the run's own
-    folder are copied to `newest`, together with the run's summary: that folder shows the newest run.
-    `notices` are told once, when the run ends.
-    """
-
-    results: dict[str, Any]
-    files: list[Path]
-    passed: bool | None = True
-    newest: Path | None = None
-    notices: tuple[str, ...] = ()
-
-
-class Plan(Protocol):
-    """A suite bound to a spec: everything resolved, checked and ready."""
-
-    ask: Any
-    score: Any
-    solver: Solver
-    scorers: list[Scorer]
-    needs: frozenset[str]
-    notices: tuple[str, ...]
-    """What a person should know before it runs, and nothing stops."""
-
-    @property
-    def roles(self) -> Mapping[str, str | Role]:
-        """The models that are asked, by role: `main` for what --model names, `judge` for judges."""
-        ...
-
-    def prepare(self, facts: dict[str, Any] | None) -> dict[str, Any]:
-        """Look at the data once; a later start hands back what the first one found."""
-        ...
-
-    @property
-    def total(self) -> int:
-        """How many cases there are."""
-        ...
-
-    def load(self, skip: Callable[[int], bool]) -> Iterator[Case]:
-        """The cases in data order, without those to be skipped."""
-        ...
-
-    def finish(self, reader: Reader, facts: RunFacts) -> Outcome:
-        """Read the run once, in data order: make its numbers and write the format's own files."""
-        ...
-
-
-class Suite(Protocol):
-    """One format: reads its cases, chooses solver and scorers, writes its files."""
-
-    Options: type[Options]
-
-    def plan(self, spec: RunSpec) -> Plan:
-        """Resolve and check; raises before anything is written."""
-        ...
-
-    def check(self, path: Path) -> list[Problem]:
-        """Every problem of one of its files."""
-        ...

@@ -23,7 +23,6 @@ KINDS = {
     "judge": "assay.scoring.judges",
     "memory": "assay.memories",
     "embedder": "assay.embedders",
-    "suite": "assay.suites",
 }
 
 
@@ -34,7 +33,7 @@ def names(kind: str) -> list[str]:
 
 @cache
 def built_in(kind: str) -> set[str]:
-    """The names of the built-in plugins. A package is a plugin only if it is a suite; others are shared code.
+    """The names of the built-in plugins: modules of the kind's package. Packages in it are shared code.
 
     Characters that a file name may not hold are spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is
     `fu_memory.py`.
@@ -43,7 +42,7 @@ def built_in(kind: str) -> set[str]:
     return {
         _public_name(kind, module.name)
         for module in pkgutil.iter_modules(package.__path__)
-        if kind == "suite" or not module.ispkg
+        if not module.ispkg
     }
 
 
@@ -51,7 +50,7 @@ def _public_name(kind: str, file: str) -> str:
     """The public name of a plugin, from the name of its file."""
     if kind == "memory" and file.endswith("_memory"):
         return f"{file.removesuffix('_memory').upper()}Memory"
-    return file.replace("_", "-") if kind in ("model", "suite") else file.replace("_plus", "+")
+    return file.replace("_", "-") if kind == "model" else file.replace("_plus", "+")
 
 
 def _file_name(name: str) -> str:

@@ -81,14 +81,11 @@ class SuiteOptions(Struct, frozen=True, kw_only=True):
         return {}
 
 
-Options = SuiteOptions
-
-
 class RunSpec(Struct, frozen=True, kw_only=True):
     """Everything a run was told. `options` is the suite's own struct."""
 
     suite: Annotated[str, ask("Which suite runs.", cli=False)]
-    options: Annotated[Options, ask("The suite's own options.", cli=False)]
+    options: Annotated[SuiteOptions, ask("The suite's own options.", cli=False)]
     model: Annotated[str, ask("Model as PROVIDER/NAME, such as local/smollm2 or openai/gpt-4o-mini.")] = ""
     base_url: Annotated[
         str | None, ask("Base URL of the endpoint.  [default: $OPENAI_BASE_URL, else the provider's own]")
@@ -176,7 +173,7 @@ def marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
     return found
 
 
-def build(suite: str, options: type[Options], values: dict[str, Any], where: str = "") -> RunSpec:
+def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where: str = "") -> RunSpec:
     """A spec from flat values: common keys and the suite's own keys side by side."""
     common = {f.name for f in fields(RunSpec)} - {"suite", "options"}
     own = {f.name: f for f in fields(options)}

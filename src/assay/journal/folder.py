@@ -62,7 +62,6 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     this_start: dict[str, int]
     files: list[str]
     report: Report | None = None
-    results: dict[str, Any] = {}
     failures: dict[str, int] = {}
     newest: str = ""
     unscored: int = 0

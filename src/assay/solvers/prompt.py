@@ -22,31 +22,35 @@ class PromptSolver(Solver):
     """Emits one `answer` whose data is the replies, by request and repeat."""
 
     async def solve(self, inputs: PromptInputs, ctx: Context) -> None:
-        """All requests and repeats run side by side."""
+        """Send all requests and repeats side by side."""
         repeats = inputs.repeats
         if repeats == 1 and len(inputs.requests) == 1:
+            # The usual case. It needs no task of its own for the call.
             (request,) = inputs.requests
-            ctx.emit("answer", [[reply(request, await ctx.model().ask(request), cuts=inputs.cut)]])
+            response = await ctx.model().ask(request)
+            ctx.emit("answer", [[read_reply(request, response, cuts=inputs.cut)]])
             return
-        asked = [request for request in inputs.requests for _ in range(repeats)]
-        responses = await ctx.map(ctx.model().ask, asked)
+        requests = [request for request in inputs.requests for _ in range(repeats)]
+        responses = await ctx.map(ctx.model().ask, requests)
         replies = [
-            reply(request, response, cuts=inputs.cut)
-            for request, response in zip(asked, responses, strict=True)
+            read_reply(request, response, cuts=inputs.cut)
+            for request, response in zip(requests, responses, strict=True)
         ]
-        ctx.emit("answer", [replies[at : at + repeats] for at in range(0, len(replies), repeats)])
+        ctx.emit("answer", [replies[start : start + repeats] for start in range(0, len(replies), repeats)])
 
 
-def reply(request: Request, response: Response, *, cuts: bool) -> Any:
-    """The text; of a likelihood [logprob, greedy], or of a whole text its logprob."""
+def read_reply(request: Request, response: Response, *, cuts: bool) -> Any:
+    """Return the text; of a likelihood [logprob, greedy], or of a whole text its logprob."""
     if request.continuation is not None:
-        found = response.data
-        return found["logprob"] if request.prompt is None else [found["logprob"], found["greedy"]]
+        likelihood = response.data
+        if request.prompt is None:
+            return likelihood["logprob"]
+        return [likelihood["logprob"], likelihood["greedy"]]
     return cut(response.text, request.params.get("stop")) if cuts else response.text
 
 
 def cut(text: str, stops: list[str] | None) -> str:
-    """The text before the first stop: endpoints may ignore some stops, or send them along."""
+    """Return the text before the first stop. Endpoints may ignore some stops, or send them along."""
     for stop in stops or ():
         if stop and stop in text:
             text = text[: text.index(stop)]

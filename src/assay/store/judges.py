@@ -54,11 +54,6 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
     )
 
 
-def about_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> dict[str, Any]:
-    """`{"judge": …}` for a subject's results: the judge behind these metrics, and what is known of it."""
-    return about(panel_judge(panel, metrics, kind))
-
-
 def about(identity: JudgeInfo) -> dict[str, Any]:
     """`{"judge": …}`, with the calibration that is known now; as it will be read, lists and all."""
     return {"judge": msgspec.json.decode(msgspec.json.encode(with_calibration(identity)))}

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from assay.core.errors import InputError, UsageError
 from assay.journal.folder import HOME, RunInfo, Summary, read_info, read_summary
 from assay.journal.index import RunIndex
-from assay.store.legacy_report import report_of
 
 # Folders below the one that is named which may hold output folders. A deeper search would walk whole disks.
 _DEPTH = 4
@@ -29,10 +28,10 @@ class RunState(NamedTuple):
     @property
     def headline(self) -> str:
         """The first number of each entry of the report, such as `gsm8k exact_match 0.61`."""
-        if self.summary is None:
+        if self.summary is None or self.summary.report is None:
             return ""
         numbers = []
-        for entry in report_of(self.summary).entries:
+        for entry in self.summary.report.entries:
             metric = entry.metrics[0] if entry.metrics else None
             if metric is not None and metric.value is not None:
                 name = f"{metric.name},{metric.filter}" if metric.filter else metric.name

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -155,7 +154,6 @@ def absolute(name: str) -> str:
     return f"{Path(path).absolute()}:{attribute}"
 
 
-@cache
 def installed_suites() -> dict[str, EntryPoint]:
     """The entry points of suites, by name."""
     from importlib.metadata import entry_points  # 30 ms, which built-in suites need not wait for

@@ -10,7 +10,9 @@ import pytest
 import assay
 from assay.core.errors import InputError
 from assay.engine.cases import Cases
+from assay.runner import open_run
 from assay.solvers.memory.answers import ANSWER_PROMPT, prompt_fingerprint
+from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.sink import Sink, output_folders
 from assay.suites.memory_test.suite import REFERENCES, MemoryTestSuite
 
@@ -94,9 +96,10 @@ def test_the_default_folder_is_the_formats(tmp_path: Path) -> None:
     """Where none is named; lists may be written with commas."""
     values = Talks(tmp_path).values(memory=["bm25, none", "oracle"])
     del values["output_dir"]
-    spec = MemoryTestSuite.resolve(assay.spec("memory-test", **values))
+    spec = open_run(assay.spec("memory-test", **values), asks=False).spec
     assert spec.output_dir == ".sage/benchmarks/benchmark_memory"
-    assert spec.options.memory == ["bm25", "none", "oracle"]  # type: ignore[attr-defined]
+    assert isinstance(spec.options, MemoryTestOptions)
+    assert spec.options.memory == ["bm25", "none", "oracle"]
 
 
 def test_an_overview_says_how_often_it_will_ask(tmp_path: Path) -> None:

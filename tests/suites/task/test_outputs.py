@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError, UsageError
+from assay.store.cases import RunCases
 
 from support.lab import Fn, Found, Lab, docs_of
 
@@ -388,3 +389,16 @@ def test_an_output_type_nobody_has_is_refused(lab: Lab) -> None:
     lab.task(output_type="generate")
     with pytest.raises(InputError, match=r"t.yaml:\d+ output_type: .*did you mean 'generate_until'"):
         lab.run()
+
+
+def test_scores_keep_what_was_expected(lab: Lab) -> None:
+    """The target, with the first metric of each filter; a text that is only measured is no expectation."""
+    lab.task("g.yaml", docs=[{"q": "1", "a": "['1', '2']"}])
+    lab.task("c.yaml", docs=[{"q": "x", "a": "b"}], output_type="multiple_choice", doc_to_choice=["a", "b"])
+    lab.task("r.yaml", docs=[{"q": "x", "a": "a"}], output_type="loglikelihood_rolling")
+    model = lab.likely({" a": (-1.0, True), " b": (-2.0, False), "a": (-3.0, False)})
+    kept = []
+    for file, name in (("g.yaml", "python/model.py:echo"), ("c.yaml", model), ("r.yaml", model)):
+        run = lab.run(file, model=name).run
+        kept.append([score.expected for case in RunCases(run.folder) for score in case.scores])
+    assert kept == [[["1", "2"]], ["b", None], [None, None, None]]

@@ -18,7 +18,6 @@ from assay.core.types import End, Score
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import RunIndex
 from assay.journal.reader import RunReader
-from assay.store.legacy_report import parts_are_filters, report_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -118,11 +117,10 @@ class RunColumns:
         self.folder = folder
         self.info = info
         self.summary = summary
-        self.report: Report = report_of(summary)
+        self.report = summary.report or Report()
         self._index = RunIndex.of_run(folder, summary.scorers)
         self._reader = RunReader(folder, self._index)
         self.subjects: dict[str, SubjectColumns] = {}
-        filters = parts_are_filters(info, summary)
         for index in range(len(self._index.ask.codes)):
             end = self._reader.end(index)
             if end is None:
@@ -134,7 +132,7 @@ class RunColumns:
             for score in self.scores(index):
                 # A later score of the same question counts instead of an interim one.
                 if not score.interim:
-                    part = score.part if filters else ""
+                    part = score.part if info.score_parts == "filters" else ""
                     name = ScoreName(scorer_name(score.scorer), score.metric, part)
                     columns.add_score(score, numbers.of_score(name))
 

@@ -118,6 +118,7 @@ class RowCounts:
             self.completed_correct += completed and correct
 
     def counts(self) -> dict[str, int]:
+        """Rows, and rows without a result."""
         return {"total": self.total, "errors": self.errors}
 
     def metrics(self) -> list[Metric]:

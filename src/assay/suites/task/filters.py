@@ -39,8 +39,8 @@ class FilterChain(NamedTuple):
             # The votes are what stands before the first filter that chooses among several answers.
             chooses = name in ("majority_vote", "take_first") and isinstance(value, list) and len(value) > 1
             if votes is None and chooses:
-                shown = None if name == "majority_vote" else _MAX_SHOWN
-                votes = Counter(map(str, value)).most_common(shown)
+                limit = None if name == "majority_vote" else _MAX_SHOWN
+                votes = Counter(map(str, value)).most_common(limit)
             value = step(value, document)
         return FilterResult(value, votes)
 

@@ -164,9 +164,9 @@ class ChoiceLikelihoods:
 
     def __init__(self, gold: TaskGold, answers: list[Any]) -> None:
         self.label = gold.label
-        self.choices = gold.choices or []
+        self.texts = gold.choices or []
         self.greedy = [bool(greedy) for _, greedy in answers]
-        count = len(self.choices)
+        count = len(self.texts)
         self.logprobs = [float(logprob) for logprob, _ in answers[:count]]
         self.unconditional = [float(logprob) for logprob, _ in answers[count:]]
 
@@ -191,40 +191,40 @@ class ChoiceLikelihoods:
         return [logprob / length if length else -math.inf for logprob, length in pairs]
 
 
-def _acc(one: ChoiceLikelihoods) -> float:
-    return one.is_right(one.logprobs)
+def _acc(choices: ChoiceLikelihoods) -> float:
+    return choices.is_right(choices.logprobs)
 
 
-def _label_and_best(one: ChoiceLikelihoods) -> list[Any]:
-    return [one.label, one.best]
+def _label_and_best(choices: ChoiceLikelihoods) -> list[Any]:
+    return [choices.label, choices.best]
 
 
-def _acc_norm(one: ChoiceLikelihoods) -> float:
-    return one.is_right(one.per_length([len(choice) for choice in one.choices]))
+def _acc_norm(choices: ChoiceLikelihoods) -> float:
+    return choices.is_right(choices.per_length([len(choice) for choice in choices.texts]))
 
 
-def _acc_bytes(one: ChoiceLikelihoods) -> float:
-    return one.is_right(one.per_length([len(choice.encode()) for choice in one.choices]))
+def _acc_bytes(choices: ChoiceLikelihoods) -> float:
+    return choices.is_right(choices.per_length([len(choice.encode()) for choice in choices.texts]))
 
 
-def _exact_match(one: ChoiceLikelihoods) -> int:
-    return int(any(one.greedy[label] for label in one.labels if label != NO_LABEL))
+def _exact_match(choices: ChoiceLikelihoods) -> int:
+    return int(any(choices.greedy[label] for label in choices.labels if label != NO_LABEL))
 
 
-def _brier_score(one: ChoiceLikelihoods) -> list[Any]:
+def _brier_score(choices: ChoiceLikelihoods) -> list[Any]:
     import numpy as np
 
-    exponents = np.exp(np.array(one.logprobs) - max(one.logprobs))
-    return [one.label, (exponents / exponents.sum()).tolist()]
+    exponents = np.exp(np.array(choices.logprobs) - max(choices.logprobs))
+    return [choices.label, (exponents / exponents.sum()).tolist()]
 
 
-def _likelihood(one: ChoiceLikelihoods) -> list[Any]:
-    return [one.label, one.logprobs]
+def _likelihood(choices: ChoiceLikelihoods) -> list[Any]:
+    return [choices.label, choices.logprobs]
 
 
-def _acc_mutual_info(one: ChoiceLikelihoods) -> float:
-    pairs = zip(one.logprobs, one.unconditional, strict=True)
-    return one.is_right([logprob - alone for logprob, alone in pairs])
+def _acc_mutual_info(choices: ChoiceLikelihoods) -> float:
+    pairs = zip(choices.logprobs, choices.unconditional, strict=True)
+    return choices.is_right([logprob - alone for logprob, alone in pairs])
 
 
 # Each table is in the order in which rows of the samples file show the metrics.
@@ -258,8 +258,8 @@ LIKELIHOOD_METRICS = {
 def measure_likelihoods(output: str, names: set[str], gold: TaskGold, answers: list[Any]) -> dict[str, Any]:
     """The values of one document by metric. An answer is [logprob, greedy], or a logprob for rolling ones."""
     if output == CHOICE:
-        one = ChoiceLikelihoods(gold, answers)
-        values = {name: metric(one) for name, metric in _OF_CHOICES.items() if name in names}
+        choices = ChoiceLikelihoods(gold, answers)
+        values = {name: metric(choices) for name, metric in _OF_CHOICES.items() if name in names}
     elif output == LIKELIHOOD:
         logprob, greedy = answers[0]
         values = {name: metric(logprob, greedy) for name, metric in _OF_CONTINUATION.items() if name in names}

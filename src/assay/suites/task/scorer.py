@@ -14,7 +14,7 @@ from assay.core.protocols import Context, Scorer, View
 from assay.core.types import Case, Score, ScoreStatus
 from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.statistics import OF_NUMBERS, first_votes
-from assay.suites.task.config import GENERATE
+from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
@@ -84,7 +84,8 @@ class TaskScorer(Scorer):
                 yield self._score(case, chain, metric, invalid)
             return
         data = _score_data(filtered, scoring, chain, gold, replies)
-        expected = plain(gold.target)
+        # The text of `loglikelihood_rolling` is only measured, and may be a whole book.
+        expected = None if scoring.output == ROLLING else plain(gold.target)
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
             own_data = {**data, "of": of} if of else data
@@ -191,7 +192,7 @@ def measure_answer(metric: TaskMetric, target: Any, answer: Any) -> Any:
         return None
     if isinstance(target, list):
         if metric.aggregation in OF_NUMBERS:
-            return max([float(metric.measure(one, answer)) for one in target], default=0.0)
+            return max([float(metric.measure(reference, answer)) for reference in target], default=0.0)
         if answer in target:
             return metric.measure(answer, answer)
         return metric.measure(target[0] if target else "", answer)
@@ -208,13 +209,13 @@ def _cast_target(target: Any, answer: Any) -> Any:
 def _measure_with_own(metric: TaskMetric, target: Any, answer: Any) -> dict[str, tuple[Any, str]]:
     """The user's metric. A mapping that it returns is several metrics."""
     if isinstance(target, list):
-        results = [_call_metric(metric, one, answer) for one in target]
-        right = any(one[metric.name] if isinstance(one, dict) else one for one in results)
+        results = [_call_metric(metric, reference, answer) for reference in target]
+        right = any(result[metric.name] if isinstance(result, dict) else result for result in results)
         return {metric.name: (1.0 if right else 0.0, "")}
     value = _call_metric(metric, _cast_target(target, answer), answer)
     if not isinstance(value, dict):
         return {metric.name: (value, "")}
-    return {name: (one, "" if name == metric.name else metric.name) for name, one in value.items()}
+    return {name: (item, "" if name == metric.name else metric.name) for name, item in value.items()}
 
 
 def _call_metric(metric: TaskMetric, target: Any, answer: Any) -> Any:
@@ -325,5 +326,5 @@ def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[st
 def reference_texts(label: Any) -> list[str]:
     """The right answers as texts, each once, without empty ones."""
     labels = label if isinstance(label, (list, tuple)) else [label]
-    texts = [str(one) for one in labels if one is not None]
+    texts = [str(item) for item in labels if item is not None]
     return list(dict.fromkeys(text for text in texts if text.strip()))

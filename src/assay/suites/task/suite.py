@@ -64,7 +64,7 @@ from assay.suites.task.samples import SamplesWriter
 from assay.suites.task.scorer import JUDGE_METRIC, TaskJudge, TaskScorer
 from assay.suites.task.tally import (
     MetricResult,
-    MetricTally,
+    MetricScores,
     RepeatMeans,
     TaskNumbers,
     TaskTally,
@@ -106,10 +106,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             raise UsageError("--list needs --include-path DIR: the folder whose tasks are listed")
         table = Table(name="tasks", columns=["kind", "name", "where"], rows=[])
         for kind, name, where in list_tasks(options.include_path):
-            shown = where
+            place = where
             if kind == "tag" and len(where) > _MAX_NAMES:
-                shown = f"{where.count(',') + 1:,} tasks: {where[:_MAX_NAMES].rpartition(',')[0]}, …"
-            table.rows.append([kind, name, shown])
+                place = f"{where.count(',') + 1:,} tasks: {where[:_MAX_NAMES].rpartition(',')[0]}, …"
+            table.rows.append([kind, name, place])
         return [Section(table=table)]
 
     @classmethod
@@ -254,7 +254,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     ) -> tuple[TaskNumbers, str]:
         """Count one task's results and write its samples file. Returns the numbers and the file's hash."""
         chain = self._judge.chain(task.name) if self._judge else None
-        tally = TaskTally(task.scoring, MetricTally(chain.name, JUDGE_METRIC) if chain else None)
+        tally = TaskTally(task.scoring, MetricScores(chain.name, JUDGE_METRIC) if chain else None)
         if self.options.lm_eval_quirks:
             quirks += task.setting_quirks()
         if path is None:

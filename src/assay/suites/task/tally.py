@@ -42,7 +42,7 @@ class MetricResult(Struct, kw_only=True):
     reason: str = ""
 
 
-class MetricTally:
+class MetricScores:
     """All values of one filter and metric, in data order, and what was left out."""
 
     def __init__(self, part: str, metric: TaskMetric) -> None:
@@ -85,7 +85,7 @@ class MetricTally:
             result.reason = f"{metric.aggregation} raised {type(problem).__name__}: {message}"
             return result
         result.value, result.stderr = value, error
-        if metric.aggregation == "mean" and all(one in (0.0, 1.0) for one in values):
+        if metric.aggregation == "mean" and all(number in (0.0, 1.0) for number in values):
             result.numerator = values.count(1.0)
             result.interval = wilson(result.numerator, len(values))
             result.interval_method = "wilson"
@@ -158,16 +158,16 @@ class TaskNumbers(Struct):
 class TaskTally:
     """Counts a task's cases and collects their scores, in data order."""
 
-    def __init__(self, scoring: TaskScoring, judged: MetricTally | None = None) -> None:
+    def __init__(self, scoring: TaskScoring, judged: MetricScores | None = None) -> None:
         self._scoring = scoring
         self._judged = judged
         # Metrics that every scored document has. Names that Python returns are learned from the scores.
         declared: list[TaskMetric] = []
         if scoring.process is None and scoring.output == "generate_until":
             declared = [metric for metric in scoring.metrics.values() if not metric.own]
-        self._tallies: dict[str, dict[str, MetricTally]] = {}
+        self._tallies: dict[str, dict[str, MetricScores]] = {}
         for chain in scoring.chains:
-            self._tallies[chain.name] = {metric.name: MetricTally(chain.name, metric) for metric in declared}
+            self._tallies[chain.name] = {metric.name: MetricScores(chain.name, metric) for metric in declared}
         self._repeats = {chain.name: RepeatTally() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
         self._without_scores: Counter[str] = Counter()
@@ -195,7 +195,7 @@ class TaskTally:
             tally = tallies.get(score.metric)
             if tally is None:
                 of = (score.data or {}).get("of", "")
-                tally = MetricTally(score.part, self._scoring.metric(score.metric, of))
+                tally = MetricScores(score.part, self._scoring.metric(score.metric, of))
                 tallies[score.metric] = tally
             tally.add(score)
             if score.data and "repeats" in score.data:
@@ -217,7 +217,7 @@ class TaskTally:
             own = list(tallies.values())
             if not own and self._without_names[part]:
                 # No document was scored: the metrics that the task names stand empty.
-                own = [MetricTally(part, metric) for metric in self._scoring.metrics.values()]
+                own = [MetricScores(part, metric) for metric in self._scoring.metrics.values()]
             without = self._without_scores + self._without_names[part]
             metrics += [tally.result(draws, without) for tally in own]
         if self._judged is not None:

@@ -211,7 +211,7 @@ class Task:
     def prepare(self, facts: DataFacts | None) -> DataFacts:
         """Scan the data, or take over an earlier scan. Then build the first case, which shows most mistakes."""
         documents = self.data.documents
-        hashes_before = facts.made if facts else []
+        hashes_before = facts.code_hashes if facts else []
         if facts is None or self.values.get("process_docs") is not None:
             facts = documents.scan()
             if not facts.total:
@@ -234,7 +234,7 @@ class Task:
                 f"{self.config.where('process_docs')}: it gives other documents than when this run began; "
                 "let it give the same ones each time, or begin anew with --fresh"
             )
-        facts.made = self.data.hashes
+        facts.code_hashes = self.data.hashes
         return facts
 
     @cached_property

@@ -76,7 +76,7 @@ class DataFacts(msgspec.Struct):
     # The type of each column in one word.
     kinds: dict[str, str] = {}
     # Hashes of what the task's own code made of the documents and of the few-shot pool.
-    made: list[str] = []
+    code_hashes: list[str] = []
 
 
 class Documents:
@@ -310,7 +310,7 @@ def spool_documents(documents: Documents) -> SpooledDocuments:
         spool.add(document.raw)
     copy = SpooledDocuments(spool, documents.files[0], " document {}")
     # Lines cannot be jumped to in a spool; everything else of the scan holds for the copy as well.
-    copy.facts = msgspec.structs.replace(documents.facts, total=len(spool), lines=[], made=[])
+    copy.facts = msgspec.structs.replace(documents.facts, total=len(spool), lines=[], code_hashes=[])
     return copy
 
 

@@ -151,8 +151,8 @@ class DataSource:
             paths = names if folder is None else [str(folder.absolute() / name) for name in names]
             files[split] = find_files(paths, self._beside)
             if not files[split]:
-                shown = names[0] if len(names) == 1 else names
-                raise InputError(Problem(place, f"there is no data file {shown!r}"))
+                wanted = names[0] if len(names) == 1 else names
+                raise InputError(Problem(place, f"there is no data file {wanted!r}"))
         return DataLayout(self.path, options, files)
 
     def _data_dir(self) -> Path | None:
@@ -260,8 +260,8 @@ def folder_layout(
     # All splits are read as the most frequent kind; files of other kinds are left out.
     endings = Counter(ending for paths in files.values() for path in paths for ending in _data_endings(path))
     if not endings:
-        shown = ", ".join(f".{ending}" for ending in _ENDINGS)
-        raise InputError(Problem(place, f"there are no data files in {folder} ({shown})"))
+        endings_text = ", ".join(f".{ending}" for ending in _ENDINGS)
+        raise InputError(Problem(place, f"there are no data files in {folder} ({endings_text})"))
     order = list(_ENDINGS)
     most_frequent = max(endings, key=lambda ending: (endings[ending], -order.index(ending)))
     kind, read_options = _ENDINGS[most_frequent]
