@@ -302,7 +302,7 @@ def test_an_overview_says_what_would_be_asked(capsys: pytest.CaptureFixture[str]
 def test_sections_are_cut_where_they_say(capsys: pytest.CaptureFixture[str]) -> None:
     """A text of any length is shown up to its limit, with how long it is."""
     table = Table(name="t", columns=["a"], rows=[[1]])
-    last = Section(text="below")
+    last = Section(text="below", indent=1)
     print_sections([Section(heading="h", text="x" * 50, most=10, indent=1), Section(table=table), last])
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["  h", "    xxxxxxxxxx… (50 characters)"]

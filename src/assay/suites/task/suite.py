@@ -460,11 +460,11 @@ def _first_prompt(task: Task) -> Iterator[Section]:
     for request in inputs.requests:
         prompt = _shown_prompt(request)
         if prompt is not None and prompt != before:
-            yield Section(text=prompt)
+            yield Section(text=prompt, indent=1)
         before = prompt
         if request.continuation is not None:
-            yield Section(text=f"how likely is: {request.continuation!r}")
-    yield Section(text=f"target: {gold.target!r}")
+            yield Section(text=f"how likely is: {request.continuation!r}", indent=1)
+    yield Section(text=f"target: {gold.target!r}", indent=1)
 
 
 def _shown_prompt(request: Request) -> str | None:
