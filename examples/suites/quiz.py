@@ -7,10 +7,8 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from msgspec import Struct
-
 import assay
-from assay import Context, Match, Metric, Outcome, Problem, Request, Score
+from assay import Context, Match, Metric, Outcome, Problem, Request, Score, Struct
 
 
 class QuizOptions(assay.SuiteOptions, frozen=True, kw_only=True):
@@ -36,7 +34,8 @@ class ExactMatch(assay.Scorer):
     id = "exact_match@1"
 
     async def score(self, view: assay.View, ctx: Context) -> list[Score]:
-        right = view.records[-1].data.casefold() == view.case.gold.casefold()
+        reply = view.records[-1].data if view.records else ""  # a refused question has no record: it is wrong
+        right = reply.casefold() == view.case.gold.casefold()
         return [Score(*view.case.head, self.id, "exact_match", value=float(right), expected=view.case.gold)]
 
 
@@ -51,24 +50,25 @@ class Quiz(assay.Suite[QuizOptions, Question]):
         return {}  # the run knows options, rows and the content of this file already
 
     def rows(self, facts: dict[str, Any] | None = None) -> assay.ListedRows[Question]:
-        path, problems = Path(self.options.file), []
-        questions = assay.read_structs(path, Question, problems)
+        path = Path(self.options.file)
+        questions = assay.read_structs(path, Question, problems := [])
         assay.refuse(problems, path)  # wrong rows stop the run before anything is asked
-        return assay.ListedRows(questions, key=lambda row: row.question, set=path.stem, limit=self.spec.limit)
+        # The key is the whole row: an edited answer makes a new row, and no old score is shown for it.
+        return assay.ListedRows(questions, key=repr, set=path.stem, limit=self.spec.limit)
 
     def case(self, row: assay.Row[Question], subject: str) -> assay.CaseContent:
         text = row.data.question.upper() if self.options.shout else row.data.question
         return assay.CaseContent(text, gold=row.data.answer, label=str(row.number + 1))
 
     def finish(self, results: assay.Results[Question], run: assay.RunFacts) -> Outcome:
-        rows = [(r.row.data.question, r.records[-1].data, r.scores[0].value) for r in results if r.scores]
+        done = [(r.row.data.question, r.records, r.scores[0].value) for r in results if r.scores]
+        rows = [(question, *(record.data for record in records), value) for question, records, value in done]
         path = Path(self.spec.output_dir) / "answers.jsonl"
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         right = sum(value for *_, value in rows)
-        share = right / len(rows) if rows else None
+        share = right / len(rows) if rows else None  # not measured is not 0
         metric = Metric(name="exact_match", value=share, numerator=right, denominator=len(rows))
-        entry = assay.Entry(name=self.spec.model, metrics=[metric])
-        return Outcome(assay.Report(entries=[entry], entry_word="model"), [path])
+        return Outcome(assay.Report(entries=[assay.Entry(name=self.spec.model, metrics=[metric])]), [path])
 
     @classmethod
     def recognises(cls, path: Path) -> Match:

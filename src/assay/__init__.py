@@ -9,55 +9,73 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from assay.api import Run, arun, load, run, spec
-    from assay.core.errors import Problem, UsageError
+    from assay.core.connect import Role
+    from assay.core.errors import CaseFailed, InputError, ModelError, Problem, UsageError
     from assay.core.protocols import Context, Scorer, Solver, View
     from assay.core.records import read_structs
-    from assay.core.report import Entry, Metric, Report
+    from assay.core.report import Entry, Metric, Report, Slice, Table
     from assay.core.schema import refuse
     from assay.core.spec import RunSpec, SuiteOptions, ask, how, score
     from assay.core.suite import (
         CaseContent,
+        CaseView,
         ListedRows,
         Match,
         Outcome,
+        Overview,
+        PlannedCalls,
         Results,
         Row,
         Rows,
         RunFacts,
+        Section,
         Suite,
     )
-    from assay.core.types import Request, Score
+    from assay.core.types import Failure, Request, Score
 
 __version__ = "0.1.0"
 
 # Where each public name stands. They are imported when they are used: `assay --help` needs none of them.
 _MODULES = {
     "assay.api": ("Run", "arun", "load", "run", "spec"),
-    "assay.core.errors": ("Problem", "UsageError"),
+    "assay.core.connect": ("Role",),
+    "assay.core.errors": ("CaseFailed", "InputError", "ModelError", "Problem", "UsageError"),
     "assay.core.protocols": ("Context", "Scorer", "Solver", "View"),
     "assay.core.records": ("read_structs",),
-    "assay.core.report": ("Entry", "Metric", "Report"),
+    "assay.core.report": ("Entry", "Metric", "Report", "Slice", "Table"),
     "assay.core.schema": ("refuse",),
     "assay.core.spec": ("RunSpec", "SuiteOptions", "ask", "how", "score"),
     "assay.core.suite": (
-        *("CaseContent", "ListedRows", "Match", "Outcome", "Results", "Row", "Rows", "RunFacts", "Suite"),
+        *("CaseContent", "CaseView", "ListedRows", "Match", "Outcome", "Overview", "PlannedCalls"),
+        *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
     ),
-    "assay.core.types": ("Request", "Score"),
+    "assay.core.types": ("Failure", "Request", "Score"),
+    "msgspec": ("Struct",),  # the rows of a suite of one's own are structs
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
     "CaseContent",
+    "CaseFailed",
+    "CaseView",
     "Context",
     "Entry",
+    "Failure",
+    "InputError",
     "ListedRows",
     "Match",
     "Metric",
+    "ModelError",
     "Outcome",
+    "Overview",
+    "PlannedCalls",
     "Problem",
     "Report",
     "Request",
     "Results",
+    "Role",
     "Row",
     "Rows",
     "Run",
@@ -65,9 +83,13 @@ __all__ = [
     "RunSpec",
     "Score",
     "Scorer",
+    "Section",
+    "Slice",
     "Solver",
+    "Struct",
     "Suite",
     "SuiteOptions",
+    "Table",
     "UsageError",
     "View",
     "__version__",

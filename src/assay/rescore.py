@@ -27,7 +27,7 @@ class Rescore:
         self.folder = find_run(name)
         self.info = folders.read_info(self.folder)
         summary = folders.read_summary(self.folder)
-        if summary is None or summary.state == "stopped":
+        if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished; the same command as before continues it")
         self._before = summary
         suite_class = find_suite(self.info.suite)
@@ -38,15 +38,17 @@ class Rescore:
         main_endpoint = self.info.spec["base_url"] or ""
         suite = suite_class(msgspec.structs.replace(spec, base_url=main_endpoint or None))
         models = {role: ReplayOnlyModel(endpoints.get(role, main_endpoint)) for role in suite.roles}
-        self._runner = Runner(suite, models, observers, asks=False)
+        self._runner = Runner(suite, models, observers, asks=False, folder=self.folder)
         self._refuse_another_question()
 
     def _spec_of_run(self) -> RunSpec:
         """The settings of the run, in the folder where it is now."""
-        options = self.info.spec["options"]
         values = {key: value for key, value in self.info.spec.items() if key not in ("suite", "options")}
-        values |= options
-        values |= {"output_dir": str(self.folder.parent.parent), "fresh": False}
+        values |= self.info.spec["options"]
+        # A run stands in OUTPUT/assay/RUN, unless somebody moved it.
+        if self.folder.parent.name == folders.HOME:
+            values["output_dir"] = str(self.folder.parent.parent)
+        values["fresh"] = False
         values |= {"reuse": None, "retry_failed": False}
         return build(self.info.suite, find_suite(self.info.suite).Options, values)
 
@@ -55,13 +57,14 @@ class Rescore:
             return
         now = msgspec.to_builtins(self._runner.ask_parts, str_keys=True)
         places = [
-            place.removeprefix("plan.").removeprefix("data.")
+            place.removeprefix("options.").removeprefix("plan.").removeprefix("data.")
             for place in differences(self.info.parts["ask"], now)
         ]
         changed = ", ".join(places[:_MAX_DIFFERENCES]) or "the order of tasks"
+        command = find_suite(self.info.suite).Options.command or self.info.suite
         raise UsageError(
             f"this changes what is asked, not only how it is scored: {changed}; "
-            f"run it with `assay {self.info.suite}`, which asks again (with --reuse RUN, only what differs)"
+            f"run it with `assay {command}`, which asks again (with --reuse RUN, only what differs)"
         )
 
     @property

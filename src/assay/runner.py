@@ -11,6 +11,7 @@ code can run a suite that has no name.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import sys
 import time
@@ -23,7 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 import assay
-from assay.core import registry
+from assay.core.code import code_sha256
 from assay.core.connect import Role, role_of
 from assay.core.diff import differences
 from assay.core.envfile import keys_in
@@ -47,7 +48,7 @@ from assay.models.calling.connect import ReplayOnlyModel, connect
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
-from assay.suites import find_suite
+from assay.suites import BUILT_IN, find_suite
 
 # Ctrl-C lets running calls finish for this long, because they are paid.
 GRACE_SECONDS = 10.0
@@ -115,7 +116,7 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
             models[name] = ReplayOnlyModel(endpoints.get(name, info.spec["base_url"] or ""))
         else:
             models[name] = connect(spec, role_of(role))
-    return Runner(suite, models, observers, asks=False, ask_parts=info.parts["ask"])
+    return Runner(suite, models, observers, asks=False, folder=folder)
 
 
 def _as_asked(spec: RunSpec, info: RunInfo) -> RunSpec:
@@ -141,9 +142,9 @@ class Runner:
         observers: Sequence[Notify] = (),
         *,
         asks: bool = True,
-        ask_parts: dict[str, Any] | None = None,
+        folder: Path | None = None,
     ) -> None:
-        """`ask_parts` are those of a run that is only scored again: it stays the run that it is."""
+        """`folder` is that of a run that is only scored again: no other run is found, and none is made."""
         self.suite = suite
         self.spec = suite.spec
         self.models = models
@@ -152,10 +153,11 @@ class Runner:
         self._refuse_unable_models()
         self._secrets = self._known_secrets()
         self._refuse_secrets()
-        self.ask_parts = ask_parts or self._ask_parts()
+        self.ask_parts = self._ask_parts()
         self.ask = fingerprint(self.ask_parts)
         self.score = fingerprint(self._score_parts())
-        self.home = Path(self.spec.output_dir) / HOME
+        self._folder = folder
+        self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
         self._reused = find_run(self.spec.reuse, other_than=f"-{self.ask}") if self.spec.reuse else None
         self._spent_now: dict[str, int] = {}
         self._unscored = 0
@@ -169,8 +171,9 @@ class Runner:
             for name, role in self.suite.roles.items()
             if role.mark == "ask"
         }
-        return values_marked(self.spec, "ask") | {
-            "suite": registry.identity(self.spec.suite),
+        return {
+            "options": values_marked(self.spec, "ask"),
+            "suite": suite_identity(self.spec.suite, type(self.suite)),
             "models": asked,
             "plan": self.suite.ask_identity(),
             "data": self.suite.data_identity(),
@@ -179,11 +182,12 @@ class Runner:
     def _score_parts(self) -> dict[str, Any]:
         """Everything that changes scores. A difference in it grades the same replies again."""
         judges = {
-            name: [role.model, self.models[name].endpoint if role.base_url else ""]
+            name: [role.model, self.models[name].endpoint]
             for name, role in self.suite.roles.items()
             if role.mark == "score"
         }
-        return values_marked(self.spec, "score") | {"models": judges, "plan": self.suite.score_identity()}
+        options = values_marked(self.spec, "score")
+        return {"options": options, "models": judges, "plan": self.suite.score_identity()}
 
     def _refuse_unable_models(self) -> None:
         shared = self.suite.shared_endpoint
@@ -209,6 +213,9 @@ class Runner:
             )
 
     def _find_folder(self) -> Path | None:
+        """The folder of the run that this start continues: the newest one with the same `ask` fingerprint."""
+        if self._folder is not None:
+            return self._folder
         return None if self.spec.fresh else folders.find_newest(self.home, self.spec.suite, self.ask)
 
     def finished(self) -> Run | None:
@@ -244,9 +251,11 @@ class Runner:
 
     async def close(self) -> None:
         """Let go of every model, and of what the suite started."""
-        for model in self.models.values():
-            await model.close()
-        await self.suite.close()
+        try:
+            for model in self.models.values():
+                await model.close()
+        finally:
+            await self.suite.close()
 
     def _open(self) -> tuple[RunFolder, RunInfo, Cases]:
         """The run's folder, locked, and its cases. Bad data is refused before a new folder is made."""
@@ -266,7 +275,7 @@ class Runner:
                 started=time.time(),
                 version=assay.__version__,
                 total=cases.total,
-                command=sys.argv,
+                command=self._command(),
                 spec=msgspec.to_builtins(self.spec),
                 parts=msgspec.to_builtins({"ask": self.ask_parts}, str_keys=True),
                 facts=rows.facts,
@@ -274,19 +283,29 @@ class Runner:
             )
             return folders.create_run(self.home, info), info, cases
 
+    def _command(self) -> list[str]:
+        """The words of this process for run.json, without secrets: ignored flags may hold one."""
+        words = [word.encode(errors="replace").decode() for word in sys.argv]
+        return msgspec.json.decode(Redactor(self._secrets)(msgspec.json.encode(words)), type=list[str])
+
     def _refuse_shared_output(self) -> None:
         """Files of fixed names are paid work: another run in the same folder does not write over them."""
         if self.spec.fresh or not self.suite.exclusive_output:
             return
-        for other in folders.runs_of_suite(self.home, self.spec.suite):
-            now = msgspec.to_builtins(self.ask_parts, str_keys=True)
-            places = list(differences(folders.read_info(other).parts["ask"], now))
-            options = [place for place in places if not place.startswith(("plan", "data", "models"))]
-            changed = ", ".join(options) or "data, prompts or code"
-            raise UsageError(
-                f"{self.spec.output_dir} holds a run with other settings ({changed}): {other}\n"
-                "Repeat its command to continue it, name another --output-dir, or start anew with --fresh"
-            )
+        others = folders.runs_of_suite(self.home, self.spec.suite)
+        if not others:
+            return
+        now = msgspec.to_builtins(self.ask_parts, str_keys=True)
+        options = [
+            place.removeprefix("options.")
+            for place in differences(folders.read_info(others[0]).parts["ask"], now)
+            if place.startswith("options.")
+        ]
+        changed = ", ".join(options) or "data, prompts or code"
+        raise UsageError(
+            f"{self.spec.output_dir} holds a run with other settings ({changed}): {others[0]}\n"
+            "Repeat its command to continue it, name another --output-dir, or start anew with --fresh"
+        )
 
     async def _run_in(self, folder: RunFolder, info: RunInfo, cases: Cases) -> Run:
         started = time.perf_counter()
@@ -390,7 +409,8 @@ class Runner:
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         if outcome is not None:
-            self._notice([*outcome.report.notices, *self.suite.shown(outcome.report)])
+            # The printer shows the report's own notices, now and whenever the report is shown again.
+            self._notice(self.suite.shown(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
         try:
             folders.write_json(folder.path / "summary.json", summary)
@@ -409,7 +429,8 @@ class Runner:
         outcome: Outcome | None,
     ) -> Summary:
         counts = journal.counts(cases.slots)
-        unanswered = counts["infra_error"] + self._unscored
+        # A case without an end counts too: a start that only scores again asks for none.
+        unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._unscored
         if stopped:
             state = "stopped"
         else:
@@ -432,6 +453,13 @@ class Runner:
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
         )
+
+
+def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
+    """The suite for a fingerprint: its name if it is built in, else its class and the content of its file."""
+    if name in BUILT_IN:
+        return name
+    return f"{code_sha256(Path(inspect.getfile(suite)))}:{suite.__name__}"
 
 
 def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswered: int) -> int:

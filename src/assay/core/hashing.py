@@ -17,7 +17,7 @@ _FEW = 50_000
 
 
 def fingerprint(value: Any) -> str:
-    """Sixteen hex digits for a JSON-like value. The order of keys does not matter; a key 1 differs from a key "1"."""
+    """Sixteen hex digits for a JSON-like value. The order of keys does not matter."""
     return hashlib.blake2b(_encode(_with_text_keys(value)), digest_size=8).hexdigest()
 
 

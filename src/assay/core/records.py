@@ -45,6 +45,10 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _find_end = json.JSONDecoder().raw_decode
 _NOTHING: Any = object()  # stands for a value that was told to be wrong
+# Characters of a file that the decoder sees at first; few records are longer.
+_WINDOW = 1 << 16
+# A number, a literal or an escape that a window cuts is reported this close to its end.
+_LONGEST_LITERAL = 400
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -215,6 +219,15 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
             problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
 
 
+class _BrokenValue(Exception):
+    """A value that does not end as JSON does: why, and at which byte of the file."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.position = position
+
+
 class _Scan:
     """Finds the objects that stand one after another in a file."""
 
@@ -230,6 +243,7 @@ class _Scan:
         self._torn = torn
         self._position = 0
         self._line = 1
+        self._content_size = len(data.rstrip())
 
     def records(self) -> Iterator[FileRecord]:
         """Yield every object. Reading goes on behind it, or at the next one if it is broken."""
@@ -277,12 +291,17 @@ class _Scan:
             return b"", _NOTHING
         self._text = self._text or data.decode("latin-1")
         try:
-            _, end = _find_end(self._text, start)
-        except json.JSONDecodeError as error:
-            self._broken(start, error)
+            end = self._end_of_value(start)
+        except _BrokenValue as error:
+            self._broken(start, error.reason, error.position)
             return b"", _NOTHING
         except RecursionError:
             self._add(self._line, "not usable: nested too deeply")
+            self._go_on(start)
+            return b"", _NOTHING
+        except ValueError as error:
+            # Python refuses integers of more than a few thousand digits.
+            self._add(self._line, f"not usable: {error}")
             self._go_on(start)
             return b"", _NOTHING
         raw, line = data[start:end], self._line
@@ -292,6 +311,26 @@ class _Scan:
         except _DECODE_ERRORS as error:
             self._add(line, _why_unusable(raw, line, error))
         return b"", _NOTHING
+
+    def _end_of_value(self, start: int) -> int:
+        """Where the value that begins at `start` ends. Raises _BrokenValue if it does not.
+
+        The decoder counts all lines before an error, so a file of broken records would take quadratic time. It
+        sees a window first, and the rest of the file only for a value that the window cuts.
+        """
+        window = self._text[start : start + _WINDOW]
+        try:
+            return start + _find_end(window, 0)[1]
+        except json.JSONDecodeError as error:
+            cut = len(window) == _WINDOW and (
+                error.msg.startswith("Unterminated string") or error.pos > _WINDOW - _LONGEST_LITERAL
+            )
+            if not cut:
+                raise _BrokenValue(error.msg, start + error.pos) from None
+        try:
+            return int(_find_end(self._text, start)[1])
+        except json.JSONDecodeError as error:
+            raise _BrokenValue(error.msg, error.pos) from None
 
     def _no_value(self, start: int, line_end: int) -> None:
         """Tell what stands in place of an object, and go on behind it."""
@@ -311,15 +350,15 @@ class _Scan:
         else:
             self._move(line_end)
 
-    def _broken(self, start: int, error: json.JSONDecodeError) -> None:
+    def _broken(self, start: int, reason: str, position: int) -> None:
         """Tell why a value does not end, and go on at the next line that may begin a record."""
-        data, position = self._data, error.pos
+        data = self._data
         line = self._line_of(position)
         character = data[position : position + 1]
-        torn = position >= len(data.rstrip())
-        if error.msg.startswith("Unterminated string"):
-            torn = b"\n" not in data[position:].rstrip()
-        closes_text = error.msg.startswith(("Unterminated string", "Invalid control character"))
+        torn = position >= self._content_size
+        if reason.startswith("Unterminated string"):
+            torn = data.find(b"\n", position, self._content_size) < 0
+        closes_text = reason.startswith(("Unterminated string", "Invalid control character"))
         if torn and self._torn == "warning" and line == self._line:
             self._add(self._line, TORN, "warning")
         elif closes_text:
@@ -328,12 +367,12 @@ class _Scan:
             self._add(self._line, "not JSON: the file ends before this record does")
         elif character == b"{" and _indent(data, position) <= _indent(data, start):
             self._add(self._line, f"not JSON: it is not closed before line {line}")
-        elif character in (b"}", b"]") and error.msg.startswith("Expecting ',' delimiter"):
+        elif character in (b"}", b"]") and reason.startswith("Expecting ',' delimiter"):
             self._add(self._line, f"not JSON: {character.decode()!r} on line {line} closes nothing")
         else:
             line_start = data.rfind(b"\n", 0, position) + 1
             column = len(data[line_start:position].decode(errors="replace")) + 1
-            self._add(self._line, f"not JSON: {error.msg.lower()} on line {line}, column {column}")
+            self._add(self._line, f"not JSON: {reason.lower()} on line {line}, column {column}")
         self._go_on(start)
 
     def _go_on(self, start: int) -> None:

@@ -153,7 +153,7 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
     """The fields of a spec or an options struct, in order. Raises TypeError for one without a mark."""
     hints = get_type_hints(struct, include_extras=True)
     for item in msgspec.structs.fields(struct):
-        kind, *metas = get_args(hints[item.name])
+        kind, *metas = get_args(hints[item.name]) or [None]
         extra: dict[str, Any] = {}
         text = ""
         for meta in metas:
@@ -168,7 +168,7 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
 
 
 def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
-    """The values of all fields with this mark, the suite's options among them.
+    """The values of all fields with this mark, the suite's options among them; its name is not.
 
     Fields marked `content=True` are left out: they name a file or a number of votes, and the suite's identities
     hold what is in the file, or what the votes change.
@@ -176,7 +176,9 @@ def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for struct in (spec, spec.options):
         for field in fields(type(struct)):
-            if field.mark == mark and field.name != "options" and not field.extra.get("content"):
+            if field.name in ("suite", "options") or field.extra.get("content"):
+                continue
+            if field.mark == mark:
                 values[field.name] = getattr(struct, field.name)
     return values
 

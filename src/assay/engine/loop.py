@@ -14,7 +14,7 @@ from assay.core.errors import AssayError, CaseFailed, ModelError, ModelRefused, 
 from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
 from assay.core.protocols import Scorer, Solver, View
 from assay.core.types import ASK, Case, End, Failure
-from assay.core.user_code import is_failure
+from assay.core.user_code import failure_of, is_failure
 from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
@@ -202,17 +202,24 @@ class Loop:
         try:
             scores = await scorer.score(view, ctx)
         except ModelError as error:
-            self._not_scored(view.case, error)
+            self._not_scored(view.case, f"could not be judged: {error}")
+            return
+        except Exception as error:
+            if not is_failure(error):
+                raise
+            failure = failure_of(error)
+            where = f"\n{failure.traceback}" if failure.traceback else ""
+            self._not_scored(view.case, f"could not be scored: {failure.message}{where}")
             return
         finally:
             ctx.close()
         end = _end(ctx, None, time.perf_counter() - started)
         self._journal.end_scoring(replace(end, stage=scorer.id), scores)
 
-    def _not_scored(self, case: Case, error: ModelError) -> None:
+    def _not_scored(self, case: Case, why: str) -> None:
         self.unscored += 1
         if self.unscored <= _MOST_NAMED:
-            self._setup.notify(Noted(f"{case.set} {case.label} could not be judged: {error}"))
+            self._setup.notify(Noted(f"{case.set} {case.label} {why}"))
 
 
 def _end(

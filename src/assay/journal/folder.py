@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -216,7 +217,9 @@ def find_newest(home: Path, suite: str, ask: str) -> Path | None:
 
 def runs_of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
     """The runs of a suite below an output folder, oldest first."""
-    return sorted(path for path in home.glob(f"*-{short(suite)}-{ask}") if (path / "run.json").is_file())
+    return sorted(
+        path for path in home.glob(f"*-{escape(short(suite))}-{ask}") if (path / "run.json").is_file()
+    )
 
 
 def create_run(home: Path, info: RunInfo) -> RunFolder:

@@ -77,10 +77,9 @@ def _response(value: Any) -> Response:
     if isinstance(value, str):
         return Response(value)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
-        usage = value.get("usage") or {}
-        return Response(
-            value["text"], value.get("finish"), Usage(usage.get("input", 0), usage.get("output", 0))
-        )
+        usage = value.get("usage")
+        counted = Usage(usage.get("input", 0), usage.get("output", 0)) if usage else None
+        return Response(value["text"], value.get("finish"), counted)
     raise TypeError(f"a model function returns a string or a dict with 'text', not {type(value).__name__}")
 
 
