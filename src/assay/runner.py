@@ -11,6 +11,7 @@ code can run a suite that has no name.
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import signal
 import sys
@@ -240,6 +241,9 @@ class Runner:
     async def run(self) -> Run:
         """Ask, score and write what is left."""
         folder, info, cases = self._open()
+        # Rows and modules live as long as the run. Frozen, the garbage collector does not walk them again and again,
+        # which took 5 % of the CPU of a run with many rows.
+        gc.freeze()
         try:
             return await self._run_in(folder, info, cases)
         except ModelRefused:
@@ -247,6 +251,7 @@ class Runner:
                 folder.discard()
             raise
         finally:
+            gc.unfreeze()
             folder.close()
 
     async def close(self) -> None:

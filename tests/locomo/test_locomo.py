@@ -8,7 +8,8 @@ import pytest
 
 from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.pipeline_caller import PipelineCaller, ScheduleOptions, plan_tests
+from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.suites.memory_test.schedule import ScheduleOptions, plan_tests
 
 Conversations = dict[str, Conversation]
 

@@ -29,8 +29,9 @@ A whole suite, exact match over questions and answers:
             return Outcome(Report(entries=[...]))
 
 Which order things happen in: `resolve` changes the spec, the main model is connected, the suite is built, the other
-roles are connected, the three identities make the run's fingerprints, the run folder is found or made, `rows` reads
-the data, cases run, `finish` reads the results once, `shown` hears the report whether or not anything was asked.
+roles are connected, the three identities make the run's fingerprints (the default data identity reads the rows), the
+run folder is looked for, `rows` reads the data, a new folder is made, cases run, `finish` reads the results once.
+`shown` is called with the report, also where the run was finished before.
 """
 
 from __future__ import annotations
@@ -362,7 +363,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         return [self.spec.model or self.name]
 
     def has(self, row: Row[DataT], subject: str) -> bool:
-        """Whether this subject has this row. Files that others wrote are no full product."""
+        """Whether this subject has this row. A suite that overrides this overrides `total`, too."""
         return True
 
     def total(self, rows: Rows[DataT]) -> int:

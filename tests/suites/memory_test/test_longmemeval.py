@@ -7,7 +7,7 @@ from typing import Any
 
 from assay.solvers.memory.conversation import ConversationTest
 from assay.suites.memory_test.conversation import Conversation
-from assay.suites.memory_test.pipeline_caller import TRIGGERS, ScheduleOptions, plan_tests
+from assay.suites.memory_test.schedule import TRIGGERS, ScheduleOptions, plan_tests
 
 from suites.memory_test.files import loaded, problems
 

@@ -16,7 +16,7 @@ from assay.core.memory import Message
 from assay.solvers.memory.conversation import ConversationTest, split_packets
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
 from assay.suites.memory_test.loaders import find_loader
-from assay.suites.memory_test.pipeline_caller import (
+from assay.suites.memory_test.schedule import (
     TRIGGERS,
     ScheduleOptions,
     ordered_questions,

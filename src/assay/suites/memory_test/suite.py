@@ -53,7 +53,8 @@ from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.loaders import check_file, find_loader, recognise_dataset
 from assay.suites.memory_test.options import MemoryTestOptions
-from assay.suites.memory_test.pipeline_caller import PipelineCaller, ScheduleOptions
+from assay.suites.memory_test.pipeline_caller import PipelineCaller
+from assay.suites.memory_test.schedule import ScheduleOptions
 from assay.suites.memory_test.scorers import (
     F1,
     JUDGED,
