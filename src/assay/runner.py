@@ -207,8 +207,8 @@ class Runner:
         return secrets
 
     def _refuse_secrets(self) -> None:
-        options = msgspec.json.encode(self.spec)
-        if Redactor(self._secrets)(options) != options:
+        options = msgspec.to_builtins(self.spec)
+        if Redactor(self._secrets).clean(options) != options:
             raise UsageError(
                 "an option holds a secret of the environment; options are written down, keys are not"
             )
@@ -291,7 +291,8 @@ class Runner:
     def _command(self) -> list[str]:
         """The words of this process for run.json, without secrets: ignored flags may hold one."""
         words = [word.encode(errors="replace").decode() for word in sys.argv]
-        return msgspec.json.decode(Redactor(self._secrets)(msgspec.json.encode(words)), type=list[str])
+        cleaned: list[str] = Redactor(self._secrets).clean(words)
+        return cleaned
 
     def _refuse_shared_output(self) -> None:
         """Files of fixed names are paid work: another run in the same folder does not write over them."""

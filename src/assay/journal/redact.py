@@ -60,17 +60,17 @@ class Redactor:
             elif name in _JOURNAL_WORDS:
                 cleaned[name] = value
             else:
-                cleaned[name] = self._clean(value)
+                cleaned[name] = self.clean(value)
         return cleaned
 
-    def _clean(self, value: Any) -> Any:
+    def clean(self, value: Any) -> Any:
         """Any JSON of a user, a model or an endpoint, names of fields included."""
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, MARK)
             return value
         if isinstance(value, list):
-            return [self._clean(item) for item in value]
+            return [self.clean(item) for item in value]
         if isinstance(value, dict):
-            return {self._clean(name): self._clean(item) for name, item in value.items()}
+            return {self.clean(name): self.clean(item) for name, item in value.items()}
         return value
