@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from assay.suites.hop.analysis import Analysis, RowResult
+from assay.suites.hop.analysis import Analysis, RowResult, error_kind
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.scorer import RowVerdict, check_row
 
@@ -164,3 +164,16 @@ def test_what_differs_is_listed() -> None:
     assert first[:2] == ("0 #t", "wrong")
     assert first[2].startswith("score: ")
     assert second == ("1 #(untagged)", "error", "[ValueError] no: it")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ("[KeyError] 'gone' (hop.py:7: raise KeyError('gone'))", "[KeyError] 'gone'"),
+        ("[ValueError] not a number: 3x (hop.py:2: int(text))", "[ValueError] not a number"),
+        ("it took longer than 2 s", "it took longer than 2 s"),
+    ],
+)
+def test_equal_errors_are_counted_together_wherever_they_were_raised(error: str, kind: str) -> None:
+    """Without the place in the user's code, and without details behind a colon."""
+    assert error_kind(error) == kind

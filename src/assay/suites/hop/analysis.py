@@ -7,6 +7,7 @@ report = analysis.report()
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -38,6 +39,10 @@ NO_PROFILE = "(none)"
 _MAX_EXAMPLES = 50
 _MAX_ERROR_KINDS = 20
 _SHOWN_CHARACTERS = 200
+
+
+# `(hop.py:7: raise KeyError(name))` behind the message: the place in the user's code.
+_ERROR_PLACE = re.compile(r" \([^()\s]+:\d+: .*\)$", re.DOTALL)
 
 
 class RowResult(Struct, frozen=True, kw_only=True):
@@ -132,6 +137,12 @@ class RowCounts:
         ]
 
 
+def error_kind(error: str) -> str:
+    """An error without its details, so that equal ones are counted together: `[KeyError] 'gone'`."""
+    without_place = _ERROR_PLACE.sub("", error)
+    return without_place.partition(":")[0][:80]
+
+
 def _rate(name: str, label: str, numerator: int, denominator: int) -> Metric:
     return proportion_metric(name, numerator, denominator, label=label, unit="row")
 
@@ -210,7 +221,7 @@ class ProfileAnalysis:
             before = self._usage or Usage()
             self._usage = Usage(before.input + result.usage.input, before.output + result.usage.output)
         if not result.ok:
-            self._errors[result.error.partition(":")[0][:80]] += 1
+            self._errors[error_kind(result.error)] += 1
         for step in result.steps:
             counts = self._operators.setdefault(str(step.get("op")), Counter())
             counts["calls"] += 1
