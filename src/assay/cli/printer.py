@@ -67,11 +67,9 @@ def print_report(report: Report, run: str = "") -> None:
 
 
 def print_notices(report: Report) -> None:
-    """Sentences about the run as a whole."""
+    """Sentences about the run as a whole, beside the numbers on stderr."""
     for notice in report.notices:
-        block(notice, indent="")
-    if report.notices:
-        click.echo()
+        tell(notice)
 
 
 # The main table.
