@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import assay
-from assay.core.errors import UsageError
+from assay.core.errors import StopRun, UsageError
 from assay.rescore import Rescore
 
 QUIZ = Path(__file__).parents[1] / "examples" / "suites" / "quiz.py"
@@ -125,3 +125,16 @@ def test_a_scorer_that_raises_costs_its_cases_and_not_the_run() -> None:
     )
     shutil.copy(QUIZ, "quiz.py")
     assert run_quiz().exit_code == 0
+
+
+def test_data_that_changed_under_a_run_stops_it() -> None:
+    """A suite that does not know its data by content still shows no answer of one row for another."""
+    text = Path("quiz.py").read_text()
+    Path("quiz.py").write_text(
+        text.replace("    def rows(", "    def data_identity(self):\n        return 0\n\n    def rows(")
+    )
+    assert run_quiz().exit_code == 0
+    Path("out/answers.jsonl").unlink()
+    write_questions([{"question": "another?", "answer": "yes"}, QUESTIONS[1]])
+    with pytest.raises(StopRun, match="is another document now"):
+        run_quiz()
