@@ -315,13 +315,21 @@ class Runner:
 
     async def _run_in(self, folder: RunFolder, info: RunInfo, cases: Cases) -> Run:
         started = time.perf_counter()
-        folders.reopen(folder.path)
+        earlier = folders.reopen(folder.path)
         journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets)
         try:
             with chdir("."):  # user code may change to another folder
                 stopped = await self._loop(journal, info, cases)
             if isinstance(stopped, ModelRefused) and not journal.empty:
                 folder.created = False
+            if stopped and earlier and not self.spec.retry_failed:
+                # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
+                # earlier scores and files.
+                with suppress(StopRun):  # a full disk
+                    folders.restore_summary(folder.path, earlier, journal.spent())
+                if isinstance(stopped, (StopRun, KeyboardInterrupt)):
+                    summary = self._summary(journal, cases, time.perf_counter() - started, stopped, None)
+                    return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped))
             if stopped and not isinstance(stopped, (StopRun, KeyboardInterrupt)):
                 raise stopped
             seconds = time.perf_counter() - started
