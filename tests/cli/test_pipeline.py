@@ -81,7 +81,7 @@ def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureF
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
     said = typed(capsys, *COMMAND).err
-    assert "intermediate_expectations of 1 test; evaluate_intermediate: true" in said
+    assert "intermediate_expectations of 1 test; set evaluate_intermediate: true" in said
     assert "not evaluated: the reference text `expected` of 1 test; pass --judge" in said
 
 

@@ -108,7 +108,7 @@ def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
         (uses("v9"), "v9.yaml"),
         (uses("../../secret"), "is not a valid name of an agent or flow"),
         (uses(agent=".."), "is not a valid name of an agent or flow"),
-        ({**uses(), "agent": None}, "name it with `agent:`"),
+        ({**uses(), "agent": None}, "add `agent: NAME`"),
         (uses("empty"), "prompts/empty.yaml:1: a flow needs a user_template"),
     ],
 )

@@ -199,7 +199,7 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
         13: ["there is no key 'code_name'"],
         14: ["there is no key named 'stepz'"],
         16: ["'all' means all variants"],
-        17: ["'baseline' means"],
+        17: ["'baseline' is defined by `baseline:`"],
     }
     assert found.keys() == expected.keys()
     for line, messages in expected.items():
@@ -244,7 +244,7 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
     ("steps", "why"),
     [
         ([says("a.b")], "'a.b' is not a valid id"),
-        ([says("a/b")], "'a.b' is not a valid id"),
+        ([says("a/b")], "'a/b' is not a valid id"),
         ([says("a", output_key="b.c")], "'b.c' is not a valid output_key"),
         ([says("a", output_key=["b"])], "is not a valid output_key"),
         ([says("inputs")], "'inputs' is reserved for values of the test"),

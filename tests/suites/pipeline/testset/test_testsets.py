@@ -287,7 +287,7 @@ def test_only_selected_cases_count(tmp_path: Path) -> None:
 
     def asked(value: int) -> str:
         name = write(tmp_path / "a_b.jsonl", {"id": "a"}, {"id": "b", "x": value})
-        return Testsets([name], CaseSelection.of(ids=["a"])).load().asked
+        return Testsets([name], CaseSelection.of(ids=["a"])).load().inputs_fingerprint
 
     assert asked(1) == asked(2)
 
@@ -298,7 +298,7 @@ def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
     def look(record: dict[str, Any]) -> tuple[str, str]:
         name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
         found = Testsets([name], CaseSelection.of(ids=["a"])).load()
-        return found.asked, found.gold
+        return found.inputs_fingerprint, found.gold_fingerprint
 
     assert look({"x": 1})[0] != look({"x": 2})[0]
     assert look({"expected": 1})[1] != look({"expected": 2})[1]
@@ -318,7 +318,7 @@ def test_tags_are_asked_only_where_a_condition_may_look_at_them(tmp_path: Path) 
 
     def asked(tag: str, **more: Any) -> str:
         record = {"id": "a", "inputs": {"x": 1}, "tags": [tag], **more}
-        return Testsets([write(tmp_path / "a_b.jsonl", record)]).load().asked
+        return Testsets([write(tmp_path / "a_b.jsonl", record)]).load().inputs_fingerprint
 
     assert asked("s") == asked("t")
     assert asked("s", step_inputs={}) == asked("t", step_inputs={})
