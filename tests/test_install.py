@@ -137,7 +137,7 @@ class Fresh:
 
     def start(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the installed `assay` in a folder."""
-        command = [self.python.with_name("assay"), *words]
+        command = [str(self.python.with_name("assay")), *words]
         return subprocess.run(
             command, capture_output=True, text=True, cwd=folder, env=self.variables, check=False
         )
