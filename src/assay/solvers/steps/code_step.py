@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.solvers.code import Code, CodeProblem, CodeRunner
+from assay.solvers.code import Code, CodeError, CodeRunner
 from assay.solvers.steps.runner import StepContext, StepFailed, StepRunner
 
 DEFAULT_TIMEOUT = 30.0
@@ -56,5 +56,5 @@ async def run_code(runner: CodeRunner, code: Code, argument: Any, timeout: float
     """Return what the code returns. Whatever is wrong with it fails the step."""
     try:
         return await runner.run(code, argument, timeout)
-    except CodeProblem as problem:
+    except CodeError as problem:
         raise StepFailed(str(problem), problem.kind) from None
