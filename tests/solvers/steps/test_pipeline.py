@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.solvers.steps.pipeline import ValuePath
-from assay.solvers.steps.runner import StepFailed
+from assay.solvers.steps.runner import StepError
 
 VALUES: dict[str, Any] = {
     "text": "hello",
@@ -52,7 +52,7 @@ def test_a_path_finds(path: str, value: Any) -> None:
 )
 def test_a_path_that_leads_nowhere_says_how_far_it_led(path: str, why: str) -> None:
     """The message names what there is instead."""
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         ValuePath(path).find(VALUES)
     assert str(failed.value).startswith(why)
 
