@@ -46,7 +46,10 @@ def test_a_path_finds(path: str, value: Any) -> None:
         ("cleaned.items[0].score.x", "cleaned.items[0].score is a number, so it has no 'x'"),
         ("cleaned.none.x", "cleaned.none is null, so it has no 'x'"),
         ("cleaned.flag.x", "cleaned.flag is true or false, so it has no 'x'"),
-        ("text.sentiment", "text is a text, so it has no 'sentiment'; `output_parser: json` makes an object"),
+        (
+            "text.sentiment",
+            "text is a text, so it has no 'sentiment'; use `output_parser: json` to turn a reply",
+        ),
         ("cleaned[0]", "cleaned has no 0; it has: items, 0"),
     ],
 )
