@@ -390,3 +390,50 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
     roots = (ROOT, ROOT / "src" / "assay")
     missing = [path for path in sorted(paths) if not any((root / path).exists() for root in roots)]
     assert not missing
+
+
+EXTENDING = (ROOT / "docs" / "extending.md").read_text()
+
+
+def test_the_examples_of_extending_run_as_shown(
+    tmp_path: Path, assay_in: Assay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files of the page in one folder, every command in order, and every line that the page shows."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for name in ("quiz.py", "quiz.jsonl"):
+        shutil.copy(ROOT / "examples" / "suites" / name, tmp_path)
+    files = re.findall(r"^`([\w.]+)`[^\n]*:\n\n```\w*\n(.*?)^```", EXTENDING, re.DOTALL | re.MULTILINE)
+    assert len(files) == 15
+    for name, text in files:
+        (tmp_path / name).write_text(text)
+    # As pip would install the provider: its module can be imported, and metadata has the page's entry point.
+    metadata = tmp_path / "echo-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: echo\nVersion: 1.0\n")
+    group, point = re.findall(r'"(assay\.models)"\]\n(echo = "echo")', EXTENDING)[0]
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{point.replace(chr(34), '')}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    commands = 0
+    output: set[str] = set()
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", EXTENDING, re.DOTALL | re.MULTILINE):
+        if language or block in dict(files).values():
+            continue
+        lines = block.splitlines()
+        if not lines[0].startswith("assay "):
+            assert set(lines) <= output, (block, output)
+            continue
+        for line in lines:
+            done = assay_in(*shlex.split(line)[1:], cwd=tmp_path)
+            assert done.returncode == 0, (line, done.stdout, done.stderr)
+            output = set(done.stdout.splitlines())
+            commands += 1
+    assert commands == 10
+
+
+def test_the_filter_of_the_document_works(tmp_path: Path) -> None:
+    """The filter that the page shows without a task."""
+    ((name, text),) = re.findall(r"`(city_filter.py)`:\n\n```python\n(.*?)```", EXTENDING, re.DOTALL)
+    (tmp_path / name).write_text(text)
+    plugin = registry.find("filter", f"{tmp_path / name}:NamesCity")
+    assert plugin.TAKES_DOC
+    assert plugin.build(column="town")(["To Oslo.", "To Bonn."], {"town": "Oslo"}) == ["To Oslo."]
