@@ -26,6 +26,7 @@ from assay.solvers.code import worker
 from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
+from assay.suites import find_suite, suite_names
 from assay.suites.hop import contract, rows, settings
 from assay.suites.pipeline import builder, pipeline_file, scorer, tally
 from assay.suites.pipeline.testset import validation
@@ -382,7 +383,7 @@ def test_the_picture_is_what_its_script_draws(tmp_path: Path) -> None:
     assert (tmp_path / "request.svg").read_bytes() == script.with_suffix(".svg").read_bytes()
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/extending.md", "docs/dependencies.md", "CONTRIBUTING.md"])
 def test_every_file_that_a_page_names_exists(page: str) -> None:
     """Paths in code, below the repository, `src/assay` or the tests. A bare name may be a file of the user."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
@@ -437,3 +438,18 @@ def test_the_filter_of_the_document_works(tmp_path: Path) -> None:
     plugin = registry.find("filter", f"{tmp_path / name}:NamesCity")
     assert plugin.TAKES_DOC
     assert plugin.build(column="town")(["To Oslo.", "To Bonn."], {"town": "Oslo"}) == ["To Oslo."]
+
+
+def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() -> None:
+    """The table of marks names all options marked `score` and `how`, and no other."""
+    table = (ROOT / "docs" / "run-folder.md").read_text().partition("| suite | `score` | `how` |")[2]
+    rows = re.findall(r"^\| ([\w-]+) \| (.*?) \| (.*?) \|$", table.partition("\n\n")[0], re.MULTILINE)
+    listed = {name: (set(flags_in(score)), set(flags_in(how))) for name, score, how in rows}
+    expected = {}
+    for name in ("all", *suite_names()):
+        marked: dict[str, set[str]] = {"ask": set(), "score": set(), "how": set()}
+        for field in fields(RunSpec if name == "all" else find_suite(name).Options):
+            flags = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
+            marked[field.mark].add(flags[0])
+        expected[name] = (marked["score"], marked["how"])
+    assert listed == expected
