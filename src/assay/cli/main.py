@@ -20,6 +20,7 @@ from assay.core.registry import unknown
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {
+    "init": "Write a small project to start from: task, pipeline, hop or memory.",
     "run": "Run a suite of your own: FILE.py:NAME.",
     "rescore": "Score a finished run again from its replies, with other filters or metrics.",
     "runs": "List runs with their state, progress and score.",

@@ -207,7 +207,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         kappa, least = calibration.overall.kappa, self.options.min_kappa
         return least is None or (kappa is not None and kappa >= least)
 
-    def shown(self, report: Report) -> Sequence[str]:
+    def on_report(self, report: Report) -> Sequence[str]:
         """Remember the calibration: the newest one counts, also that of a run that was finished before."""
         calibration = report.entries[0].judges[0].calibration
         if calibration is None:
@@ -254,7 +254,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """The answer that the judge looked at, then the verdict."""
         answers = [
-            Section(heading="answer", text=str(record.data), most=4000)
+            Section(heading="answer", text=str(record.data), max_chars=4000)
             for record in case.records
             if record.kind == "answer"
         ]

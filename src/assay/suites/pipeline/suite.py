@@ -350,7 +350,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
                 seconds = result.get("seconds", 0.0)
                 text = result.get("error") or json.dumps(result.get("output"), ensure_ascii=False)
                 heading = f"{record.kind} {record.part}: {result['status']} ({seconds:.3f} s)"
-                sections.append(Section(heading=heading, text=text, most=_LONGEST_OUTPUT))
+                sections.append(Section(heading=heading, text=text, max_chars=_LONGEST_OUTPUT))
             elif record.kind == "skipped":
                 sections.append(Section(heading=f"{record.part}: skipped, {record.data['why']}"))
         for score in case.scores:
@@ -436,4 +436,4 @@ def _score_sections(score: Score) -> Iterator[Section]:
             value = json.dumps(check[side], ensure_ascii=False) if side in check else "(nothing)"
             lines.append(f"{mark} {value}")
         for line in lines:
-            yield Section(text=line, indent=2, most=_LONGEST_DIFFERENCE)
+            yield Section(text=line, indent=2, max_chars=_LONGEST_DIFFERENCE)
