@@ -39,7 +39,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "README.zh.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 
