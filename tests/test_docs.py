@@ -383,7 +383,9 @@ def test_the_picture_is_what_its_script_draws(tmp_path: Path) -> None:
     assert (tmp_path / "request.svg").read_bytes() == script.with_suffix(".svg").read_bytes()
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/extending.md", "docs/dependencies.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/architecture.md", "docs/extending.md", "docs/dependencies.md", "CONTRIBUTING.md"]
+)
 def test_every_file_that_a_page_names_exists(page: str) -> None:
     """Paths in code, below the repository, `src/assay` or the tests. A bare name may be a file of the user."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
