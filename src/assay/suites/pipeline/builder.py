@@ -208,7 +208,7 @@ class PipelineBuilder:
         sources = self._sources(keys.input_mapping or {}, at)
         runner = self._runner(step, keys, at)
         timeout = None
-        if keys.timeout is not None and not runner.limits_itself:
+        if keys.timeout is not None and not runner.enforces_timeout:
             timeout = float(keys.timeout)
         return Step(
             id=step["id"],
@@ -232,8 +232,8 @@ class PipelineBuilder:
         if isinstance(keys, _CodeKeys):
             return CodeStep(
                 code=self._code(step, keys, at) or Code("", ""),
-                own=self._runners.own,
-                foreign=self._runners.foreign,
+                runner=self._runners.own,
+                sandbox=self._runners.foreign,
                 timeout=timeout or DEFAULT_TIMEOUT,
             )
         return self._prompt(step, keys, at)
@@ -317,8 +317,8 @@ class PipelineBuilder:
             items=self._items_name(step, keys),
             shape=shape,
             code=self._code(step, keys, at) if settings.strategy == "custom" else None,
-            own=self._runners.own,
-            foreign=self._runners.foreign,
+            runner=self._runners.own,
+            sandbox=self._runners.foreign,
             timeout=timeout,
         )
 

@@ -38,7 +38,7 @@ from assay.core.suite import (
 from assay.core.types import Case, Record, Score
 from assay.core.yamlfile import load_yaml
 from assay.scoring.judges.rubric import RubricJudge
-from assay.solvers.code import OwnCode, Sandbox
+from assay.solvers.code import ProcessRunner, Sandbox
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.hop_step import HopStep
 from assay.solvers.steps.pipeline import Step, StepsInputs, TestInputs
@@ -115,7 +115,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self.file = PipelineFile(Path(self.options.pipeline))
         self.variants = _chosen_variants(self.file, self.options.variant)
         foreign = Sandbox() if self.options.allow_code else None
-        runners = CodeRunners(OwnCode(_CODE_WORKERS, code_folder(self.file)), foreign)
+        runners = CodeRunners(ProcessRunner(_CODE_WORKERS, code_folder(self.file)), foreign)
         models = StepModels(spec.model)
         builders = {name: PipelineBuilder(self.file, name, models, runners) for name in self.variants}
         self.pipelines = {name: builder.build() for name, builder in builders.items()}
@@ -393,7 +393,7 @@ def _check_pipeline(path: Path) -> list[Problem]:
     """Return what a run of any variant would refuse."""
     try:
         file = PipelineFile(path)
-        runners = CodeRunners(OwnCode(1), None)
+        runners = CodeRunners(ProcessRunner(1), None)
         builders = [PipelineBuilder(file, name, StepModels(""), runners) for name in file.variants]
         for builder in builders:
             builder.build()
