@@ -26,6 +26,7 @@ from assay.solvers.code import worker
 from assay.solvers.hop.session import TOOL_VERIFIERS, Session
 from assay.solvers.hop.verifiers import VERIFIERS
 from assay.solvers.steps import aggregate_step, prompt_step
+from assay.suites import find_suite, suite_names
 from assay.suites.hop import contract, rows, settings
 from assay.suites.pipeline import builder, pipeline_file, scorer, tally
 from assay.suites.pipeline.testset import validation
@@ -38,7 +39,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "README.zh.md",
     ROOT / "CONTRIBUTING.md",
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 
 
@@ -382,7 +383,9 @@ def test_the_picture_is_what_its_script_draws(tmp_path: Path) -> None:
     assert (tmp_path / "request.svg").read_bytes() == script.with_suffix(".svg").read_bytes()
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/extending.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/architecture.md", "docs/extending.md", "docs/dependencies.md", "CONTRIBUTING.md"]
+)
 def test_every_file_that_a_page_names_exists(page: str) -> None:
     """Paths in code, below the repository, `src/assay` or the tests. A bare name may be a file of the user."""
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
@@ -390,3 +393,65 @@ def test_every_file_that_a_page_names_exists(page: str) -> None:
     roots = (ROOT, ROOT / "src" / "assay")
     missing = [path for path in sorted(paths) if not any((root / path).exists() for root in roots)]
     assert not missing
+
+
+EXTENDING = (ROOT / "docs" / "extending.md").read_text()
+
+
+def test_the_examples_of_extending_run_as_shown(
+    tmp_path: Path, assay_in: Assay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files of the page in one folder, every command in order, and every line that the page shows."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for name in ("quiz.py", "quiz.jsonl"):
+        shutil.copy(ROOT / "examples" / "suites" / name, tmp_path)
+    files = re.findall(r"^`([\w.]+)`[^\n]*:\n\n```\w*\n(.*?)^```", EXTENDING, re.DOTALL | re.MULTILINE)
+    assert len(files) == 15
+    for name, text in files:
+        (tmp_path / name).write_text(text)
+    # As pip would install the provider: its module can be imported, and metadata has the page's entry point.
+    metadata = tmp_path / "echo-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: echo\nVersion: 1.0\n")
+    group, point = re.findall(r'"(assay\.models)"\]\n(echo = "echo")', EXTENDING)[0]
+    (metadata / "entry_points.txt").write_text(f"[{group}]\n{point.replace(chr(34), '')}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    commands = 0
+    output: set[str] = set()
+    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", EXTENDING, re.DOTALL | re.MULTILINE):
+        if language or block in dict(files).values():
+            continue
+        lines = block.splitlines()
+        if not lines[0].startswith("assay "):
+            assert set(lines) <= output, (block, output)
+            continue
+        for line in lines:
+            done = assay_in(*shlex.split(line)[1:], cwd=tmp_path)
+            assert done.returncode == 0, (line, done.stdout, done.stderr)
+            output = set(done.stdout.splitlines())
+            commands += 1
+    assert commands == 10
+
+
+def test_the_filter_of_the_document_works(tmp_path: Path) -> None:
+    """The filter that the page shows without a task."""
+    ((name, text),) = re.findall(r"`(city_filter.py)`:\n\n```python\n(.*?)```", EXTENDING, re.DOTALL)
+    (tmp_path / name).write_text(text)
+    plugin = registry.find("filter", f"{tmp_path / name}:NamesCity")
+    assert plugin.TAKES_DOC
+    assert plugin.build(column="town")(["To Oslo.", "To Bonn."], {"town": "Oslo"}) == ["To Oslo."]
+
+
+def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() -> None:
+    """The table of marks names all options marked `score` and `how`, and no other."""
+    table = (ROOT / "docs" / "run-folder.md").read_text().partition("| suite | `score` | `how` |")[2]
+    rows = re.findall(r"^\| ([\w-]+) \| (.*?) \| (.*?) \|$", table.partition("\n\n")[0], re.MULTILINE)
+    listed = {name: (set(flags_in(score)), set(flags_in(how))) for name, score, how in rows}
+    expected = {}
+    for name in ("all", *suite_names()):
+        marked: dict[str, set[str]] = {"ask": set(), "score": set(), "how": set()}
+        for field in fields(RunSpec if name == "all" else find_suite(name).Options):
+            flags = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
+            marked[field.mark].add(flags[0])
+        expected[name] = (marked["score"], marked["how"])
+    assert listed == expected
