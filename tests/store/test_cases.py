@@ -52,12 +52,12 @@ def test_a_case_is_found_by_place_key_label_part_or_beginning_of_its_key(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("first", r"'first' could be 2 cases: 0 \(one/abc1, m\), 2 \(two/abc1, m\)"),
-        ("abc1", "'abc1' could be 2 cases"),
-        ("ab", "'ab' could be 3 cases"),
-        ("zzz", "there is no case 'zzz' in "),
-        ("99", "there is no case '99' in "),
-        ("three/first", "there is no case 'three/first'"),
+        ("first", r"'first' matches 2 cases\. Pass the number of one: 0 \(one/abc1, m\), 2 \(two/abc1, m\)"),
+        ("abc1", "'abc1' matches 2 cases"),
+        ("ab", "'ab' matches 3 cases"),
+        ("zzz", r" has no case 'zzz'\. Pass the number of a case, its id in the data"),
+        ("99", " has no case '99'"),
+        ("three/first", " has no case 'three/first'"),
     ],
 )
 def test_a_name_of_no_case_or_of_several_is_refused(cases: RunCases, name: str, message: str) -> None:

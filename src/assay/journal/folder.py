@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -116,12 +116,35 @@ def read_summary(folder: Path) -> Summary | None:
         raise InputError(Problem(str(folder / "summary.json"), f"cannot be read: {error}")) from None
 
 
-def reopen(folder: Path) -> None:
-    """Mark the run as unfinished: until the summary is written anew, its files may be of another grading."""
+class FinishedSummary(NamedTuple):
+    """The summary of a finished run, and when it was written."""
+
+    summary: Summary
+    written_ns: int
+
+
+def reopen(folder: Path) -> FinishedSummary | None:
+    """Set the state in summary.json to "unfinished". Until it is rewritten, result files may be of another grading.
+
+    Returns the summary as it was, for `restore_summary`; None if the run was not finished.
+    """
     summary = read_summary(folder)
-    if summary is not None:
-        summary.state = "unfinished"
-        write_json(folder / "summary.json", summary)
+    if summary is None:
+        return None
+    written_ns = _time_finished(folder)
+    write_json(folder / "summary.json", msgspec.structs.replace(summary, state="unfinished"))
+    return FinishedSummary(summary, written_ns) if summary.state == "finished" else None
+
+
+def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int]) -> None:
+    """Write the summary of a finished run back after a start that changed no result file.
+
+    `spent` counts the calls of that start too.
+    """
+    path = folder / "summary.json"
+    write_json(path, msgspec.structs.replace(earlier.summary, spent=spent))
+    # `is_overwritten` compares these times: this start has written no result file, so it must not look newer.
+    os.utime(path, ns=(earlier.written_ns, earlier.written_ns))
 
 
 def is_overwritten(folder: Path, summary: Summary, suite: str) -> bool:

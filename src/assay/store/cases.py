@@ -69,11 +69,14 @@ class RunCases:
         ends = by_key or by_label or self._ends_by_scores(name) or by_prefix
         if not ends:
             raise UsageError(
-                f"there is no case {name!r} in {self.folder}; a number or the beginning of a key names one"
+                f"{self.folder} has no case {name!r}. Pass the number of a case, its id in the data, or the beginning "
+                f"of its key; `assay show {self.folder}` lists the cases."
             )
         if len(ends) > 1:
             choices = [f"{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MOST_NAMED]]
-            raise UsageError(f"{name!r} could be {len(ends)} cases: " + ", ".join(choices))
+            raise UsageError(
+                f"{name!r} matches {len(ends)} cases. Pass the number of one: " + ", ".join(choices)
+            )
         return self._view(ends[0])
 
     def calls(self, index: int) -> list[Call]:

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from assay.core.errors import InputError, UsageError
+from assay import api
+from assay.core.errors import InputError, ModelRefused, UsageError
 from assay.scoring import offline
 from assay.scoring.questions import JudgeQuestion, Verdict
 
 from servers.judging import JudgingServer
+from servers.loopback import LoopbackServer
 from support.commands import typed
 from support.memory_court import STAGE_ONE, SUBJECT, Court, reply, stage_one, stage_two
 from support.memory_samples import aggregate_of, entry_of, lines, sample, subjects_of
@@ -111,6 +113,46 @@ def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
     said = court.said_to("judge-b")
     assert len(said) == len(set(said))
     assert stage_one(court.out) == files
+
+
+@pytest.mark.parametrize("failure", ["unreachable", "refused", "stopped"])
+def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: str) -> None:
+    """The run keeps its state, its report and its files. A later judge and the first command both still work."""
+    court.run(judge="offline")
+    run = api.load(str(court.out))
+    before = stage_two(court.out)
+    asked = court.calls()
+    if failure == "unreachable":
+        stopped = court.judged("openai/judge-b", judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
+        assert (stopped.exit_code, "cannot be reached" in stopped.reason) == (3, True)
+    elif failure == "stopped":
+        assert court.judged("openai/judge-b", max_calls=2).exit_code == 3
+    else:
+        with (
+            LoopbackServer(lambda _: (401, {"error": {"message": "bad key"}})) as locked,
+            pytest.raises(ModelRefused, match="401"),
+        ):
+            court.judged("openai/judge-b", judge_base_url=locked.url)
+    loaded = api.load(str(court.out))
+    assert (loaded.folder, loaded.summary.state, loaded.exit_code) == (run.folder, "finished", 0)
+    assert loaded.report == run.report
+    assert stage_two(court.out) == before
+    assert court.run(judge="offline").asked is False
+    assert court.calls()[SUBJECT] == asked[SUBJECT]
+    assert court.judged("openai/judge-b").exit_code == 0
+    assert stage_two(court.out) != before
+
+
+def test_a_failed_judge_does_not_claim_the_files_of_a_later_run(court: Court) -> None:
+    """The first run was overwritten by a second one. A failed judge must not make its summary look newer."""
+    court.run(judge="offline")
+    later = court.run(judge="offline", top_k=3, fresh=True)
+    files = stage_one(court.out)
+    stopped = court.run(judge="openai/judge-b", max_calls=2)
+    assert (stopped.exit_code, stopped.folder == later.folder) == (3, False)
+    assert stage_one(court.out) == files
+    court.run(judge="offline")
+    assert stage_one(court.out) != files
 
 
 def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:

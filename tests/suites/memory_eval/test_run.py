@@ -14,6 +14,7 @@ from assay.suites.memory_eval.output_files import OutputLines
 from assay.suites.memory_eval.rows import QaRow, SessionRow
 
 from servers.loopback import LoopbackServer, chat
+from support.commands import typed
 from support.memory_samples import Samples, aggregate_of, entry_of, lines, sample, subjects_of
 from support.memory_talks import MEMORY
 
@@ -117,7 +118,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     """Files of fixed names are paid work: the keys that differ are named, and --fresh allows it."""
     samples = Samples(tmp_path)
     samples.run()
-    with pytest.raises(UsageError, match=r"other settings \(top_k\)"):
+    with pytest.raises(UsageError, match=r"different settings \(top_k\)"):
         samples.run(top_k=2)
     samples.run(top_k=2, fresh=True)
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
@@ -174,7 +175,7 @@ def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
     samples.run()
     assert lines(samples.out / "pipeline_qa.jsonl")[1]["gold_evidence_memory_ids"] == ["mp_S01_1"]
     assert len(samples.asked()) == before
-    with pytest.raises(UsageError, match="other settings"):
+    with pytest.raises(UsageError, match="different settings"):
         samples.run(**told)
 
 
@@ -215,7 +216,7 @@ def test_gold_reaches_judges_only(tmp_path: Path) -> None:
 
 
 def test_sessions_that_are_cut_off(tmp_path: Path) -> None:
-    """Checkpoints that reach beyond are not asked."""
+    """Checkpoints that need a later session are skipped."""
     samples = Samples(tmp_path)
     samples.run(max_sessions=2)
     assert len(lines(samples.out / "pipeline_sessions.jsonl")) == 2
@@ -223,6 +224,26 @@ def test_sessions_that_are_cut_off(tmp_path: Path) -> None:
         "probe_1",
         "probe_2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sessions", "message"),
+    [
+        (2, "Skipped 1 checkpoint: not covered by --max-sessions 2."),
+        (1, "Skipped 2 checkpoints: not covered by --max-sessions 1."),
+    ],
+)
+def test_skipped_checkpoints_are_counted_on_the_screen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sessions: int, message: str
+) -> None:
+    """The notice has a singular and a plural."""
+    samples = Samples(tmp_path)
+    values = samples.values()
+    flags = ["--max-sessions", str(sessions), "--baseline", "bm25", "--judge", "offline"]
+    for name in ("dataset", "model", "output_dir"):
+        flags += [f"--{name.replace('_', '-')}", values[name]]
+    assert typed("memory", "eval", *flags) == 0
+    assert message in capsys.readouterr().err
 
 
 def test_some_samples(tmp_path: Path) -> None:

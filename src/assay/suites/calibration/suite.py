@@ -213,7 +213,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         kappa, minimum = calibration.overall.kappa, self.options.min_kappa
         return minimum is None or (kappa is not None and kappa >= minimum)
 
-    def shown(self, report: Report) -> Sequence[str]:
+    def on_report(self, report: Report) -> Sequence[str]:
         """Store the calibration for later reports, and with --save in a file. Returns notices.
 
         This also happens when the report of a finished run is shown again: the run that was shown last counts.
@@ -264,7 +264,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return the answer that was judged, then the verdict, for `assay show`."""
         answers = [
-            Section(heading="answer", text=str(record.data), most=4000)
+            Section(heading="answer", text=str(record.data), max_chars=4000)
             for record in case.records
             if record.kind == "answer"
         ]

@@ -122,7 +122,10 @@ class LiveSource(RowSource):
             cut.append(shorter)
             left_out += checkpoints
         if left_out:
-            notices.append(f"{left_out:,} checkpoints reach beyond --max-sessions and are not asked")
+            checkpoints_word = "checkpoint" if left_out == 1 else "checkpoints"
+            notices.append(
+                f"Skipped {left_out:,} {checkpoints_word}: not covered by --max-sessions {options.max_sessions}."
+            )
         return cut, notices
 
     @property

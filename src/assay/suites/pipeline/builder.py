@@ -1,6 +1,6 @@
 """Builds the runnable pipeline of one variant from a pipeline file.
 
-    builder = PipelineBuilder(file, "baseline", StepModels(spec.model), CodeRunners(own, foreign))
+    builder = PipelineBuilder(file, "baseline", StepModels(spec.model), CodeRunners(runner, sandbox))
     pipeline = builder.build()
     refuse(file.problems, file.path)
 
@@ -127,13 +127,13 @@ STEP_KEYS = frozenset(key for keys in _KEYS.values() for key in keys.__struct_fi
 
 
 class CodeRunners(NamedTuple):
-    """Runners of Python code: `own` for code in the pipeline file, `foreign` for code in a testset.
+    """Runners of Python code: `runner` for code in the pipeline file, `sandbox` for code in a testset.
 
-    `foreign` is None without --allow-code.
+    `sandbox` is None without --allow-code.
     """
 
-    own: CodeRunner
-    foreign: CodeRunner | None
+    runner: CodeRunner
+    sandbox: CodeRunner | None
 
 
 class StepModels:
@@ -220,7 +220,7 @@ class PipelineBuilder:
         sources = self._sources(keys.input_mapping or {}, key_path)
         runner = self._runner(step, keys, key_path)
         timeout = None
-        if keys.timeout is not None and not runner.limits_itself:
+        if keys.timeout is not None and not runner.enforces_timeout:
             timeout = float(keys.timeout)
         return Step(
             id=step["id"],
@@ -244,8 +244,8 @@ class PipelineBuilder:
         if isinstance(keys, _CodeKeys):
             return CodeStep(
                 code=self._code(step, keys, key_path) or Code("", ""),
-                own=self._runners.own,
-                foreign=self._runners.foreign,
+                runner=self._runners.runner,
+                sandbox=self._runners.sandbox,
                 timeout=timeout or DEFAULT_TIMEOUT,
             )
         return self._prompt(step, keys, key_path)
@@ -332,8 +332,8 @@ class PipelineBuilder:
             items=self._items_name(step, keys),
             shape=shape,
             code=self._code(step, keys, key_path) if settings.strategy == "custom" else None,
-            own=self._runners.own,
-            foreign=self._runners.foreign,
+            runner=self._runners.runner,
+            sandbox=self._runners.sandbox,
             timeout=timeout,
         )
 

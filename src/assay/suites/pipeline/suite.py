@@ -38,7 +38,7 @@ from assay.core.suite import (
 from assay.core.types import Case, Record, Score
 from assay.core.yamlfile import load_yaml
 from assay.scoring.judges.rubric import RubricJudge
-from assay.solvers.code import OwnCode, Sandbox
+from assay.solvers.code import ProcessRunner, Sandbox
 from assay.solvers.steps.batch import BATCH_ITEMS
 from assay.solvers.steps.hop_step import HopStep
 from assay.solvers.steps.pipeline import Step, StepsInputs, TestInputs
@@ -116,8 +116,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             raise UsageError("--votes does not apply to pipelines: the judge is asked once. Remove --votes")
         self.file = PipelineFile(Path(self.options.pipeline))
         self.variants = _select_variants(self.file, self.options.variant)
-        foreign = Sandbox() if self.options.allow_code else None
-        runners = CodeRunners(OwnCode(_CODE_WORKERS, code_folder(self.file)), foreign)
+        sandbox = Sandbox() if self.options.allow_code else None
+        runners = CodeRunners(ProcessRunner(_CODE_WORKERS, code_folder(self.file)), sandbox)
         models = StepModels(spec.model)
         builders = {name: PipelineBuilder(self.file, name, models, runners) for name in self.variants}
         self.pipelines = {name: builder.build() for name, builder in builders.items()}
@@ -360,7 +360,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
                 seconds = result.get("seconds", 0.0)
                 text = result.get("error") or json.dumps(result.get("output"), ensure_ascii=False)
                 heading = f"{record.kind} {record.part}: {result['status']} ({seconds:.3f} s)"
-                sections.append(Section(heading=heading, text=text, most=_LONGEST_OUTPUT))
+                sections.append(Section(heading=heading, text=text, max_chars=_LONGEST_OUTPUT))
             elif record.kind == "skipped":
                 sections.append(Section(heading=f"{record.part}: skipped, {record.data['why']}"))
         for score in case.scores:
@@ -403,7 +403,7 @@ def _check_pipeline(path: Path) -> list[Problem]:
     """Return the problems of a pipeline file over all its variants, each once."""
     try:
         file = PipelineFile(path)
-        runners = CodeRunners(OwnCode(1), None)
+        runners = CodeRunners(ProcessRunner(1), None)
         builders = [PipelineBuilder(file, name, StepModels(""), runners) for name in file.variants]
         for builder in builders:
             builder.build()
@@ -446,4 +446,4 @@ def _score_sections(score: Score) -> Iterator[Section]:
             value = json.dumps(check[side], ensure_ascii=False) if side in check else "(nothing)"
             lines.append(f"{mark} {value}")
         for line in lines:
-            yield Section(text=line, indent=2, most=_LONGEST_DIFFERENCE)
+            yield Section(text=line, indent=2, max_chars=_LONGEST_DIFFERENCE)
