@@ -239,7 +239,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
             # Results do not need the observer's records, but people may miss them.
             records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
             report.notices.append(
-                f"{self._observer.path}: {records} could not be written: {self._observer.why}"
+                f"{self._observer.path}: {records} could not be written: {self._observer.last_error}"
             )
         return Outcome(report, [path])
 
