@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 import assay
-from assay.cli.screen import tell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
+from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {

@@ -12,10 +12,10 @@ import click
 
 from assay import api
 from assay.cli.printer import print_run, print_sections
-from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
 from assay.core.suite import CaseView, Suite, record_sections, score_sections
 from assay.core.types import Call, Request
+from assay.screen import block, heading, rule, table
 from assay.store.cases import RunCases
 from assay.suites import find_suite
 

@@ -6,6 +6,7 @@ AssayError                  exit code
 ├── InputError              2   a file is wrong; carries every problem found in it
 ├── RunBusy                 2   another process works on the same run
 ├── ModelRefused            2   the endpoint refused us before it gave one answer
+├── CheckFailed             1   `run.check()`: a run stopped, or cases of it failed
 ├── StopRun                 3   the run stops here and can be continued
 ├── ModelError              -   one call failed; becomes a Failure on the record, never a crash
 └── CaseFailed              -   what is evaluated failed on one case; the same
@@ -71,6 +72,12 @@ class RunBusy(AssayError):
 
 class ModelRefused(AssayError):
     """401, 403 or an unknown model on the first reply: asking on would change nothing."""
+
+
+class CheckFailed(AssayError):
+    """A run is not fine: it stopped, measured nothing, or cases of it failed."""
+
+    exit_code = 1
 
 
 class StopRun(AssayError):

@@ -221,6 +221,10 @@ class CaseView(NamedTuple):
     records: list[Record]
     scores: list[Score]
     calls: Sequence[Call] = ()
+    row: dict[str, Any] | None = None
+    """The whole row, where the run folder has it (`rows.jsonl`)."""
+    neutral: frozenset[str] = frozenset()
+    """Metrics for which a 0 is no failure, such as an error rate."""
 
     @property
     def name(self) -> str:
@@ -240,8 +244,11 @@ class CaseView(NamedTuple):
         """Whether the case has no answer, or a score that is 0 or invalid."""
         if self.end.status != "ok":
             return True
-        final = [score for score in self.scores if not score.interim]
-        return any(score.status == "invalid" or score.value == 0 for score in final)
+        for score in self.scores:
+            zero = score.value == 0 and score.metric not in self.neutral
+            if not score.interim and (score.status == "invalid" or zero):
+                return True
+        return False
 
 
 class PlannedCalls(Struct, frozen=True, kw_only=True):
@@ -377,6 +384,9 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     async def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
         """Whether what was emitted under a part meets its expectations, which no solver sees. Asks no judge."""
         raise UsageError(f"the suite {self.name} has no expectations that a case could be held to")
+
+    def prepare(self, folder: Path) -> None:
+        """Write what readers of the run folder need besides the journal. Called before the first case of each start."""
 
     # What comes of it.
 

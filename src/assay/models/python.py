@@ -11,6 +11,7 @@ a function's attribute. It returns the logarithm of the probability and whether 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,25 +35,32 @@ ABOUT = About(
 class PythonModel:
     """Calls the function. Its exceptions count against it, since it is what is evaluated."""
 
-    def __init__(self, connection: Connection) -> None:
-        if ".py:" not in connection.name:
-            raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
-        self._function = load_from_file(connection.name)
-        # The file's content is part of every request's identity: after an edit it is another model.
-        self.endpoint = f"file:{code_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
-        self._likelihood = getattr(self._function, "loglikelihood", None)
-        self.can = ABOUT.can if self._likelihood else ABOUT.can - {LIKELIHOOD}
-        self._pool = DaemonPool(connection.concurrency, "assay-model")
-        self._timeout = connection.timeout
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        endpoint: str,
+        timeout: float,
+        concurrency: int,
+        likelihood: Callable[..., Any] | None = None,
+    ) -> None:
+        """`endpoint` identifies the code: it is part of every request's identity."""
+        self._function = function
+        self.endpoint = endpoint
+        self._likelihood = likelihood
+        self.can = ABOUT.can if likelihood else ABOUT.can - {LIKELIHOOD}
+        self._pool = DaemonPool(concurrency, "assay-model")
+        self._timeout = timeout
 
     async def send(self, request: Request, seed: int) -> Response:
         """Call the function once."""
-        function = self._function
+        function: Callable[..., Any] | None = self._function
         arguments: tuple[Any, ...] = (request.prompt, {**request.params, "seed": seed})
         if request.continuation is not None:
             function, arguments = self._likelihood, (request.prompt, request.continuation)
         elif request.messages is not None:
             arguments = (request.messages, arguments[1])
+        assert function is not None  # likelihoods are refused before the first request
         try:
             # No task of its own for each call: models are called so often that the time would be felt.
             value = await user_code.call(
@@ -91,5 +99,16 @@ def _likelihood(value: Any) -> Response:
 
 
 def connect(connection: Connection) -> PythonModel:
-    """Called by the registry."""
-    return PythonModel(connection)
+    """Load the function that is named. Called by the registry."""
+    if ".py:" not in connection.name:
+        raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
+    function = load_from_file(connection.name)
+    # The file's content is the model's identity: after an edit it is another model.
+    path = Path(connection.name.rpartition(":")[0])
+    return PythonModel(
+        function,
+        endpoint=f"file:{code_sha256(path)[:16]}",
+        timeout=connection.timeout,
+        concurrency=connection.concurrency,
+        likelihood=getattr(function, "loglikelihood", None),
+    )
