@@ -240,7 +240,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "questions": f"{sum(len(caller.questions) for caller in callers):,}",
             "tests": f"{sum(len(caller.tests) for caller in callers):,}"
             f" ({self.options.trigger}, {self.options.segments} segments)",
-            "answers": f"{answers:,} for each memory",
+            "questions asked": f"{answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
             "cases": f"{self.total(rows):,}",
         }
