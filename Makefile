@@ -6,10 +6,12 @@ ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
+# An environment without extras, as `pip install .` makes it.
+INSTALL ?= .install
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline clean
+.PHONY: quickstart test test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -22,6 +24,13 @@ test: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -n auto
+
+# `pip install .` into a fresh environment, with downloads and without extras; then the tests of an installation.
+test-install: $(VENV)/.dev
+	rm -rf $(INSTALL)
+	$(PYTHON) -m venv $(INSTALL)
+	$(INSTALL)/bin/pip install --quiet --disable-pip-version-check .
+	ASSAY_INSTALLED=$(abspath $(INSTALL)) $(BIN)/python -m pytest tests/test_install.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --write
@@ -58,6 +67,10 @@ calibrate-offline: $(VENV)/.dev
 	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
 	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/calibrations/offline.json
 
+# The pictures of the documentation, drawn by scripts of ours; a test compares them.
+pictures:
+	$(PYTHON) docs/pictures/request.py
+
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready
 	$(MEM0)/bin/python -m pytest tests/with_mem0
@@ -83,4 +96,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ORACLE) $(MEM0) results bench-out
+	rm -rf $(VENV) $(ORACLE) $(MEM0) $(INSTALL) results bench-out

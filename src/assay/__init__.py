@@ -1,7 +1,10 @@
 """Evaluate LLM systems: models on tasks, pipelines, LLM functions and agent memories.
 
-`run(spec)` and `await arun(spec)` start or continue a run; `spec(suite, **options)` builds what they take.
-A suite of one's own is a subclass of `Suite`; examples/suites/quiz.py is a whole one.
+    spec = assay.spec("task", tasks=["t.yaml"], model="local/smollm2")
+    run = assay.run(spec)           # or: await assay.arun(spec)
+
+`run` starts a run, or continues the run that has the same spec. To add a suite, subclass `Suite`:
+examples/suites/quiz.py is a complete one.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Where each public name stands. They are imported when they are used: `assay --help` needs none of them.
+# The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
     "assay.api": ("Run", "arun", "load", "run", "spec"),
     "assay.core.connect": ("Role",),
@@ -53,7 +56,7 @@ _MODULES = {
         *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
     ),
     "assay.core.types": ("Failure", "Request", "Score"),
-    "msgspec": ("Struct",),  # the rows of a suite of one's own are structs
+    "msgspec": ("Struct",),  # for the rows of a user's own suite
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
@@ -106,7 +109,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported from its module."""
+    """Import a public name from its module."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")
     from importlib import import_module

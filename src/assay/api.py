@@ -1,4 +1,11 @@
-"""What Python code and the command line can ask of assay."""
+"""The functions behind `import assay` and behind the command line: run, load, compare, check, rescore.
+
+    spec = assay.spec("task", tasks=["t.yaml"], model="local/smollm2")
+    run = assay.run(spec)           # the second time, it continues or returns the finished run
+    run = assay.load("results")     # an existing run; sends no requests
+
+Slow imports stand inside the functions that need them, because every command imports this module.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +52,7 @@ __all__ = [
 
 
 def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
-    """`arun` for code that is not async. Uses uvloop where it is installed."""
+    """Do what `arun` does, in an event loop of its own. Uses uvloop if it is installed."""
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
         return runner.run(arun(spec, observers))
 
@@ -59,7 +66,10 @@ def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
 
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
-    """Start or continue the run that this spec means. Raises on bad input, before anything is written."""
+    """Start a run, or continue the run that has the same spec. Returns a finished run without any request.
+
+    Raises UsageError or InputError for bad options or data, before any file is written.
+    """
     runner = open_run(spec, observers)
     try:
         return runner.finished() or await runner.run()
@@ -73,7 +83,10 @@ def rescore(
     observers: Sequence[Notify] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> Run:
-    """Grade a finished run anew, with these task files in place of its own; nothing is asked."""
+    """Score a finished run again from its saved replies, with `tasks` in place of its own task files.
+
+    Sends no requests. `say` receives a text that tells which replies are reused and what is scored again.
+    """
     again = Rescore(name, tasks, observers)
     say(again.announcement)
     with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
@@ -81,36 +94,40 @@ def rescore(
 
 
 def overview(spec: RunSpec) -> Overview:
-    """What a run would ask, of whom and how often; nothing is asked or written."""
+    """Return the requests that a run would send, for `--dry-run`. Sends no requests and writes no files."""
 
-    async def look() -> Overview:
+    async def build_overview() -> Overview:
         runner = open_run(spec, asks=False)
         try:
             return runner.suite.overview(runner.suite.rows())
         finally:
             await runner.close()
 
-    return asyncio.run(look())
+    return asyncio.run(build_overview())
 
 
 def instead_of_run(spec: RunSpec) -> Report | Sequence[Section] | None:
-    """What the options ask for instead of a run, such as a list of tasks; None where they ask for a run."""
+    """Return the output of an option such as `--list` that replaces the run. Returns None without one."""
     return find_suite(spec.suite).instead_of_run(spec)
 
 
 def options_of(suite: str) -> type[SuiteOptions]:
-    """The options struct of a suite."""
+    """Return the options struct of a suite."""
     return find_suite(suite).Options
 
 
 def spec(suite: str, **values: Any) -> RunSpec:
-    """A spec from plain values: `spec("task", tasks=["t.yaml"], model="local/smollm2")`."""
+    """Build a spec from plain values: `spec("task", tasks=["t.yaml"], model="local/smollm2")`.
+
+    `values` are the options of the suite's command, with `_` for `-`. Raises UsageError for an unknown option.
+    """
     return build(suite, options_of(suite), values)
 
 
 def load(name: str | Path) -> Run:
-    """A run that exists, by its folder or name; nothing is asked."""
+    """Return an existing run by its folder or name. Sends no requests."""
     state = state_of(find_run(str(name)))
+    # A run that was killed has no summary. Exit code 3 is that of a run that can be continued.
     summary = state.summary or Summary(
         state=state.state,
         score="",
@@ -129,62 +146,65 @@ def load(name: str | Path) -> Run:
 
 
 def compare(names: Sequence[str | Path], flips: int = 10) -> Compared:
-    """The first of these runs, each RUN or RUN@SUBJECT, with every other one; nothing is asked."""
+    """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
+
+    `flips` limits the cases that are listed because they changed between right and wrong.
+    """
     return compare_runs([str(name) for name in names], flips)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:
-    """Fetch an embedded model's weights, unless they are here."""
+    """Download the weights of an embedded model, unless they are on disk. Returns their path."""
     from assay.models.llama.weights import pull_weights
 
     return pull_weights(name, say)
 
 
 def check(path: Path, beside: Path | None = None, suite: str = "") -> list[Problem]:
-    """Every problem of a file, as the suite sees it that is named or that recognises the file.
+    """Return every problem of a data or configuration file. `suite` is guessed from the file if it is empty.
 
-    `beside` is another file that it belongs to: the pipeline of a testset.
+    `beside` is a second file that the first one belongs to: the pipeline of a testset.
     """
     return find_suite(suite or recognise(path, beside)).check(path, beside)
 
 
 def recognise(path: Path, beside: Path | None = None) -> str:
-    """The name of the suite that reads a file. Raises UsageError where two are equally sure, or none is."""
+    """Return the name of the suite that reads a file. Raises UsageError if no suite does, or two match equally."""
     if beside is not None:
         return "pipeline"
     matches = {name: find_suite(name).recognises(path) for name in suite_names()}
     best = max(matches.values())
     names = [name for name, match in matches.items() if match == best]
     if best == Match.NO:
-        raise UsageError(f"no suite reads {path}; --as SUITE names one of {', '.join(matches)}")
+        raise UsageError(f"no suite reads {path}. Pass --as SUITE with one of: {', '.join(matches)}")
     if len(names) > 1:
-        raise UsageError(f"{path} could be read by {' or '.join(names)}; --as SUITE decides")
+        raise UsageError(f"{path} could be read by {' or '.join(names)}. Choose one with --as SUITE")
     return names[0]
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
-    """A testset in another form: written to `output`, else returned."""
+    """Convert a testset to the v2 format and return its bytes. Writes them to `output` if it is given."""
     if to != "v2":
-        raise UsageError(f"a testset can be written as 'v2', not as {to!r}")
+        raise UsageError(f"a testset can be converted to 'v2' only, not to {to!r}")
     from assay.suites.pipeline.testset.loader import convert_testset
 
     return convert_testset(path, output)
 
 
 def analyse_hop(path: Path, target: str = "") -> Report:
-    """The report of the result files of a folder, ours or another tool's."""
+    """Return the report of a folder's result files, ours or another tool's."""
     from assay.suites.hop.files import analyse
 
     return analyse(path, target)
 
 
 def hop_store(path: Path | str, target: str = "") -> BaseDataStore:
-    """The results of a folder or a task to ask questions of; fields are counted as their contract says."""
+    """Return a store for queries over the results of a folder or task. Its contract decides how fields count."""
     from assay.suites.hop.files import data_store
 
     return data_store(path, target)
 
 
 def providers() -> dict[str, About]:
-    """Every provider and what it says about itself."""
+    """Return the description of every model provider, by name."""
     return {name: registry.find("model", name).ABOUT for name in registry.names("model")}

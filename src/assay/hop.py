@@ -1,8 +1,8 @@
-"""The names of HOP's documents in one place, for Python code.
+"""Python names that HOP's documents use, importable from one place.
 
     from assay.hop import BaseDataStore, BaseService, HopletObserver, HopStatus, analyse, data_store
 
-    store = data_store("Tasks/Verify")              # fields are counted as the task's contract says
+    store = data_store("Tasks/Verify")              # the task's contract decides how fields are counted
     store.load_results()
     store.get_stats("fast")
     report = analyse("Tasks/Verify/TestCases")      # the numbers of `assay hop --analyse`
@@ -35,5 +35,5 @@ __all__ = [
 
 
 def analyse(path: Path | str, target: str = "") -> Report:
-    """The report of a result file, of all files of a folder, or of a task; ours or another tool's."""
+    """Return the report of a result file, a folder of them, or a task. Files of other tools work too."""
     return files.analyse(Path(path), target)

@@ -1,4 +1,4 @@
-"""`assay rescore`: grade a finished run again from the replies it has. No model is asked."""
+"""`assay rescore`: scores a finished run again from its saved replies. Sends no requests."""
 
 from __future__ import annotations
 
@@ -16,43 +16,44 @@ from assay.runner import Run, Runner
 from assay.store.runs import find_run
 from assay.suites import find_suite
 
-# Differences that a refusal names; the rest would not help.
+# The error message lists this many differences. A changed prompt differs in hundreds of places.
 _MAX_DIFFERENCES = 5
 
 
 class Rescore:
-    """One run with its settings, some of its files replaced. Refused where that changes what was asked."""
+    """Opens a run with its own settings, some of its files replaced. Raises UsageError if a request changes."""
 
     def __init__(self, name: str, files: Sequence[str], observers: Sequence[Notify] = ()) -> None:
         self.folder = find_run(name)
         self.info = folders.read_info(self.folder)
         summary = folders.read_summary(self.folder)
         if summary is None or summary.state not in ("finished", "incomplete"):
-            raise UsageError(f"{self.folder} is not finished; the same command as before continues it")
+            raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")
         self._before = summary
         suite_class = find_suite(self.info.suite)
         spec = suite_class.replace_files(self._spec_of_run(), list(files), self.info.facts)
         spec = suite_class.resolve(spec)
-        # The endpoints as the run knew them: options may spell them otherwise.
+        # The endpoints of the fingerprint. In the options they may be spelled differently or be empty.
         endpoints = {role: model[1] for role, model in self.info.parts["ask"]["models"].items()}
         main_endpoint = self.info.spec["base_url"] or ""
         suite = suite_class(msgspec.structs.replace(spec, base_url=main_endpoint or None))
         models = {role: ReplayOnlyModel(endpoints.get(role, main_endpoint)) for role in suite.roles}
         self._runner = Runner(suite, models, observers, asks=False, folder=self.folder)
-        self._refuse_another_question()
+        self._check_same_requests()
 
     def _spec_of_run(self) -> RunSpec:
-        """The settings of the run, in the folder where it is now."""
+        """Return the settings of the run, with the output folder where the run is now."""
         values = {key: value for key, value in self.info.spec.items() if key not in ("suite", "options")}
         values |= self.info.spec["options"]
-        # A run stands in OUTPUT/assay/RUN, unless somebody moved it.
+        # A run folder is OUTPUT/assay/RUN. OUTPUT may have been moved or copied since the run.
         if self.folder.parent.name == folders.HOME:
             values["output_dir"] = str(self.folder.parent.parent)
-        values["fresh"] = False
-        values |= {"reuse": None, "retry_failed": False}
+        # These three concern requests, and rescoring sends none.
+        values |= {"fresh": False, "reuse": None, "retry_failed": False}
         return build(self.info.suite, find_suite(self.info.suite).Options, values)
 
-    def _refuse_another_question(self) -> None:
+    def _check_same_requests(self) -> None:
+        """Raise UsageError if the replaced files would send other requests than the run sent."""
         if self._runner.ask == self.info.ask:
             return
         now = msgspec.to_builtins(self._runner.ask_parts, str_keys=True)
@@ -63,26 +64,26 @@ class Rescore:
         changed = ", ".join(places[:_MAX_DIFFERENCES]) or "the order of tasks"
         command = find_suite(self.info.suite).Options.command or self.info.suite
         raise UsageError(
-            f"this changes what is asked, not only how it is scored: {changed}; "
-            f"run it with `assay {command}`, which asks again (with --reuse RUN, only what differs)"
+            f"this changes what is asked, not only how it is scored: {changed}. "
+            f"Use `assay {command}`, which sends new requests (with --reuse RUN, only those that differ)"
         )
 
     @property
     def announcement(self) -> str:
-        """What is reused and what is graded again, for people."""
+        """The lines that tell the user which replies are reused and what is scored again."""
         before, ended = self._before, self._before.ok + self._before.subject_error
-        lines = [f"reused: the replies of {ended:,} cases in {self.folder}; nothing is asked"]
+        lines = [f"reused: the replies of {ended:,} cases in {self.folder}; no requests sent"]
         if before.infra_error:
-            lines.append(f"left out: without an answer {before.infra_error:,}")
+            lines.append(f"left out: {before.infra_error:,} without an answer")
         if self._runner.score == before.score:
-            lines.append("regraded: nothing, the scores are those of these filters and metrics")
+            lines.append("regraded: nothing, because filters and metrics are unchanged")
         else:
             scorers = ", ".join(scorer.id for scorer in self._runner.suite.scorers)
             lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
         return "\n".join(lines)
 
     async def run(self) -> Run:
-        """Score the cases that have no score under these settings, and write the files again."""
+        """Score the cases that these scorers have not scored yet, and write the result files again."""
         try:
             return self._runner.finished() or await self._runner.run()
         finally:

@@ -1,11 +1,11 @@
-"""One start of a run: the one place that puts suite, engine, journal and models together.
+"""Starts or continues a run: puts suite, engine, journal and models together.
 
-    runner = open_run(spec, observers)          # which run this is; nothing is written yet
+    runner = open_run(spec, observers)          # knows which run this is; no file is written yet
     run = runner.finished() or await runner.run()
     await runner.close()
 
-`open_run` resolves the spec, connects the models and builds the suite. A Runner is made for a suite object, so that
-code can run a suite that has no name.
+`open_run` resolves the spec, connects the models and builds the suite. Runner takes a suite object instead of a
+suite's name, so that code can run a suite that is not registered.
 """
 
 from __future__ import annotations
@@ -51,37 +51,37 @@ from assay.models.calling.permits import Permits
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN, find_suite
 
-# Ctrl-C lets running calls finish for this long, because they are paid.
+# After Ctrl-C, requests in flight have this long to finish: they are paid for.
 GRACE_SECONDS = 10.0
 
 
 class Run(NamedTuple):
-    """A run after a start: where it is, what came of it, and how the process should exit."""
+    """A run: its folder, its settings (`info`), its results (`summary`) and the exit code for the process."""
 
     folder: Path
     info: RunInfo
     summary: Summary
     exit_code: int
     reason: str = ""
-    """Why the run stopped before its end."""
+    """Why the run stopped early; empty if it did not."""
     asked: bool = True
-    """False where the run was finished before and nothing was asked."""
+    """False if the run was already finished, so that this start sent no requests."""
 
     @property
     def report(self) -> Report | None:
-        """The suite's numbers; None while the run has not come to its end."""
+        """The scores. None if the run stopped before its end."""
         return self.summary.report
 
     @property
     def files(self) -> list[Path]:
-        """The format's own files."""
+        """The result files that the suite wrote, such as `results.json`."""
         return [Path(name) for name in self.summary.files]
 
 
 def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = True) -> Runner:
-    """The start of the run that a spec means. Raises on bad options, before anything is written.
+    """Connect the models and build the suite of a spec. Raises UsageError or InputError for bad options.
 
-    With `asks=False` no model is connected: the suite is built to be looked at.
+    Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`.
     """
     suite_class = find_suite(spec.suite)
     spec = suite_class.resolve(spec)
@@ -95,21 +95,21 @@ def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = Tr
         models[MAIN] = ReplayOnlyModel(spec.base_url or "")
     elif spec.model:
         models[MAIN] = connect(spec, Role(spec.model, args=spec.options.model_arguments()))
-    # Requests name the endpoint that was found, so the suite must know it before it is built.
-    found_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
-    suite = suite_class(found_spec)
+    # Requests contain the endpoint. The provider chooses it, so the suite is built after the model is connected.
+    connected_spec = replace(spec, base_url=models[MAIN].endpoint or None) if models else spec
+    suite = suite_class(connected_spec)
     for name, role in suite.roles.items():
-        # A role that names an endpoint or a key of its own is another connection, even if it is called main.
+        # A role with its own endpoint or key needs its own connection, even if its name is `main`.
         if name not in models or role.base_url or role.key:
             models[name] = connect(spec, role_of(role)) if asks else ReplayOnlyModel(spec.base_url or "")
     return Runner(suite, models, observers, asks=asks)
 
 
 def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> Runner:
-    """The start that only scores a run again: what was asked stays as the run has it, its models are not asked."""
+    """Open an existing run to score it again. Only its judges are connected; other models send no requests."""
     info = folders.read_info(folder)
     endpoints: dict[str, str] = {name: asked[1] for name, asked in info.parts["ask"]["models"].items()}
-    spec = _as_asked(spec, info)
+    spec = _with_ask_options_of(info, spec)
     suite = find_suite(spec.suite)(replace(spec, base_url=info.spec["base_url"]))
     models: dict[str, Model] = {}
     for name, role in suite.roles.items():
@@ -120,21 +120,21 @@ def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify]) -> R
     return Runner(suite, models, observers, asks=False, folder=folder)
 
 
-def _as_asked(spec: RunSpec, info: RunInfo) -> RunSpec:
-    """The spec with every `ask` option as the run has it; `score` and `how` options stay as they are now."""
+def _with_ask_options_of(info: RunInfo, spec: RunSpec) -> RunSpec:
+    """Return the spec with the `ask` options of an existing run. `score` and `how` options stay those of the spec."""
     common = {field.name for field in fields(RunSpec) if field.mark == "ask"} - {"suite", "options"}
     own = {field.name for field in fields(type(spec.options)) if field.mark == "ask"}
     before = info.spec["options"]
     options = msgspec.to_builtins(spec.options) | {name: before[name] for name in own & before.keys()}
     values = {name: info.spec[name] for name in common}
-    # A script or embedded weights have no address; then a judge without its own endpoint has none either.
+    # The endpoint of a Python function or of embedded weights is no URL, and a judge cannot use it as a base URL.
     address = info.spec["base_url"]
     values["base_url"] = address if address and address.startswith(("http://", "https://")) else None
     return replace(spec, **values, options=msgspec.convert(options, type(spec.options)))
 
 
 class Runner:
-    """One start of one run: find or make its folder, run what is left, write the results."""
+    """One start of one run: finds or creates its folder, runs the unfinished cases, writes the results."""
 
     def __init__(
         self,
@@ -145,15 +145,15 @@ class Runner:
         asks: bool = True,
         folder: Path | None = None,
     ) -> None:
-        """`folder` is that of a run that is only scored again: no other run is found, and none is made."""
+        """With `folder`, score the run in that folder again, instead of searching or creating a run."""
         self.suite = suite
         self.spec = suite.spec
         self.models = models
         self._asks = asks
         self._observers = list(observers)
-        self._refuse_unable_models()
-        self._secrets = self._known_secrets()
-        self._refuse_secrets()
+        self._check_models()
+        self._secrets = self._collect_secrets()
+        self._check_options_for_secrets()
         self.ask_parts = self._ask_parts()
         self.ask = fingerprint(self.ask_parts)
         self.score = fingerprint(self._score_parts())
@@ -166,8 +166,8 @@ class Runner:
     # Which run this is.
 
     def _ask_parts(self) -> dict[str, Any]:
-        """Everything that changes replies. A difference in it makes another run."""
-        asked = {
+        """Return everything that can change a reply. A run with other parts is another run."""
+        models = {
             name: [role.model, self.models[name].endpoint]
             for name, role in self.suite.roles.items()
             if role.mark == "ask"
@@ -175,13 +175,13 @@ class Runner:
         return {
             "options": values_marked(self.spec, "ask"),
             "suite": suite_identity(self.spec.suite, type(self.suite)),
-            "models": asked,
+            "models": models,
             "plan": self.suite.ask_identity(),
             "data": self.suite.data_identity(),
         }
 
     def _score_parts(self) -> dict[str, Any]:
-        """Everything that changes scores. A difference in it grades the same replies again."""
+        """Return everything that can change a score. After a change, the same replies are scored again."""
         judges = {
             name: [role.model, self.models[name].endpoint]
             for name, role in self.suite.roles.items()
@@ -190,63 +190,67 @@ class Runner:
         options = values_marked(self.spec, "score")
         return {"options": options, "models": judges, "plan": self.suite.score_identity()}
 
-    def _refuse_unable_models(self) -> None:
+    def _check_models(self) -> None:
+        """Raise UsageError if a role has no model, or a model that lacks an ability the role needs."""
         shared = self.suite.shared_endpoint
         if shared is not None and shared not in self.suite.roles:
-            raise UsageError(f"this run has no model for the role {shared!r}, which its code may ask")
+            raise UsageError(f"this run has no model for the role {shared!r}, which its code may call")
         for name, role in self.suite.roles.items():
             if missing := role.needs - self.models[name].can:
                 raise UsageError(f"{role.model} cannot do {', '.join(sorted(missing))}, which this run needs")
 
-    def _known_secrets(self) -> list[str]:
-        """Values that are never written: secrets of the environment, and all keys of the files that roles name."""
+    def _collect_secrets(self) -> list[str]:
+        """Return the values that no file may contain: secrets of the environment and keys in the roles' .env files."""
         roles = self.suite.roles.values()
         secrets = secrets_from_environment({role.key for role in roles if role.key})
         for file in {role.env_file for role in roles if role.env_file}:
             secrets += keys_in(file).values()
         return secrets
 
-    def _refuse_secrets(self) -> None:
+    def _check_options_for_secrets(self) -> None:
         options = msgspec.to_builtins(self.spec)
         if Redactor(self._secrets).clean(options) != options:
             raise UsageError(
-                "an option holds a secret of the environment; options are written down, keys are not"
+                "an option contains a secret of the environment. Options are saved in the run folder: "
+                "leave the secret in its variable, and pass the variable's name"
             )
 
     def _find_folder(self) -> Path | None:
-        """The folder of the run that this start continues: the newest one with the same `ask` fingerprint."""
+        """Return the folder of the run to continue: the newest one with the same `ask` fingerprint, or None."""
         if self._folder is not None:
             return self._folder
         return None if self.spec.fresh else folders.find_newest(self.home, self.spec.suite, self.ask)
 
     def finished(self) -> Run | None:
-        """The run as it is, if nothing is left to ask, score or write."""
+        """Return the run if nothing is left to request, score or write, else None."""
         path = self._find_folder()
         summary = folders.read_summary(path) if path else None
         if path is None or summary is None or summary.state != "finished" or summary.score != self.score:
             return None
         if self.spec.retry_failed and summary.subject_error:
             return None
+        # A result file that was deleted, or overwritten by another run, is written again by `run`.
         if not all(Path(file).is_file() for file in summary.files):
             return None
         if folders.is_overwritten(path, summary, self.spec.suite):
             return None
         folders.copy_to_newest(path, summary)
         if summary.report is not None:
-            self._notice(self.suite.shown(summary.report))
+            self._notice(self.suite.on_report(summary.report))
         return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
 
     # One start.
 
     async def run(self) -> Run:
-        """Ask, score and write what is left."""
+        """Run and score the unfinished cases, and write the results."""
         folder, info, cases = self._open()
-        # Rows and modules live as long as the run. Frozen, the garbage collector does not walk them again and again,
-        # which took 5 % of the CPU of a run with many rows.
+        # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
+        # walks them again and again: 5 % of the CPU time of a run with many rows.
         gc.freeze()
         try:
             return await self._run_in(folder, info, cases)
         except ModelRefused:
+            # A wrong key or model name is found at the first request. The new folder has no reply worth keeping.
             if folder.created:
                 folder.discard()
             raise
@@ -255,7 +259,7 @@ class Runner:
             folder.close()
 
     async def close(self) -> None:
-        """Let go of every model, and of what the suite started."""
+        """Close every model's connections, and stop the processes that the suite started."""
         try:
             for model in self.models.values():
                 await model.close()
@@ -263,17 +267,18 @@ class Runner:
             await self.suite.close()
 
     def _open(self) -> tuple[RunFolder, RunInfo, Cases]:
-        """The run's folder, locked, and its cases. Bad data is refused before a new folder is made."""
+        """Return the run's folder, locked, with its cases. Reads the data first: bad data creates no folder."""
         path = self._find_folder()
         facts = folders.read_info(path).facts if path else None
         rows = self.suite.rows(facts)
         cases = Cases(self.suite, rows)
         with folders.selection_lock(self.home):
+            # Another process may have created the run while this one read the data.
             path = path or self._find_folder()
             if path is not None:
                 folder = RunFolder(path, created=False)
                 return folder, folder.info(), cases
-            self._refuse_shared_output()
+            self._check_output_is_free()
             info = RunInfo(
                 suite=self.spec.suite,
                 ask=self.ask,
@@ -289,13 +294,17 @@ class Runner:
             return folders.create_run(self.home, info), info, cases
 
     def _command(self) -> list[str]:
-        """The words of this process for run.json, without secrets: ignored flags may hold one."""
+        """Return the command line for run.json, without secrets: flags that assay ignores may contain one."""
+        # Arguments that are not UTF-8 contain surrogates, which JSON cannot encode.
         words = [word.encode(errors="replace").decode() for word in sys.argv]
         cleaned: list[str] = Redactor(self._secrets).clean(words)
         return cleaned
 
-    def _refuse_shared_output(self) -> None:
-        """Files of fixed names are paid work: another run in the same folder does not write over them."""
+    def _check_output_is_free(self) -> None:
+        """Raise UsageError if the output folder has result files of another run, and their names are fixed.
+
+        The new run would overwrite them, and the other run's replies were paid for.
+        """
         if self.spec.fresh or not self.suite.exclusive_output:
             return
         others = folders.runs_of_suite(self.home, self.spec.suite)
@@ -309,8 +318,8 @@ class Runner:
         ]
         changed = ", ".join(options) or "data, prompts or code"
         raise UsageError(
-            f"{self.spec.output_dir} holds a run with other settings ({changed}): {others[0]}\n"
-            "Repeat its command to continue it, name another --output-dir, or start anew with --fresh"
+            f"{self.spec.output_dir} already has a run with different settings ({changed}): {others[0]}. "
+            "Repeat its command to continue it, choose another --output-dir, or pass --fresh."
         )
 
     async def _run_in(self, folder: RunFolder, info: RunInfo, cases: Cases) -> Run:
@@ -318,10 +327,10 @@ class Runner:
         earlier = folders.reopen(folder.path)
         journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets)
         try:
-            with chdir("."):  # user code may change to another folder
+            with chdir("."):  # user code may change the working folder; this changes it back
                 stopped = await self._loop(journal, info, cases)
             if isinstance(stopped, ModelRefused) and not journal.empty:
-                folder.created = False
+                folder.created = False  # keeps the folder: another model of the run has answered
             if stopped and earlier and not self.spec.retry_failed:
                 # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the
                 # earlier scores and files.
@@ -338,7 +347,7 @@ class Runner:
             journal.close()
 
     async def _loop(self, journal: Journal, info: RunInfo, cases: Cases) -> BaseException | None:
-        """Run every case that is left; returns what stopped it, if anything did."""
+        """Run every unfinished case. Returns the error that stopped the run early, or None."""
         spec, suite = self.spec, self.suite
         reuse = ReusableCalls(self._reused).find if self._reused else None
         ledger = CallLedger(journal, self._notify, spec.max_calls, reuse)
@@ -349,7 +358,7 @@ class Runner:
             name: Caller(up, permits[up.model.endpoint], ledger, seed=spec.seed, max_retries=spec.max_retries)
             for name, up in upstreams.items()
         }
-        # As many cases as calls may be in flight, unless the suite says otherwise.
+        # A case usually has one request in flight. More open cases than permits would only take memory.
         open_cases = min(suite.open_cases or spec.concurrency, max(1, cases.total))
         shared = await self._open_shared_endpoint(gateway, callers, journal, only_open_case=open_cases == 1)
         loop = Loop(
@@ -387,7 +396,7 @@ class Runner:
     async def _open_shared_endpoint(
         self, gateway: Gateway, callers: Mapping[str, Caller], journal: Journal, *, only_open_case: bool
     ) -> SharedEndpoint | None:
-        """The address for code that knows nothing of cases, where the suite wants one."""
+        """Open the endpoint for user code that does not know its case, if the suite asks for one."""
         role = self.suite.shared_endpoint
         if role is None or not self._asks:
             return None
@@ -413,7 +422,10 @@ class Runner:
         seconds: float,
         stopped: BaseException | None,
     ) -> Run:
-        """Let the suite write its files, then write the summary: its presence makes the run finished."""
+        """Let the suite write its files, then write summary.json.
+
+        The summary comes last, because its state "finished" means that all result files are complete.
+        """
         outcome: Outcome | None = None
         if not stopped:
             facts = RunFacts(info.started, seconds, folder.path)
@@ -423,13 +435,14 @@ class Runner:
             except OSError as error:
                 stopped = cannot_write(error.filename or self.spec.output_dir, error)
         if outcome is not None:
-            # The printer shows the report's own notices, now and whenever the report is shown again.
-            self._notice(self.suite.shown(outcome.report))
+            # Only the suite's notices: the printer prints report.notices each time it prints the report.
+            self._notice(self.suite.on_report(outcome.report))
         summary = self._summary(journal, cases, seconds, stopped, outcome)
         try:
             folders.write_json(folder.path / "summary.json", summary)
             folders.copy_to_newest(folder.path, summary)
         except StopRun:
+            # On a full disk the summary cannot be written either. The first error has the cause.
             if not stopped:
                 raise
         return Run(folder.path, info, summary, summary.exit_code, reason=str(stopped or ""))
@@ -443,7 +456,7 @@ class Runner:
         outcome: Outcome | None,
     ) -> Summary:
         counts = journal.counts(cases.slots)
-        # A case without an end counts too: a start that only scores again asks for none.
+        # Subtracted from the total, because a case that never ran has no count. `assay rescore` runs no cases.
         unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._unscored
         if stopped:
             state = "stopped"
@@ -470,14 +483,14 @@ class Runner:
 
 
 def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
-    """The suite for a fingerprint: its name if it is built in, else its class and the content of its file."""
+    """Return the suite's part of a fingerprint: its name if it is built in, else a hash of its code."""
     if name in BUILT_IN:
         return name
     return f"{code_sha256(Path(inspect.getfile(suite)))}:{suite.__name__}"
 
 
 def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswered: int) -> int:
-    """The exit code of a run. A failed check comes before cases without an answer."""
+    """Return the exit code of a run. A failed check (1) takes precedence over cases without an answer (3)."""
     if stopped:
         return 130 if isinstance(stopped, KeyboardInterrupt) else 3
     passed = outcome.report.passed if outcome else True
@@ -489,7 +502,7 @@ def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswere
 
 
 class StopOnSignal:
-    """Within this, Ctrl-C or SIGTERM lets running calls finish and stops; a second one stops at once."""
+    """Context manager for Ctrl-C and SIGTERM: the first waits for requests in flight, the second stops at once."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop

@@ -303,7 +303,7 @@ def test_sections_are_cut_where_they_say(capsys: pytest.CaptureFixture[str]) -> 
     """A text of any length is shown up to its limit, with how long it is."""
     table = Table(name="t", columns=["a"], rows=[[1]])
     last = Section(text="below", indent=1)
-    print_sections([Section(heading="h", text="x" * 50, most=10, indent=1), Section(table=table), last])
+    print_sections([Section(heading="h", text="x" * 50, max_chars=10, indent=1), Section(table=table), last])
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["  h", "    xxxxxxxxxx… (50 characters)"]
     assert lines[2:] == ["a", "─", "1", "", "  below"]

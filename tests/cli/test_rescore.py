@@ -98,7 +98,7 @@ def test_a_change_of_scoring_needs_no_request(name: str, answered: Path, assay_i
     done = assay_in("rescore", "out")
     assert done.returncode == 0, done.stderr
     first, second, *rest = done.stdout.splitlines()
-    assert re.fullmatch(r"reused: the replies of 6 cases in out/assay/\S+; nothing is asked", first)
+    assert re.fullmatch(r"reused: the replies of 6 cases in out/assay/\S+; no requests sent", first)
     assert re.fullmatch(r"regraded: 6 cases by task@(\w+) \(before: task@(?!\1)\w+\)", second)
     assert re.search(row, "\n".join(rest))
     assert re.search("6 calls .* 0 of them now", done.stdout)
@@ -174,7 +174,7 @@ def test_a_file_of_another_task_is_refused(answered: Path, assay_in: Assay) -> N
     edit(answered / "other.yaml", "task: sums", "task: products")
     done = assay_in("rescore", "out", "--task", "other.yaml")
     assert done.returncode == 2
-    assert "other.yaml is no task of this run; it has sums" in done.stderr
+    assert "other.yaml is not a task of this run; the run has sums" in done.stderr
     assert assay_in("rescore", "out", "--task", "gone.yaml").returncode == 2
 
 
@@ -195,8 +195,8 @@ def test_from_another_folder_it_says_where_to_go(answered: Path, assay_in: Assay
     away.mkdir()
     done = assay_in("rescore", "../out", cwd=away)
     assert done.returncode == 2
-    assert "there is no 'sums.yaml' here" in done.stderr
-    assert "where the run was started" in done.stderr
+    assert "there is no 'sums.yaml' in the current folder" in done.stderr
+    assert "the run was started in another folder" in done.stderr
     assert "--task" in done.stderr
     done = assay_in("rescore", "../out", "--task", "../sums.yaml", cwd=away)
     assert done.returncode == 0, done.stderr
@@ -225,7 +225,7 @@ def test_a_run_with_failed_documents_keeps_them(sums: Path, assay_in: Assay) -> 
         done = assay_in("rescore", "out")
         assert done.returncode == 3
         assert "reused: the replies of 5 cases" in done.stdout
-        assert "left out: without an answer 1\n" in done.stdout
+        assert "left out: 1 without an answer\n" in done.stdout
         assert expected in done.stdout
         assert re.search(r"digit +exact_match +1.0000 .* 5/5 +1 infra_error", done.stdout)
         assert "0 of them now" in done.stdout
@@ -284,7 +284,7 @@ def test_likelihoods_are_regraded_by_another_metric(tmp_path: Path) -> None:
     edit(tmp_path / "choices.yaml", "{metric: mcc}", "{metric: acc_mutual_info}")
     done = typed(["rescore", "out"], tmp_path)
     assert done.returncode == 2
-    assert "scored: choices.unconditional;" in done.stderr
+    assert "scored: choices.unconditional." in done.stderr
 
 
 def test_a_killed_and_continued_run_is_regraded_as_a_whole_one(tmp_path: Path) -> None:

@@ -228,17 +228,17 @@ def test_a_token_over_the_boundary() -> None:
     assert by_text.data["logprob"] == value
     (by_ids,) = ask(EchoServer(pieces=word_pieces), pair("It is a foot", "ball"))
     assert by_ids.failure.kind == "rejected"
-    assert "no tokens of its own" in by_ids.failure.message
+    assert "adds no token" in by_ids.failure.message
 
 
 @pytest.mark.parametrize(
     ("without", "args", "message"),
     [
         (("echo",), {}, "1 logprobs for a prompt of 4 tokens"),
-        (("echo", "/tokenize"), {}, "does not repeat the prompt"),
+        (("echo", "/tokenize"), {}, "does not echo the prompt"),
         (("offsets", "/tokenize"), {}, "text_offset does not say where tokens begin"),
         (("characters", "/tokenize"), {}, "text_offset does not say where tokens begin"),
-        (("/tokenize",), {"tokenizer_backend": "remote"}, "there is no tokenizer"),
+        (("/tokenize",), {"tokenizer_backend": "remote"}, "has no tokenizer"),
     ],
 )
 def test_endpoints_that_cannot(without: tuple[str, ...], args: dict[str, Any], message: str) -> None:

@@ -227,6 +227,6 @@ def test_the_server_of_llama_cpp_cannot_do_it_over_http(ask: Asker, monkeypatch:
         finally:
             await model.close()
 
-    with pytest.raises(ModelError, match="cannot give prompt logprobs") as caught:
+    with pytest.raises(ModelError, match="cannot return logprobs of the prompt") as caught:
         asyncio.run(send())
     assert caught.value.failure.kind == "unsupported"

@@ -63,7 +63,7 @@ def test_recorded_likelihoods_are_served(tmp_path: Path) -> None:
 def test_a_file_without_likelihoods_cannot(tmp_path: Path) -> None:
     """So a run that needs them is refused before its first request; half a likelihood is a wrong line."""
     assert LIKELIHOOD not in script.connect(write(tmp_path / "texts.jsonl", [{"text": "x"}])).can
-    with pytest.raises(InputError, match="greedy is true or false"):
+    with pytest.raises(InputError, match="greedy must be true or false"):
         script.connect(write(tmp_path / "half.jsonl", [{"continuation": "x", "logprob": "low"}]))
 
 
@@ -136,7 +136,7 @@ def test_chat_models_cannot() -> None:
     """Not even when asked behind the caller's back: nothing is sent."""
     model = openai.connect(Connection(name="chat", base_url="http://127.0.0.1:1/v1"))
     assert LIKELIHOOD not in model.can
-    with pytest.raises(ModelError, match="try openai-completions/chat"):
+    with pytest.raises(ModelError, match="use openai-completions/chat"):
         send(model, pair("a", "b"))
 
 
@@ -152,7 +152,7 @@ def test_an_endpoint_without_echo_stops_the_run() -> None:
             )
             await asker.ask(Request(model="m", prompt="hello"))
             try:
-                with pytest.raises(ModelRefused, match="cannot give prompt logprobs"):
+                with pytest.raises(ModelRefused, match="cannot return logprobs of the prompt"):
                     await asker.ask(pair("a", " b"))
                 assert ledger.halted is not None
             finally:

@@ -138,7 +138,7 @@ def test_a_path_works_like_a_name(weights: Path, monkeypatch: pytest.MonkeyPatch
 def test_missing_weights_name_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is fetched at run time; the message has the command that fetches."""
     monkeypatch.setenv("ASSAY_CACHE", str(tmp_path))
-    with pytest.raises(UsageError, match="run: assay models pull smollm2"):
+    with pytest.raises(UsageError, match="Run: assay models pull smollm2"):
         local.connect(Connection(name="smollm2"))
 
 
@@ -147,7 +147,7 @@ def test_files_that_are_no_models_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.gguf").write_text("hello")
     with pytest.raises(UsageError, match="is not a GGUF file"):
         local.connect(Connection(name=str(tmp_path / "notes.gguf")))
-    with pytest.raises(UsageError, match=r"there is no file 'nowhere\.gguf'"):
+    with pytest.raises(UsageError, match=r"local/nowhere\.gguf: there is no such file"):
         local.connect(Connection(name="nowhere.gguf"))
 
 
@@ -164,7 +164,7 @@ def test_a_damaged_model_is_refused_by_the_first_request(tmp_path: Path, weights
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"n_thread": 2}, "n_parallel, n_ctx, n_threads; not n_thread"),
+        ({"n_thread": 2}, "n_parallel, n_ctx, n_threads, not n_thread"),
         ({"n_ctx": "many"}, "whole number above 0"),
     ],
 )

@@ -133,7 +133,7 @@ def test_two_suites_that_are_equally_sure_are_told(tmp_path: Path) -> None:
     done = both.typed("check", "quiz.jsonl")
     assert done.code == 2
     assert "quiz.jsonl could be read by" in done.err
-    assert "--as SUITE decides" in done.err
+    assert "Choose one with --as SUITE" in done.err
     assert both.typed("check", "quiz.jsonl", "--as", "quiz").code == 0
 
 

@@ -485,7 +485,7 @@ def print_sections(sections: Iterable[Section]) -> None:
         if section.heading:
             heading(f"{indent}{section.heading}")
         if section.text:
-            block(section.text, indent=f"{indent}  " if section.heading else indent, most=section.most)
+            block(section.text, indent=f"{indent}  " if section.heading else indent, most=section.max_chars)
         after_table = section.table is not None and bool(section.table.rows)
         if section.table is not None and after_table:
             print_table(section.table)

@@ -1,7 +1,8 @@
 """Suite: the base class of everything that `assay` can run.
 
-A suite reads one format: it gives rows and subjects, says how one case is solved and scored, and turns the results
-into a Report and the format's own files. The engine does the rest: rows x subjects, numbering, continuing, calls.
+A suite reads one format. It returns the rows of the data and the subjects to evaluate, defines how one case (one row
+with one subject) is solved and scored, and turns the results into a Report and into result files. The engine does
+the rest: it schedules the cases, saves every reply, continues after a kill and limits the requests.
 
 A whole suite, exact match over questions and answers:
 
@@ -28,10 +29,15 @@ A whole suite, exact match over questions and answers:
         def finish(self, results, run):
             return Outcome(Report(entries=[...]))
 
-Which order things happen in: `resolve` changes the spec, the main model is connected, the suite is built, the other
-roles are connected, the three identities make the run's fingerprints (the default data identity reads the rows), the
-run folder is looked for, `rows` reads the data, a new folder is made, cases run, `finish` reads the results once.
-`shown` is called with the report, also where the run was finished before.
+The order of a run:
+
+1. `resolve` completes the spec, and the main model is connected.
+2. The suite is built, and the models of its other roles are connected.
+3. `ask_identity`, `data_identity` and `score_identity` make the fingerprints that identify the run. The default
+   `data_identity` reads the rows.
+4. The runner looks for a run folder with this fingerprint. `rows` reads the data. A new run gets a new folder.
+5. The cases run. `finish` reads the results once. `on_report` gets the report, also that of a run that was
+   already finished.
 """
 
 from __future__ import annotations
@@ -57,14 +63,14 @@ OptionsT = TypeVar("OptionsT", bound=SuiteOptions)
 DataT = TypeVar("DataT")
 
 MAIN = "main"
-"""The role of what --model names."""
+"""The role of the model that --model names."""
 
 
 class Row(Struct, Generic[DataT], frozen=True):
     """One row of the data.
 
-    `key` is made of what is asked, without gold where the format tells them apart, and is the same for every
-    subject: runs are continued and compared by it. `set` names the task or file that the row belongs to.
+    `key` is a hash of the row's inputs. It does not depend on gold (where the format separates gold from inputs) or
+    on the subject, because runs are continued and compared by key. `set` names the row's task or file.
     """
 
     number: int
@@ -78,26 +84,27 @@ class Rows(Protocol[DataT]):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         ...
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the next start need not find out again. Kept in run.json and handed to `Suite.rows`."""
+        """Facts that are slow to compute. run.json saves them, and the next start passes them to `Suite.rows`."""
         ...
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[DataT]]:
-        """Rows in data order without those whose number is to be skipped.
+        """Yield the rows in data order, except those for whose number `skip` returns True.
 
-        Random draws are made for skipped rows as well, so that the others get the same ones in every start.
+        Skipped rows still take their random draws (such as few-shot examples), so that the other rows get the same
+        draws in every start.
         """
         ...
 
 
 class ListedRows(Generic[DataT]):
-    """Rows of a list that is in memory. Equal keys are numbered: the second one is `key~2`.
+    """Rows of a list in memory. Equal keys are numbered: the second one becomes `key~2`.
 
-    `limit` is that of the spec: only the first items of each set, or a share of them.
+    `limit` is the spec's `limit`: the first items of each set, or below 1 a share of them.
     """
 
     def __init__(
@@ -124,20 +131,20 @@ class ListedRows(Generic[DataT]):
 
     def _first_of_each_set(self, items: Sequence[DataT], limit: float) -> Sequence[DataT]:
         counts = Counter(self._set_of(item) for item in items)
-        left = {name: apply_limit(limit, count) for name, count in counts.items()}
-        kept = []
+        remaining = {name: apply_limit(limit, count) for name, count in counts.items()}
+        selected = []
         for item in items:
             name = self._set_of(item)
-            left[name] -= 1
-            if left[name] >= 0:
-                kept.append(item)
-        return kept
+            remaining[name] -= 1
+            if remaining[name] >= 0:
+                selected.append(item)
+        return selected
 
     def _set_of(self, item: DataT) -> str:
         return self._set if isinstance(self._set, str) else self._set(item)
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[DataT]]:
-        """Rows in the order of the list."""
+        """Yield the rows in the order of the list."""
         for number, item in enumerate(self._items):
             if skip is None or not skip(number):
                 yield Row(number, self.keys[number], self._set_of(item), item)
@@ -148,9 +155,9 @@ def _as_bytes(text: bytes | str) -> bytes:
 
 
 class CaseContent(Struct, frozen=True):
-    """What one row is for one subject. `inputs` go to the solver, `gold` to scorers only.
+    """The content of one case: a row as one subject gets it. `inputs` go to the solver, `gold` to scorers only.
 
-    With a `failure` the case is not asked: it counts as failed for that reason.
+    A case with a `failure` is not run. It counts as failed for that reason.
     """
 
     inputs: Any
@@ -161,7 +168,7 @@ class CaseContent(Struct, frozen=True):
 
 
 class CaseResult(Struct, Generic[DataT]):
-    """What the journal has of one case. `end` is None while the case has not ended."""
+    """Everything that the journal has about one case. `end` is None if the case has not ended."""
 
     index: int
     row: Row[DataT]
@@ -169,23 +176,23 @@ class CaseResult(Struct, Generic[DataT]):
     end: End | None
     records: list[Record]
     scores: list[Score]
-    """Of all scorers, in their order."""
+    """The scores of all scorers, in the order of `Suite.scorers`."""
 
 
 class Results(Protocol[DataT]):
-    """The results of a run in data order; every key was checked against the data."""
+    """The results of a run in data order. Iteration raises StopRun if the data changed since the case was run."""
 
     def __iter__(self) -> Iterator[CaseResult[DataT]]:
-        """Row by row, the subjects of a row side by side."""
+        """Yield all results, row by row: first all subjects of the first row."""
         ...
 
     def of(self, subject: str) -> Iterator[CaseResult[DataT]]:
-        """All rows of one subject."""
+        """Yield the results of one subject, row by row."""
         ...
 
 
 class RunFacts(NamedTuple):
-    """What a suite's files may say about the run besides its content."""
+    """Start time, duration and folder of a run, for suites whose result files contain them."""
 
     started: float
     seconds: float
@@ -193,9 +200,10 @@ class RunFacts(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a run: its numbers, and the files of the format that were written.
+    """The outcome of a run: its report, and the result files that `finish` wrote.
 
-    Files in the run's own folder are copied to `newest`, together with the summary: that folder shows the newest run.
+    Files that stand in the run folder are copied to the folder `newest`, together with summary.json. So `newest` always
+    has the files of the most recent run.
     """
 
     report: Report
@@ -204,18 +212,18 @@ class Outcome(NamedTuple):
 
 
 class Section(Struct, kw_only=True):
-    """A part of what `assay show RUN CASE` prints: a heading, a text, a table, or several of them."""
+    """One part of the output of `assay show RUN CASE`: a heading, a text and a table, each optional."""
 
     heading: str = ""
     text: str = ""
     table: Table | None = None
     indent: int = 0
-    most: int | None = None
-    """Characters of the text that are shown."""
+    max_chars: int | None = None
+    """Longer texts are cut to this many characters."""
 
 
 class CaseView(NamedTuple):
-    """One case with everything the journal has of it, for people."""
+    """One case with everything that the journal has about it, for `assay show`."""
 
     end: End
     records: list[Record]
@@ -224,12 +232,12 @@ class CaseView(NamedTuple):
 
     @property
     def name(self) -> str:
-        """How people name the case: the set and its key."""
+        """The case as reports name it: `set/key`."""
         return f"{self.end.set}/{self.end.case}"
 
     @property
     def id(self) -> Any:
-        """The id that the data gives the case, where its scores tell one."""
+        """The case's id in the data, if a score contains one; else None."""
         for score in self.scores:
             if isinstance(score.data, dict) and "id" in score.data:
                 return score.data["id"]
@@ -245,9 +253,10 @@ class CaseView(NamedTuple):
 
 
 class PlannedCalls(Struct, frozen=True, kw_only=True):
-    """What would be asked of one model for one purpose. None where it cannot be known before."""
+    """The requests that a run would send to one model for one purpose. None means that they cannot be predicted."""
 
     what: str
+    """The purpose, such as `judge the rows`."""
     model: str
     calls: int | None = None
     input_tokens: int | None = None
@@ -255,7 +264,7 @@ class PlannedCalls(Struct, frozen=True, kw_only=True):
 
 
 class Overview(Struct, kw_only=True):
-    """What a run would do, for `--dry-run`. Nothing was asked or written."""
+    """The plan of a run, for `--dry-run`."""
 
     facts: dict[str, str] = field(default_factory=dict)
     calls: list[PlannedCalls] = field(default_factory=list)
@@ -272,61 +281,66 @@ class Match(IntEnum):
 
 
 class Suite(ABC, Generic[OptionsT, DataT]):
-    """Everything a suite can do. What is not abstract has a default that most suites keep."""
+    """The base class of all suites. Methods that are not abstract have a default that fits most suites."""
 
     name: ClassVar[str]
     """The name in run folders and in Python, such as `memory-test`."""
     Options: ClassVar[type[SuiteOptions]]
-    """The suite's own options, which also describe its command."""
+    """The suite's own options. The command's flags and help come from this struct."""
     parts: ClassVar[Literal["none", "filters", "rows"]] = "none"
-    """What `Score.part` is: nothing, the filter that read the answer, or a row of its own inside the case
-    (a test, a question). Kept in run.json, so that `compare` pairs what people count."""
+    """The meaning of `Score.part`: unused; the name of the filter that read the answer; or the id of a row inside
+    the case, such as a test or a question. run.json saves it, because `compare` pairs such rows, not cases."""
     case_word: ClassVar[str] = "case"
-    """What people call a case of this suite: row, test, conversation."""
+    """The word for a case of this suite in output, such as row, test or conversation."""
 
     roles: Mapping[str, Role]
-    """The models that are asked, by role. The default is --model as `main`; without it the run is refused."""
+    """The models of the run, by role. The default is --model as `main`; a run without --model is then refused."""
     shared_endpoint: str | None = None
-    """The role that code which knows nothing of cases reaches at OPENAI_BASE_URL. None: no port is opened and
-    the environment is not changed."""
+    """The role of the model that user code reaches through OPENAI_BASE_URL without knowing its case. None means
+    that no port is opened and the environment stays unchanged."""
     open_cases: int | None = None
-    """How many cases run at once. None: as many as calls may be in flight."""
+    """How many cases run at once. None means `--concurrency`."""
     exclusive_output: bool = False
-    """Whether the files have fixed names, so that another run may not share the output folder."""
+    """Whether the result files have fixed names, so that two runs cannot share an output folder."""
     notices: Sequence[str] = ()
-    """Sentences a person should read before the run starts. They stop nothing."""
+    """Sentences to print before the run starts, such as warnings. They do not stop the run."""
     solver: Solver
+    """How one case runs."""
     scorers: Sequence[Scorer] = ()
+    """They score each case, in this order."""
 
     # Before models are connected.
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """The spec with everything that depends on the environment filled in: lists, judge, output folder.
+        """Return the spec with defaults filled in that depend on the environment, such as judge and output folder.
 
-        An empty `output_dir` was not named by the user. It becomes `results` unless the suite has a folder of its own.
+        `output_dir` is empty if the user passed none. If it stays empty, it becomes `Options.default_output`.
         """
         return spec
 
     @classmethod
     def adopt(cls, spec: RunSpec) -> Path | None:
-        """The folder of a run that is only scored anew, as `--eval-only` asks. Its `ask` roles are not asked."""
+        """Return the folder of an existing run to score again, as for `--eval-only`; None for an ordinary run.
+
+        Of an adopted run only the models of `score` roles, its judges, are called.
+        """
         return None
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
-        """The spec of a finished run with these files in place of its own, for `assay rescore`."""
+        """Return the spec of a finished run with other task files in place of its own, for `assay rescore`."""
         if files:
-            raise UsageError(f"runs of {cls.name} have no files that could be replaced")
+            raise UsageError(f"a {cls.name} run has no files that `assay rescore` could replace")
         return spec
 
     @classmethod
     def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | None:
-        """What the command prints instead of running, such as a list of tasks; None where it runs."""
+        """Return what the command prints instead of running, such as a list of tasks; None if it should run."""
         return None
 
     def __init__(self, spec: RunSpec) -> None:
-        """Check the options and build solver and scorers. Reads no row: workers build the suite, too."""
+        """Check the options and build solver and scorers. Does not read the data: worker processes build suites too."""
         if not isinstance(spec.options, self.Options):
             raise TypeError(
                 f"{type(self).__name__} takes {self.Options.__name__}, not {type(spec.options).__name__}"
@@ -339,102 +353,112 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     @abstractmethod
     def ask_identity(self) -> dict[str, Any]:
-        """Code, prompts and parameters: what changes replies besides options and data. Reads no row."""
+        """Return everything besides options and data that can change a reply: code, prompts, parameters.
+
+        A change starts another run. The method does not read the data.
+        """
 
     def data_identity(self) -> Any:
-        """The data by content. The default is every row's key; a large corpus gives the hash of its files.
+        """Return an identity of the data's content. The default is every row's key, which reads the rows.
 
-        A suite that loads its rows keeps them, so that `rows` does not read the file a second time.
+        A suite with a large corpus returns the hash of its files instead. A suite that loads all rows here should keep
+        them, so that `rows` does not read the file again.
         """
         return [row.key for row in self.rows().iterate()]
 
     def score_identity(self) -> Any:
-        """What changes scores besides options: the scorers, and gold where they do not know it."""
+        """Return everything besides options that can change a score. A change scores the saved replies again.
+
+        The default is the scorers' ids. A suite whose ids do not depend on gold adds gold.
+        """
         return [scorer.id for scorer in self.scorers]
 
     # What runs.
 
     @abstractmethod
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[DataT]:
-        """The data. `facts` are those of an earlier start of the same run. Raises InputError before any call."""
+        """Return the data. `facts` are the `Rows.facts` of an earlier start of this run. Raises InputError."""
 
     def subjects(self) -> Sequence[str]:
-        """What is evaluated side by side: variants, profiles, memories. The default is the one model."""
+        """Return the names of what is evaluated: variants, profiles, memories. The default is the one model."""
         return [self.spec.model or self.name]
 
     def has(self, row: Row[DataT], subject: str) -> bool:
-        """Whether this subject has this row. A suite that overrides this overrides `total`, too."""
+        """Return whether this subject runs this row. A suite that overrides this also overrides `total`."""
         return True
 
     def total(self, rows: Rows[DataT]) -> int:
-        """How many cases there are."""
+        """Return the number of cases."""
         return rows.count * len(self.subjects())
 
     @abstractmethod
     def case(self, row: Row[DataT], subject: str) -> CaseContent:
-        """The row as this subject gets it. Pure: it counts nothing and draws nothing."""
+        """Return the row as this subject gets it. Must be pure: a later start calls it again for the same case."""
 
     async def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
-        """Whether what was emitted under a part meets its expectations, which no solver sees. Asks no judge."""
-        raise UsageError(f"the suite {self.name} has no expectations that a case could be held to")
+        """Return whether the records that a case emitted for `part` meet its expectations. Must not call a judge.
+
+        It answers `ctx.passed(part)`, through which a solver learns the verdict but never sees the expectations.
+        """
+        raise UsageError(f"ctx.passed() is not available: the suite {self.name} has no `passed` method.")
 
     # What comes of it.
 
     @abstractmethod
     def finish(self, results: Results[DataT], run: RunFacts) -> Outcome:
-        """Read the results once, in data order: make the numbers and write the format's own files."""
+        """Read the results once, in data order, write the result files and return the report."""
 
-    def shown(self, report: Report) -> Sequence[str]:
-        """Called when a report is shown, also one of a run that was finished before. Returns notices."""
+    def on_report(self, report: Report) -> Sequence[str]:
+        """Return notices to print with a report. Called at each start, also for a run that was already finished."""
         return ()
 
     def overview(self, rows: Rows[DataT]) -> Overview:
-        """What would be asked, for `--dry-run`."""
+        """Return the plan that `--dry-run` prints."""
         facts = {"rows": f"{rows.count:,}", "subjects": ", ".join(self.subjects())}
         planned = [PlannedCalls(what=name, model=role.model) for name, role in self.roles.items()]
         return Overview(facts={**facts, "cases": f"{self.total(rows):,}"}, calls=planned)
 
     async def close(self) -> None:
-        """Let go of what the suite started."""
+        """Close everything that the suite opened or started."""
         await self.solver.close()
 
     # Files without a run.
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """How sure the suite is that it reads this file."""
+        """Return how sure the suite is that the file is in one of its formats. Used by `assay check`."""
         return Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of one of its files; `beside` is another file it belongs to, such as a pipeline."""
+        """Return every problem of a file. `beside` is a second file that it belongs to, such as a pipeline."""
         return []
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """What `assay show RUN CASE` prints of the records and scores, below prompts and replies.
+        """Return what `assay show RUN CASE` prints of records and scores, below prompts and replies.
 
-        Without a spec, since data and options may be gone.
+        A class method without a spec, because the data of an old run may no longer exist.
         """
         return [*record_sections(case), *score_sections(case)]
 
 
 def record_sections(case: CaseView) -> list[Section]:
-    """Each record as JSON or text."""
+    """Return a section for each record, as text or JSON."""
     from msgspec import json
 
     return [
         Section(
             heading=" ".join(filter(None, (record.kind, record.part))),
             text=record.data if isinstance(record.data, str) else json.encode(record.data).decode(),
-            most=4000,
+            max_chars=4000,
         )
         for record in case.records
     ]
 
 
 def score_sections(case: CaseView) -> list[Section]:
-    """Each score with its status and reason."""
+    """Return a section for each score, with status and reason."""
     sections = []
     for score in case.scores:
         name = " by ".join(filter(None, (score.metric, score.part)))

@@ -1,8 +1,11 @@
-"""A model inside this process: `local/smollm2`, or `local/PATH.gguf` for any file llama.cpp can read.
+"""Provider `local/NAME`: a model inside this process, computed by llama.cpp.
 
-There is one slot unless `n_parallel` asks for more. llama.cpp computes a token together with whatever the
-other slots are doing, and rounds differently for every such mixture: with four slots about one greedy answer
-in twenty changed from run to run, with one slot none ever did, and on two cores it is nearly as fast.
+`local/smollm2` is the model that `assay models pull smollm2` fetches. `local/PATH.gguf` is any file that
+llama.cpp can read.
+
+There is one slot unless --model-args sets `n_parallel`. llama.cpp computes the tokens of all busy slots in
+one batch, and the rounding depends on the batch. With four slots about one greedy answer in twenty changed
+from run to run; with one slot none did. On two cores one slot is nearly as fast.
 """
 
 from __future__ import annotations
@@ -33,19 +36,20 @@ from assay.models.llama.weights import KNOWN, find_weights
 
 ABOUT = About(
     summary="a model inside this process (llama.cpp): smollm2, or any GGUF file",
-    needs="pip install 'assay[local]'; for smollm2 once: assay models pull smollm2",
+    needs="pip install 'assay[local]'; for smollm2 also, once: assay models pull smollm2",
     can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
     example="local/smollm2",
 )
 # Tokens of context over all slots. SmolLM2 was trained for 8192, which take 190 MB of cache.
 DEFAULT_CONTEXT = 8192
-# Arguments that the harness passes in --model-args and that are options of every provider here.
+# lm-evaluation-harness passes these in --model-args. Here they are options of the command, so they are allowed
+# and ignored.
 _GENERAL_ARGUMENTS = frozenset({"base_url", "num_concurrent", "max_retries", "timeout"})
 T = TypeVar("T")
 
 
 class LocalModel:
-    """One file of weights. The first request loads it."""
+    """A model from one GGUF file. The first request loads the file."""
 
     can = ABOUT.can
 
@@ -81,7 +85,7 @@ class LocalModel:
                 await self._pool.run(self._server.load)
 
     async def close(self) -> None:
-        """Do nothing: the weights stay loaded for the next model, and running work was told to stop."""
+        """Do nothing. The weights stay loaded for the next run, and `_run` has stopped all work."""
 
     def _tokenize(self, prompt: str, continuation: str, stop: StopFlag, *, rolling: bool) -> list[SpanTokens]:
         with native_code(stop):
@@ -89,7 +93,8 @@ class LocalModel:
             return list(tokenize_request(self._server, prompt, continuation, max_tokens, rolling=rolling))
 
     def _measure(self, tokens: SpanTokens, stop: StopFlag) -> spans.MeasuredSpan:
-        # With one slot a reused prompt gives the same bits. Several slots would mix prompts.
+        # With one slot, a reused prompt gives the same bits as one that is computed again (MICRO_BATCH_TOKENS
+        # has the reason). With several slots, prompts are computed in one batch and round differently.
         reuse_prompt = self._settings.n_parallel == 1
         return LlamaLikelihood(self._server, stop, reuse_prompt=reuse_prompt).measure(tokens)
 
@@ -101,7 +106,8 @@ class LocalModel:
         job.add_done_callback(self._release_slot)
         try:
             async with asyncio.timeout(self._timeout):
-                # Cancellation must not cancel the job: its thread goes on and needs its slot until it ends.
+                # The shield keeps the job alive when the caller is cancelled: its thread cannot be interrupted and
+                # needs its slot until it ends.
                 return await asyncio.shield(job)
         except TimeoutError:
             raise ModelError(Failure("timeout", f"the model took longer than {self._timeout:g} s")) from None
@@ -110,20 +116,20 @@ class LocalModel:
 
     def _release_slot(self, job: asyncio.Future[T]) -> None:
         self._slots.release()
-        # Keeps asyncio from logging the error of a job whose caller has timed out.
+        # Reads the error of a job whose caller has timed out. asyncio would log it otherwise.
         if not job.cancelled():
             job.exception()
 
 
 def connect(connection: Connection) -> LocalModel:
-    """Called by the registry."""
+    """Return the model `local/NAME`. Hashes the weights but does not load them."""
     return LocalModel(connection)
 
 
 def _generate(server: LlamaServer, request: Request, seed: int, stop: StopFlag) -> Response:
     """Generate one reply. Blocks; runs in a thread."""
     generation = Generation(stop)
-    # llama.cpp takes the largest number of 32 bits for "a random seed", so it is never sent.
+    # llama.cpp chooses a random seed if the seed is 0xFFFFFFFF, so that number is never sent.
     seed = int(request.params.get("seed", seed)) % 0xFFFFFFFF
     body = {**request.params}
     if request.messages is None:
@@ -133,6 +139,7 @@ def _generate(server: LlamaServer, request: Request, seed: int, stop: StopFlag) 
         handle = server.native.handle_chat_completions
         body["messages"] = request.messages
     body["seed"] = seed
+    # llama.cpp documents that a reused prompt may change the rounding, and with it the reply.
     body["cache_prompt"] = False
     with native_code(stop):
         if not stop.is_set:
@@ -144,7 +151,7 @@ def _read_settings(args: dict[str, Any]) -> LlamaSettings:
     unknown = sorted(args.keys() - set(LlamaSettings._fields) - _GENERAL_ARGUMENTS)
     if unknown:
         raise UsageError(
-            f"the provider 'local' takes {', '.join(LlamaSettings._fields)}; not {', '.join(unknown)}"
+            f"--model-args: the provider 'local' takes {', '.join(LlamaSettings._fields)}, not {', '.join(unknown)}"
         )
     slots = _read_count(args, "n_parallel", 1)
     return LlamaSettings(
@@ -166,13 +173,15 @@ def _find_file(name: str) -> tuple[Path, str]:
     if name in KNOWN:
         cached = find_weights(name)
         if cached is None:
-            raise UsageError(f"no sound copy of {name} at {KNOWN[name].path}; run: assay models pull {name}")
+            raise UsageError(
+                f"the weights of {name} are missing or damaged ({KNOWN[name].path}). Run: assay models pull {name}"
+            )
         return cached, KNOWN[name].sha256
     choice = f"{', '.join(sorted(KNOWN))} or the path of a GGUF file"
     path = Path(name).expanduser()
     if not path.is_file():
-        raise UsageError(f"there is no file {name!r}, nor a model of that name: local/NAME takes {choice}")
+        raise UsageError(f"local/{name}: there is no such file or model. local/NAME takes {choice}")
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise UsageError(f"{name} is not a GGUF file: local/NAME takes {choice}")
+            raise UsageError(f"{name} is not a GGUF file. local/NAME takes {choice}")
     return path, file_sha256(path)

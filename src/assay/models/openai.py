@@ -1,4 +1,8 @@
-"""Chat models behind an OpenAI-compatible endpoint."""
+"""Provider `openai/NAME`: chat models behind an OpenAI-compatible endpoint.
+
+Each request is a POST to `/chat/completions`. Requests of foreign SDKs, which arrive through the gateway, are
+passed to the endpoint unchanged.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +17,16 @@ from assay.models.calling.openai_format import openai_base_url, openai_key, read
 
 ABOUT = About(
     summary="chat models behind an OpenAI-compatible endpoint",
-    needs="--base-url or OPENAI_BASE_URL; OPENAI_API_KEY where the endpoint wants a key",
+    needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
     can=frozenset({CHAT}),
     example="openai/gpt-4o-mini",
 )
+# One encoder for all requests: msgspec.json.encode would create one for each.
 _encode = msgspec.json.Encoder().encode
 
 
 class OpenAIModel:
-    """The `/chat/completions` of one endpoint."""
+    """One chat model at one endpoint."""
 
     can = ABOUT.can | {FORWARD}
 
@@ -31,14 +36,14 @@ class OpenAIModel:
         self._http = HttpEndpoint(self.endpoint, openai_key(connection), connection.timeout)
 
     async def send(self, request: Request, seed: int) -> Response:
-        """Make one attempt at one chat completion."""
+        """Send one chat completion. The caller retries, so this method does not."""
         if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
-            message = f"chat models cannot do {LIKELIHOOD}; try openai-completions/{self._name}"
+            message = f"chat models cannot do {LIKELIHOOD}; use openai-completions/{self._name}"
             raise ModelError(Failure("rejected", message))
         messages = request.messages or [{"role": "user", "content": request.prompt}]
-        # A seed among the parameters wins over the run's.
+        # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "messages": messages, "seed": seed, **request_params(request.params)}
         reply = await self._http.post("/chat/completions", _encode(body))
         return read_chat(decode_json(reply, self.endpoint), self.endpoint)
@@ -49,5 +54,5 @@ class OpenAIModel:
 
 
 def connect(connection: Connection) -> OpenAIModel:
-    """Called by the registry."""
+    """Return the model `openai/NAME`. Opens no connection yet."""
     return OpenAIModel(connection)

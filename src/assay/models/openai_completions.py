@@ -1,6 +1,7 @@
-"""Text completion behind an OpenAI-compatible endpoint. The prompt is sent as it is.
+"""Provider `openai-completions/NAME`: text completion behind an OpenAI-compatible endpoint.
 
-Likelihoods come from the same path, with the prompt echoed; see `likelihood/endpoint.py`.
+The prompt is sent unchanged, without a chat template. Likelihoods come from the same path: the endpoint
+echoes the prompt with the log-probability of each token. See `likelihood/endpoint.py`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from assay.models.likelihood.endpoint import EndpointLikelihood
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
-    needs="--base-url or OPENAI_BASE_URL; OPENAI_API_KEY where the endpoint wants a key",
+    needs="--base-url or OPENAI_BASE_URL (default: OpenAI); OPENAI_API_KEY if the endpoint requires a key",
     can=frozenset({TEXT, LIKELIHOOD}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
 )
+# One encoder for all requests: msgspec.json.encode would create one for each.
 _encode = msgspec.json.Encoder().encode
 
 
 class CompletionsModel:
-    """The `/completions` of one endpoint, and the tokenizer that it may offer beside /v1."""
+    """One completion model at one endpoint, with the server's tokenizer if it has one."""
 
     can = ABOUT.can | {FORWARD}
 
@@ -33,16 +35,17 @@ class CompletionsModel:
         self._name = connection.name
         key = openai_key(connection)
         self._http = HttpEndpoint(self.endpoint, key, connection.timeout)
-        self._beside = HttpEndpoint(self.endpoint.removesuffix("/v1"), key, connection.timeout)
-        self._likelihood = EndpointLikelihood(self._http, self._beside, self._name, connection.args)
+        # vLLM serves /tokenize and /tokenizer_info at its root, not below /v1.
+        self._server_root = HttpEndpoint(self.endpoint.removesuffix("/v1"), key, connection.timeout)
+        self._likelihood = EndpointLikelihood(self._http, self._server_root, self._name, connection.args)
 
     async def send(self, request: Request, seed: int) -> Response:
-        """Make one attempt at one completion or likelihood."""
+        """Send one completion, or measure one likelihood. The caller retries, so this method does not."""
         if is_sdk_request(request):
             return await forward(self._http, self._name, request, seed)
         if request.continuation is not None:
             return await self._likelihood.measure(request, seed)
-        # A seed among the parameters wins over the run's.
+        # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "prompt": request.prompt, "seed": seed, **request_params(request.params)}
         reply = await self._http.post("/completions", _encode(body))
         return read_completion(decode_json(reply, self.endpoint), self.endpoint)
@@ -50,9 +53,9 @@ class CompletionsModel:
     async def close(self) -> None:
         """Close all connections."""
         await self._http.close()
-        await self._beside.close()
+        await self._server_root.close()
 
 
 def connect(connection: Connection) -> CompletionsModel:
-    """Called by the registry."""
+    """Return the model `openai-completions/NAME`. Opens no connection yet."""
     return CompletionsModel(connection)

@@ -1,11 +1,13 @@
-"""A model that is a Python function: `python/FILE.py:function`, called with the prompt and the parameters.
+"""Provider `python/FILE.py:function`: a Python function of the user as a model.
 
-The function is `def f(prompt, params)`, sync or async; `prompt` is the text or the list of messages and
-`params` holds the generation parameters and the seed. It returns the text, or a dict with `text` and `usage`.
+    def answer(prompt, params):          # or async def
+        return "42"                      # or {"text": "42", "usage": {"input": 7, "output": 1}}
 
-What is named may also have a `loglikelihood(context, continuation)`, sync or async, as an object's method or
-a function's attribute. It returns the logarithm of the probability and whether greedy decoding would say it;
-`context` is None where the likelihood of a whole text is asked.
+`prompt` is a text, or a list of messages for chat. `params` holds the generation parameters and the seed.
+
+The function, or an object with `__call__`, may also have an attribute `loglikelihood(context, continuation)`,
+sync or async. It returns (log-probability of the continuation, whether greedy decoding would produce it).
+`context` is None if the likelihood of a whole text is requested.
 """
 
 from __future__ import annotations
@@ -24,21 +26,21 @@ from assay.core.types import Failure, Request, Response, Usage
 from assay.core.user_code import UserCodeError
 
 ABOUT = About(
-    summary="a Python function of yours, sync or async; or an object that has `loglikelihood` too",
-    needs="a file: python/FILE.py:function",
+    summary="your Python function, sync or async; an object may also have `loglikelihood`",
+    needs="a Python file: python/FILE.py:function",
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="python/my_model.py:answer",
 )
 
 
 class PythonModel:
-    """Calls the function. Its exceptions count against it, since it is what is evaluated."""
+    """Calls the function. Its exceptions count as failures of the model: the function is what is evaluated."""
 
     def __init__(self, connection: Connection) -> None:
         if ".py:" not in connection.name:
-            raise UsageError(f"name a function: python/FILE.py:function, not python/{connection.name}")
+            raise UsageError(f"python/{connection.name} names no function: write python/FILE.py:function")
         self._function = load_from_file(connection.name)
-        # The file's content is part of every request's identity: after an edit it is another model.
+        # Part of every request's identity. After an edit of the file, logged replies do not count any more.
         self.endpoint = f"file:{code_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
         self._likelihood = getattr(self._function, "loglikelihood", None)
         self.can = ABOUT.can if self._likelihood else ABOUT.can - {LIKELIHOOD}
@@ -54,7 +56,8 @@ class PythonModel:
         elif request.messages is not None:
             arguments = (request.messages, arguments[1])
         try:
-            # No task of its own for each call: models are called so often that the time would be felt.
+            # Without a task for each call, an async function that blocks the loop is not interrupted, but the
+            # call takes 20 µs less. Models are called often enough for that to matter.
             value = await user_code.call(
                 function, arguments, timeout=self._timeout, pool=self._pool, own_task=False
             )
@@ -66,7 +69,7 @@ class PythonModel:
             raise ModelError(error.failure(f"{error.type_name}: {error.text}")) from error
         try:
             return _response(value) if request.continuation is None else _likelihood(value)
-        except Exception as error:  # the function returned something that is no reply
+        except Exception as error:  # the returned value is neither a text nor a usable dict
             raise ModelError(Failure("user_code", f"{type(error).__name__}: {error}")) from error
 
     async def close(self) -> None:
@@ -78,18 +81,18 @@ def _response(value: Any) -> Response:
         return Response(value)
     if isinstance(value, dict) and isinstance(value.get("text"), str):
         usage = value.get("usage")
-        counted = Usage(usage.get("input", 0), usage.get("output", 0)) if usage else None
-        return Response(value["text"], value.get("finish"), counted)
+        token_usage = Usage(usage.get("input", 0), usage.get("output", 0)) if usage else None
+        return Response(value["text"], value.get("finish"), token_usage)
     raise TypeError(f"a model function returns a string or a dict with 'text', not {type(value).__name__}")
 
 
 def _likelihood(value: Any) -> Response:
     logprob, greedy = value
     if not isinstance(logprob, (int, float)) or not math.isfinite(logprob):
-        raise TypeError(f"loglikelihood returns a finite number and a truth, not {logprob!r}")
+        raise TypeError(f"loglikelihood returns (finite number, true or false); the number is {logprob!r}")
     return Response("", data={"logprob": float(logprob), "greedy": bool(greedy)})
 
 
 def connect(connection: Connection) -> PythonModel:
-    """Called by the registry."""
+    """Return the model `python/FILE.py:function`. Imports the file."""
     return PythonModel(connection)

@@ -1,10 +1,15 @@
-"""Recorded replies as a model: `script/FILE`.
+"""Provider `script/FILE`: recorded replies instead of a model.
 
-The file is JSON lines. A line has a `text` (or `error`) and may have a `prompt` (or `messages`) of its own;
-the n-th time a prompt is asked, its n-th line answers. Lines without a prompt answer every prompt that has
-none of its own. A run's own `calls.jsonl` is such a file too.
+The file has one JSON object per line:
 
-Likelihoods are lines with a `continuation`, a `logprob` and `greedy` instead of the `text`.
+    {"prompt": "2 + 2 =", "text": "4"}                                      the reply to this prompt
+    {"messages": [{"role": "user", "content": "Hi"}], "text": "Hello"}      the reply to these messages
+    {"text": "I do not know."}                                              the reply to all other prompts
+    {"prompt": "Fail", "error": "overloaded"}                               this prompt fails
+    {"prompt": "The sky is", "continuation": " blue", "logprob": -0.4, "greedy": true}
+
+If a prompt has several lines, its n-th request gets the n-th line, and the first line follows the last. The
+`calls.jsonl` of a run is such a file too.
 """
 
 from __future__ import annotations
@@ -26,17 +31,21 @@ ABOUT = About(
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="script/replies.jsonl",
 )
-# Key of the lines without a prompt of their own.
+# Key of the lines without a prompt.
 _ANY_PROMPT = b""
 
 
 class ScriptModel:
-    """Serves the replies of a file. The seed says which repeat is asked, so the order of calls is free."""
+    """Serves the replies of a file.
+
+    The seed of a request tells which repeat of the prompt it is. So the replies do not depend on the order of
+    the calls, and a continued run gets the same ones.
+    """
 
     def __init__(self, connection: Connection) -> None:
         path = Path(connection.name)
         if not path.is_file():
-            raise UsageError(f"there is no file {connection.name!r} to take replies from")
+            raise UsageError(f"script/{connection.name}: there is no file {connection.name!r} with replies")
         self._path = path
         self.endpoint = f"file:{file_sha256(path)[:16]}"
         self._seed = connection.seed
@@ -49,14 +58,14 @@ class ScriptModel:
         self.can = ABOUT.can if has_likelihood else ABOUT.can - {LIKELIHOOD}
 
     async def send(self, request: Request, seed: int) -> Response:
-        """Return the recorded reply. Raises ModelError if there is none."""
+        """Return the recorded reply. Raises ModelError if the file has none."""
         replies = self._replies.get(_prompt_key(msgspec.structs.asdict(request)))
         if not replies and request.continuation is None:
             replies = self._replies.get(_ANY_PROMPT)
         if not replies:
             prompt = str(request.prompt if request.messages is None else request.messages)
             raise ModelError(Failure("not_recorded", f"{self._path} has no reply to {prompt[-80:]!r}"))
-        # The caller adds the number of the repeat to the run's seed.
+        # The caller sends the run's seed plus the number of the repeat.
         reply = replies[(seed - self._seed) % len(replies)]
         if isinstance(reply, Failure):
             raise ModelError(reply)
@@ -67,7 +76,7 @@ class ScriptModel:
 
 
 def connect(connection: Connection) -> ScriptModel:
-    """Called by the registry."""
+    """Return the model `script/FILE`. Reads the file."""
     return ScriptModel(connection)
 
 
@@ -75,7 +84,7 @@ def _read_file(path: Path) -> dict[bytes, list[Response | Failure]]:
     """Return the replies by the key of their prompt. Raises InputError that names all bad lines."""
     replies: dict[bytes, list[Response | Failure]] = {}
     problems: list[Problem] = []
-    # In a log, only the first of equal calls has the request. The others name it by its hash.
+    # In calls.jsonl only the first of several equal calls has the request. The others have its hash only.
     key_by_hash: dict[str, bytes] = {}
     for row in jsonl.rows(path, problems):
         if row.value.get("type") not in (None, "call"):
@@ -86,7 +95,7 @@ def _read_file(path: Path) -> dict[bytes, list[Response | Failure]]:
             else:
                 key, reply = _read_line(row.value)
         except (KeyError, TypeError, AttributeError) as error:
-            problems.append(Problem(f"{path}:{row.number}", f"no reply in this line: {error}"))
+            problems.append(Problem(f"{path}:{row.number}", f"this line has no usable reply: {error}"))
             continue
         replies.setdefault(key, []).append(reply)
     if problems:
@@ -95,7 +104,7 @@ def _read_file(path: Path) -> dict[bytes, list[Response | Failure]]:
 
 
 def _read_line(line: dict[str, Any]) -> tuple[bytes, Response | Failure]:
-    """Return the prompt's key and the reply of a hand-written line."""
+    """Return the key of the prompt, and the reply, of a hand-written line."""
     has_prompt = line.keys() & {"prompt", "messages", "continuation"}
     key = _prompt_key(line) if has_prompt else _ANY_PROMPT
     if "error" in line:
@@ -108,7 +117,7 @@ def _read_line(line: dict[str, Any]) -> tuple[bytes, Response | Failure]:
 def _read_logged_call(
     line: dict[str, Any], key_by_hash: dict[str, bytes]
 ) -> tuple[bytes, Response | Failure]:
-    """Return the prompt's key and the reply of a call in a run's log."""
+    """Return the key of the prompt, and the reply, of a line of calls.jsonl."""
     request = line.get("request")
     if request:
         key_by_hash[line["hash"]] = _prompt_key(request)
@@ -121,7 +130,7 @@ def _read_logged_call(
     usage = Usage(tokens.get("input", 0), tokens.get("output", 0))
     data = response.get("data") or {}
     likelihood = _read_likelihood(data) if "logprob" in data else None
-    # Cost and address are those of the recorded call. A script costs nothing and has no address.
+    # Cost and address are left out: they belong to the recorded call, and this one costs nothing.
     reasoning = response.get("reasoning", "")
     return key, Response(response["text"], response.get("finish"), usage, likelihood, reasoning)
 
@@ -130,12 +139,12 @@ def _read_likelihood(fields: dict[str, Any]) -> dict[str, Any]:
     logprob = fields["logprob"]
     greedy = fields.get("greedy", False)
     if type(logprob) not in (int, float) or type(greedy) is not bool:
-        raise TypeError("logprob is a number and greedy is true or false")
+        raise TypeError("logprob must be a number, greedy must be true or false")
     return {"logprob": float(logprob), "greedy": greedy}
 
 
 def _prompt_key(fields: dict[str, Any]) -> bytes:
-    """Return the key of what is asked. A likelihood is another question than the prompt it stands after."""
+    """Return the key of a prompt, a list of messages, or a prompt with its continuation."""
     question = fields["messages"] if fields.get("messages") is not None else fields.get("prompt")
     if fields.get("continuation") is not None:
         question = {"prompt": question, "continuation": fields["continuation"]}

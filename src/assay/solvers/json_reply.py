@@ -1,4 +1,4 @@
-"""Finds the JSON in a model's reply: models wrap it in code fences and explanations."""
+"""Extracts JSON from a model's reply. Models often wrap it in code fences or explanations."""
 
 from __future__ import annotations
 
@@ -13,33 +13,38 @@ import msgspec
 _FENCE = re.compile(r"```[\w-]*\s*\n(.*?)```", re.DOTALL)
 _OPENING_BRACKET = re.compile(r"[{\[]")
 _find_end = json.JSONDecoder().raw_decode
-# A reply of many brackets would be read again from each of them.
-_MOST_BEGINNINGS = 100
+# Opening brackets to try. Each attempt may read to the end of the reply, so a reply full of brackets would
+# take quadratic time.
+_MAX_BRACKETS = 100
 
 
 class NoJsonError(ValueError):
-    """The reply holds no JSON."""
+    """The reply contains no JSON."""
 
 
 def find_json(reply: str) -> Any:
-    """Return the JSON of a reply: all of it, what a code fence holds, or the first object or list in it."""
-    for piece in _candidates(reply):
+    """Return the JSON value of a reply: the whole reply, else a code fence, else the first object or list.
+
+    Raises NoJsonError if none of them is valid JSON.
+    """
+    for candidate in _candidates(reply):
         try:
-            return msgspec.json.decode(piece.strip())
-        except (ValueError, RecursionError):  # text that is no JSON, or nested a thousand deep
+            return msgspec.json.decode(candidate.strip())
+        except (ValueError, RecursionError):  # RecursionError: nested about a thousand levels deep
             continue
     raise NoJsonError
 
 
 def _candidates(reply: str) -> Iterator[str]:
-    """Yield the parts of a reply that may be JSON, the likeliest first."""
+    """Yield the parts of a reply that may be JSON, the most likely first."""
     yield reply
     for fence in _FENCE.finditer(reply):
         yield fence[1]
-    for bracket in islice(_OPENING_BRACKET.finditer(reply), _MOST_BEGINNINGS):
+    for bracket in islice(_OPENING_BRACKET.finditer(reply), _MAX_BRACKETS):
         try:
             end = _find_end(reply, bracket.start())[1]
         except (ValueError, RecursionError):
             continue
-        # Decoded again by the caller: Python's decoder takes NaN, a journal does not.
+        # Only the end is used. The caller decodes the text again, because Python's decoder accepts NaN,
+        # which cannot be written to the journal.
         yield reply[bracket.start() : end]

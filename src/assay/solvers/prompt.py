@@ -1,4 +1,4 @@
-"""Sends prepared requests, each as often as asked, and keeps every reply."""
+"""Sends prepared requests and records every reply. The solver of task files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from assay.core.types import Request, Response
 
 
 class PromptInputs(Struct, frozen=True):
-    """What one case asks: its requests, how often each is repeated, and whether replies are cut at stops."""
+    """The requests of one case. Each is sent `repeats` times. `cut` cuts replies at the stop sequences."""
 
     requests: list[Request]
     repeats: int = 1
@@ -19,13 +19,13 @@ class PromptInputs(Struct, frozen=True):
 
 
 class PromptSolver(Solver):
-    """Emits one `answer` whose data is the replies, by request and repeat."""
+    """Emits one `answer` record. Its data is a list of lists: for each request, the replies of its repeats."""
 
     async def solve(self, inputs: PromptInputs, ctx: Context) -> None:
-        """Send all requests and repeats side by side."""
+        """Send all requests and repeats concurrently."""
         repeats = inputs.repeats
         if repeats == 1 and len(inputs.requests) == 1:
-            # The usual case. It needs no task of its own for the call.
+            # Fast path for the most common case: no extra task for the call.
             (request,) = inputs.requests
             response = await ctx.model().ask(request)
             ctx.emit("answer", [[read_reply(request, response, cuts=inputs.cut)]])
@@ -40,7 +40,10 @@ class PromptSolver(Solver):
 
 
 def read_reply(request: Request, response: Response, *, cuts: bool) -> Any:
-    """Return the text; of a likelihood [logprob, greedy], or of a whole text its logprob."""
+    """Return the text of a reply. For a likelihood request return `[logprob, greedy]`.
+
+    A likelihood request without a prompt scores a whole text; it returns the logprob alone.
+    """
     if request.continuation is not None:
         likelihood = response.data
         if request.prompt is None:
@@ -50,7 +53,10 @@ def read_reply(request: Request, response: Response, *, cuts: bool) -> Any:
 
 
 def cut(text: str, stops: list[str] | None) -> str:
-    """Return the text before the first stop. Endpoints may ignore some stops, or send them along."""
+    """Return the text before the first stop sequence.
+
+    Needed because some endpoints ignore stop sequences, or include them in the reply.
+    """
     for stop in stops or ():
         if stop and stop in text:
             text = text[: text.index(stop)]

@@ -14,7 +14,7 @@ import pytest
 
 import assay
 from assay.core.errors import MissingExtra
-from assay.solvers.code.problem import Code, CodeProblem
+from assay.solvers.code.runner import Code, CodeError
 from assay.solvers.code.sandbox import MAX_SOURCE, Sandbox
 
 NAME = "testset.jsonl:3 step_inputs.a.code"
@@ -38,17 +38,17 @@ def result(source: str, argument: Any) -> Any:
     return using(lambda sandbox: sandbox.run(Code(source, NAME), argument, 5))
 
 
-def problem(source: str, argument: Any = None, timeout: float = 0.5, **options: Any) -> CodeProblem:
+def problem(source: str, argument: Any = None, timeout: float = 0.5, **options: Any) -> CodeError:
     """How the code fails; the same sandbox must run good code afterwards."""
 
-    async def use(sandbox: Sandbox) -> CodeProblem:
-        with pytest.raises(CodeProblem) as caught:
+    async def use(sandbox: Sandbox) -> CodeError:
+        with pytest.raises(CodeError) as caught:
             await sandbox.run(Code(source, NAME), {} if argument is None else argument, timeout)
         assert await sandbox.run(Code(GOOD, NAME), [1, 3, 2], 5) == {"n": 3, "top": 3}
         return caught.value
 
     found = using(use, **options)
-    assert isinstance(found, CodeProblem)
+    assert isinstance(found, CodeError)
     return found
 
 
@@ -310,7 +310,7 @@ def test_closing_stops_code_that_still_runs() -> None:
 
 ENDING = f"""
 import asyncio
-from assay.solvers.code.problem import Code
+from assay.solvers.code.runner import Code
 from assay.solvers.code.sandbox import Sandbox
 
 async def main():

@@ -125,7 +125,10 @@ def test_a_disk_that_gets_full_costs_one_line(tmp_path: Path, monkeypatch: pytes
     first, torn, last = observer.path.read_text().splitlines()
     assert len(torn) == 10
     assert json.loads(first)["type"] == json.loads(last)["type"] == "run_start"
-    assert (observer.lost, observer.why) == (1, "the disk took only a part of it")
+    assert (observer.lost, observer.last_error) == (
+        1,
+        "only part of it could be written; the disk may be full",
+    )
 
 
 @pytest.mark.parametrize("value", [object(), {1, (2,)}, 10**400])

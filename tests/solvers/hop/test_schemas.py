@@ -14,7 +14,7 @@ from assay.core.connect import CHAT, SCHEMA, Connection
 from assay.core.protocols import Context
 from assay.core.registry import find
 from assay.solvers.hop import formats
-from assay.solvers.hop.formats import named_tools
+from assay.solvers.hop.formats import tools_by_name
 from assay.solvers.hop.session import ModelSide, Session
 
 from support.hop_lab import VERIFY, HopLab, Telling, result
@@ -105,7 +105,7 @@ def test_a_result_or_what_is_missing() -> None:
 
 def test_a_choice_has_one_of_the_tools_and_its_arguments() -> None:
     """One without default is required; a tool that takes any name takes any object."""
-    one, other, _ = formats.choice_schema(named_tools([price, anything]))["anyOf"]
+    one, other, _ = formats.choice_schema(tools_by_name([price, anything]))["anyOf"]
     choice = one["properties"]["result"]["properties"]
     assert choice["tool"] == {"const": "price"}
     assert choice["arguments"]["properties"] == {"item": {"type": "string"}, "pieces": {"type": "integer"}}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import StopRun
-from assay.solvers.hop.formats import named_tools
+from assay.solvers.hop.formats import tools_by_name
 from assay.solvers.hop.session import Session
 from assay.solvers.hop.sync_session import SyncSession
 
@@ -146,8 +146,8 @@ def test_tools_may_be_given_by_name(tmp_path: Path) -> None:
 @pytest.mark.parametrize("tools", [[], {}, [add, add]])
 def test_tools_need_names_of_their_own(tools: Any) -> None:
     """None at all is wrong use too."""
-    with pytest.raises(ValueError, match="needs tools, each with a name of its own"):
-        named_tools(tools)
+    with pytest.raises(ValueError, match="needs at least one tool, and each tool needs a unique name"):
+        tools_by_name(tools)
 
 
 def test_a_sync_tool_runs_in_the_thread_of_a_sync_function(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ def test_a_mapping_names_its_list(lab: PipelineLab) -> None:
 def test_what_is_no_list_fails_the_step(lab: PipelineLab) -> None:
     """And says what it is."""
     step = {"id": "sum", "type": "aggregate", "input_mapping": {"items": "text"}}
-    assert "it aggregates the list 'items', and that is str" in lab.of(step).row["reason"]
+    assert "the step aggregates the list 'items', but that value is str" in lab.of(step).row["reason"]
     assert (
-        "the list 'batch_items', and that is missing"
+        "the list 'batch_items', but that value is missing"
         in lab.of({"id": "sum", "type": "aggregate"}).row["reason"]
     )
 

@@ -52,7 +52,7 @@ def test_no_items_is_a_batch_of_none(lab: PipelineLab) -> None:
 def test_a_batch_without_a_list_fails_and_says_so(lab: PipelineLab) -> None:
     """It would otherwise pass with nothing done."""
     ran = lab.of(says("step", "{{ text }}", batch_mode=True))
-    assert ran.row["reason"].startswith("step step: it runs over a list, and there is none")
+    assert ran.row["reason"].startswith("step step: the step runs over a list, but has none")
     assert ran.calls() == []
 
 
@@ -111,7 +111,7 @@ def test_a_failed_item_costs_itself(lab: PipelineLab) -> None:
     assert [one["item"] for one in failed] == [1, 2, 3]
     assert [one["error"] for one in failed] == [
         "the reply holds no number: 'x'",
-        "there is no item: it is null, as an item is that failed before",
+        "the item is null, probably because it failed in an earlier step",
         "I will not",
     ]
     assert len(ran.calls()) == 4

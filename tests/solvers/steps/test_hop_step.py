@@ -125,8 +125,8 @@ def test_a_batch_calls_it_once_for_each_item(hops: PipelineLab) -> None:
 @pytest.mark.parametrize(
     ("function", "kind", "error"),
     [
-        ("unsure", "lack_of_info", 'the function says LACK_OF_INFO: "the year is missing"'),
-        ("judged", "fail", "the function says FAIL: "),
+        ("unsure", "lack_of_info", 'the function returned LACK_OF_INFO: "the year is missing"'),
+        ("judged", "fail", "the function returned FAIL: "),
         ("raises", "exception", "[ValueError] no hello (hops.py:"),
         ("half", "bad_result", "the result is text that is not JSON"),
         ("refused", "refusal", "I will not"),
@@ -191,7 +191,7 @@ def test_a_variant_may_call_another_function(hops: PipelineLab) -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"id": "hop", "type": "hop"}, "a hop needs a target"),
+        ({"id": "hop", "type": "hop"}, "a hop step needs a target"),
         (hop("nobody"), "has no function 'nobody'; it has shout"),
         ({"id": "hop", "target": "nowhere.py:f"}, "there is no file"),
         ({"id": "hop", "target": "broken.py:f"}, "importing it raised ZeroDivisionError"),

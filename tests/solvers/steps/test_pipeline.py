@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.solvers.steps.pipeline import ValuePath
-from assay.solvers.steps.runner import StepFailed
+from assay.solvers.steps.runner import StepError
 
 VALUES: dict[str, Any] = {
     "text": "hello",
@@ -46,13 +46,16 @@ def test_a_path_finds(path: str, value: Any) -> None:
         ("cleaned.items[0].score.x", "cleaned.items[0].score is a number, so it has no 'x'"),
         ("cleaned.none.x", "cleaned.none is null, so it has no 'x'"),
         ("cleaned.flag.x", "cleaned.flag is true or false, so it has no 'x'"),
-        ("text.sentiment", "text is a text, so it has no 'sentiment'; `output_parser: json` makes an object"),
+        (
+            "text.sentiment",
+            "text is a text, so it has no 'sentiment'; use `output_parser: json` to turn a reply",
+        ),
         ("cleaned[0]", "cleaned has no 0; it has: items, 0"),
     ],
 )
 def test_a_path_that_leads_nowhere_says_how_far_it_led(path: str, why: str) -> None:
     """The message names what there is instead."""
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         ValuePath(path).find(VALUES)
     assert str(failed.value).startswith(why)
 

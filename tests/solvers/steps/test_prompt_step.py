@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.solvers.steps.prompt_step import parser
-from assay.solvers.steps.runner import StepFailed
+from assay.solvers.steps.runner import StepError
 
 FENCE = "```"
 parse_json = parser("json")
@@ -43,7 +43,7 @@ def test_json_is_found_in_what_models_write(reply: str, value: Any) -> None:
 )
 def test_what_is_no_json_fails_the_step(reply: str) -> None:
     """So does what a journal could not hold: NaN, infinity, half a surrogate, a thousand brackets."""
-    with pytest.raises(StepFailed) as failed:
+    with pytest.raises(StepError) as failed:
         parse_json(reply)
     assert failed.value.kind == "bad_output"
     assert len(str(failed.value)) < 300
@@ -54,7 +54,7 @@ def test_every_reply_is_json_or_a_failure(reply: str) -> None:
     """And what is JSON can be written down again."""
     try:
         value = parse_json(reply)
-    except StepFailed:
+    except StepError:
         return
     assert msgspec.json.decode(msgspec.json.encode(value)) == value
 
@@ -87,7 +87,7 @@ def test_a_number_is_the_last_in_the_text(reply: str, value: float) -> None:
 @pytest.mark.parametrize("reply", ["none", "", "1e999", "½"])
 def test_what_is_no_number_fails_the_step(reply: str) -> None:
     """Infinity is no number either."""
-    with pytest.raises(StepFailed):
+    with pytest.raises(StepError):
         parser("number")(reply)
 
 
@@ -111,7 +111,7 @@ def test_a_pattern_gives_its_group(settings: dict[str, Any], reply: str, value: 
 
 def test_a_pattern_that_does_not_match_fails_the_step() -> None:
     """And both stand in the message."""
-    with pytest.raises(StepFailed, match=r"the pattern 'x\+' does not match: 'abc'"):
+    with pytest.raises(StepError, match=r"the pattern 'x\+' does not match: 'abc'"):
         parser({"type": "regex", "pattern": "x+"})("abc")
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from assay.core.expressions import Expression
-from assay.solvers.steps.aggregate_step import concat, group, keep, stats, summary
-from assay.solvers.steps.runner import StepFailed
+from assay.solvers.steps.aggregate_step import concat, filter_items, group, stats, summary
+from assay.solvers.steps.runner import StepError
 
 
 def test_concat_takes_text_then_output_then_result_then_all() -> None:
@@ -89,9 +89,9 @@ def test_a_distribution_counts_every_value() -> None:
 
 def test_stats_and_group_need_to_know_of_what() -> None:
     """Else the step fails and says what is missing."""
-    with pytest.raises(StepFailed, match="`stats` needs `fields`"):
+    with pytest.raises(StepError, match="`stats` needs `fields`"):
         stats([{"n": 1}], [], distribution=False)
-    with pytest.raises(StepFailed, match="`group` needs `group_by`"):
+    with pytest.raises(StepError, match="`group` needs `group_by`"):
         group([{"n": 1}], "")
 
 
@@ -114,7 +114,7 @@ def test_a_filter_keeps_what_its_condition_holds_for(condition: str, kept: list[
         {"x": 1},
         None,
     ]
-    assert keep(items, Expression(condition)) == [items[at] for at in kept]
+    assert filter_items(items, Expression(condition)) == [items[at] for at in kept]
 
 
 def test_a_group_keeps_the_order_of_appearance() -> None:
@@ -154,7 +154,7 @@ def test_a_summary_of_nothing_has_no_rate() -> None:
         "success_rate": None,
         "average_score": None,
     }
-    with pytest.raises(StepFailed, match="there is no summary field 'total'"):
+    with pytest.raises(StepError, match="there is no summary field 'total'"):
         summary([], ["total"], "score")
 
 
@@ -162,5 +162,5 @@ def test_a_summary_of_nothing_has_no_rate() -> None:
 def test_numbers_that_have_no_sum_fail_the_step(values: list[Any]) -> None:
     """Not the case: nothing of ours breaks, and JSON has no infinity."""
     items = [{"x": value} for value in values]
-    with pytest.raises(StepFailed, match="too large"):
+    with pytest.raises(StepError, match="too large"):
         stats(items, ["x"], distribution=False)

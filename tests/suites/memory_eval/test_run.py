@@ -118,7 +118,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
     """Files of fixed names are paid work: the keys that differ are named, and --fresh allows it."""
     samples = Samples(tmp_path)
     samples.run()
-    with pytest.raises(UsageError, match=r"other settings \(top_k\)"):
+    with pytest.raises(UsageError, match=r"different settings \(top_k\)"):
         samples.run(top_k=2)
     samples.run(top_k=2, fresh=True)
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {2}
@@ -175,7 +175,7 @@ def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
     samples.run()
     assert lines(samples.out / "pipeline_qa.jsonl")[1]["gold_evidence_memory_ids"] == ["mp_S01_1"]
     assert len(samples.asked()) == before
-    with pytest.raises(UsageError, match="other settings"):
+    with pytest.raises(UsageError, match="different settings"):
         samples.run(**told)
 
 

@@ -1,8 +1,8 @@
-"""Every call to a model goes through here: replay from the log, permits, retries, budget, logging.
+"""Makes every call to a model: replay from the log, permits, retries, budget, logging.
 
-    ledger = CallLedger(journal, notify, max_calls=None, reuse=None)   # one a run
-    caller = Caller(upstream, permits, ledger, seed=1, max_retries=5)  # one a model
-    asker = caller.bind(case, stage, try_, replies)                    # one a try of a case
+    ledger = CallLedger(journal, notify, max_calls=None, reuse=None)   # one per run
+    caller = Caller(upstream, permits, ledger, seed=1, max_retries=5)  # one per model
+    asker = caller.bind(case, stage, try_, replies)                    # one per try of a case
     response = await asker.ask(request)
 
 The rule is never to pay twice. A call is logged before the case sees its reply, and a request that the log
@@ -26,16 +26,17 @@ from assay.core.protocols import Upstream
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.models.calling.permits import Permits
 
-# Waits between attempts double from the first to the longest, if the endpoint sends no Retry-After.
+# Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
+# five waits of the default --max-retries take 8 to 16 seconds together.
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
 
-# Finds the complete call of another run (--reuse) for (case, stage, request hash, n).
+# Returns the call of another run (--reuse) for (case, stage, request hash, n), or None if it has no reply there.
 Reuse = Callable[[Case, str, str, int], Call | None]
 
 
 class LoggedReplies(Protocol):
-    """The logged calls that a try may replay. A dict is one."""
+    """The logged calls that a try may replay. A dict satisfies this protocol."""
 
     def get(self, key: tuple[str, str, int], /) -> Call | None:
         """Return the call for (stage, request hash, n)."""
@@ -43,7 +44,7 @@ class LoggedReplies(Protocol):
 
 
 class CallLog(Protocol):
-    """The journal, as far as calls need it."""
+    """The part of the journal that the caller uses."""
 
     def call(self, call: Call) -> None:
         """Append one call."""
@@ -53,7 +54,7 @@ class CallLog(Protocol):
 class CallLedger:
     """What all callers of a run share: the log, the budget of --max-calls, the counts, and the stop signal.
 
-    `halted` is the reason why no further call may be made, once there is one.
+    `halted` is None until the run must stop. Then it is the reason, and no further call is made.
     """
 
     def __init__(self, log: CallLog, notify: Notify, max_calls: int | None, reuse: Reuse | None) -> None:
@@ -102,7 +103,7 @@ class CallLedger:
             self._calls_left -= 1
 
     def halt(self, reason: AssayError) -> AssayError:
-        """Allow no further call. Return the reason that counts, which is the first one."""
+        """Allow no further call. Return the reason to raise: the first reason given, if there are several."""
         self.halted = self.halted or reason
         self._halt_event.set()
         return self.halted
@@ -115,7 +116,7 @@ class CallLedger:
             raise self.halted
 
     def write(self, call: Call) -> None:
-        """Log one call. If that fails, halt: a call that cannot be logged would be paid again."""
+        """Log one call. Halt the run if the log cannot be written: unlogged calls would be paid again later."""
         try:
             self.log.call(call)
         except AssayError as error:
@@ -123,7 +124,7 @@ class CallLedger:
 
 
 class Caller:
-    """Sends all calls of a run to one model: waits for a permit, retries, and judges what a failure means."""
+    """Sends all calls of a run to one model: waits for permits, retries, and halts the run if that is hopeless."""
 
     def __init__(
         self, upstream: Upstream, permits: Permits, ledger: CallLedger, *, seed: int, max_retries: int
@@ -136,24 +137,24 @@ class Caller:
         self._reply_count = 0
 
     def bind(self, case: Case, stage: str, try_: int, replies: LoggedReplies) -> CaseAsker:
-        """Return the model as one try of one case uses it."""
+        """Return the model for one try of one case."""
         return CaseAsker(self, case, stage, try_, replies)
 
     def bind_shared(self, replies: LoggedReplies) -> CaseAsker:
-        """Return the model as all cases use it at the shared endpoint.
+        """Return the model for the gateway's shared endpoint, which all cases use.
 
-        Equal requests are numbered over the whole run, because the case of a request is unknown there.
+        A request there does not tell its case, so equal requests are numbered over the whole run.
         """
         return CaseAsker(self, Case(NO_CASE, "", "", "", "", None), COMMON, 1, replies)
 
     async def send(self, request: Request, n: int, order: int) -> tuple[Response, int, float]:
-        """Send a request until it is answered or has failed for good.
+        """Send a request and repeat it after failures that a retry may cure.
 
-        Return the reply, the number of attempts and the seconds of the last one. Raises ModelError, or the
-        reason to stop the run. `n` counts equal requests of a case and selects the seed; permits go to the
-        lowest `order` first.
+        Returns the reply, the number of attempts and the seconds of the last attempt. Raises ModelError, or
+        the reason to stop the run. `n` counts equal requests of a case: the seed sent is the run's seed + n.
+        Permits go to the lowest `order` first.
         """
-        # The runner checks what a suite needs before the first request. User code may ask for more.
+        # The runner has checked the needs that the suite declares. User code may request likelihoods without that.
         if request.continuation is not None and LIKELIHOOD not in self.model.can:
             raise ModelError(Failure("rejected", f"{request.model} cannot do {LIKELIHOOD}"))
         replies_before = self._reply_count
@@ -161,6 +162,7 @@ class Caller:
         while True:
             attempt += 1
             await self.permits.acquire(order)
+            # Waiting for a permit is not the endpoint's time.
             started = time.perf_counter()
             try:
                 response = await self._attempt(request, n, attempt)
@@ -174,7 +176,7 @@ class Caller:
                 await self._wait_before_retry(error, attempt)
 
     async def _attempt(self, request: Request, n: int, attempt: int) -> Response:
-        """Send once. The caller holds a permit, which is released here."""
+        """Send once. `send` has acquired a permit; this method releases it."""
         try:
             self.ledger.take_from_budget(attempt)
             response = await self.model.send(request, self._seed + n)
@@ -185,7 +187,7 @@ class Caller:
         except AssayError:
             raise
         except Exception as error:
-            # The provider could not handle a reply. That is not the fault of what is evaluated.
+            # A bug of the provider, for example with an odd reply. It must not count against the evaluated model.
             failure = Failure("bad_reply", f"the provider raised {type(error).__name__}: {error}")
             raise ModelError(failure, retry=True) from error
         finally:
@@ -196,17 +198,18 @@ class Caller:
 
     def _halt_if_hopeless(self, failure: Failure, replies_before: int) -> None:
         """Halt the run if every later call would fail in the same way."""
-        # A key or model name that was never accepted is wrong. After a first reply, the same error is
-        # taken for a hiccup of the endpoint and costs one call.
+        # Before the first reply these errors mean a wrong key or a wrong model name. After it, the key and the
+        # name have worked, so the endpoint had a passing fault and only this call fails.
         never_accepted = failure.kind in ("auth", "not_found") and not self._reply_count
         if failure.kind == "unsupported" or never_accepted:
             raise self.ledger.halt(ModelRefused(failure.message))
-        # No call was answered during all retries of this one: the endpoint is down.
+        # No call of the run was answered during all retries of this call: the endpoint is down.
         if failure.kind == "unreachable" and self._reply_count == replies_before:
             raise self.ledger.halt(StopRun(failure.message))
 
     async def _wait_before_retry(self, error: ModelError, attempt: int) -> None:
-        # The random factor keeps calls that failed together from coming back together.
+        # The random factor spreads calls that failed together, so that they are not repeated all at once. A wait
+        # from Retry-After is only lengthened: the endpoint would refuse an earlier attempt.
         if error.wait is not None:
             wait = error.wait * random.uniform(1.0, 1.1)  # noqa: S311
         else:
@@ -217,13 +220,14 @@ class Caller:
 
 
 class CaseAsker:
-    """A model as one try of one case uses it: from the log, from another run (--reuse), or from the endpoint.
+    """A model for one try of one case. Replies come from the log, from another run (--reuse) or the endpoint.
 
     Equal requests are numbered in the order in which they are made, and the number is part of the log's key.
-    So calls may run concurrently and still be replayed to the right request.
+    So a case may make calls concurrently, and a replay gives each request its own reply.
 
-    `calls`, `input` and `output` count calls and tokens of this try, replayed ones included. `stopped` is the
-    reason to stop that a call raised. User code may swallow it, so the engine looks here before it commits.
+    `calls`, `input` and `output` count the calls and tokens of this try, including replayed ones. `stopped` is
+    the reason to stop the run, if a call raised one. User code may swallow that exception, so the engine
+    checks `stopped` before it commits the case.
     """
 
     __slots__ = (
@@ -289,7 +293,7 @@ class CaseAsker:
         return call
 
     async def _make_call(self, request: Request, hash_: str, n: int) -> tuple[Call, bool]:
-        """Make and log a call that is not in this run's log. Also return whether another run has paid it."""
+        """Make and log a call that this run's log lacks. Returns the call and whether its reply is from --reuse."""
         ledger = self._caller.ledger
         case = self._case
         response: Response | None = None
@@ -298,7 +302,7 @@ class CaseAsker:
         seconds = 0.0
         reused = ledger.reuse(case, self._stage, hash_, n) if ledger.reuse else None
         if reused is not None:
-            # Attempts stay 0, which marks the call as not paid by this run.
+            # 0 attempts in the log mark a call that this run has not paid.
             response = reused.response
             seconds = reused.seconds
         else:
@@ -312,7 +316,7 @@ class CaseAsker:
             self._try,
             hash_,
             n,
-            request if n == 0 else None,
+            request if n == 0 else None,  # repeats have the hash only
             response,
             failure,
             attempts,

@@ -1,7 +1,7 @@
-"""Connects the models of a run by name, and stands in for them where a run is only read.
+"""Connects the models of a run by name, or replaces them where only logged replies may be used.
 
 model = connect(spec, "openai/gpt-4o-mini")      # nothing is sent yet
-model = ReplayOnlyModel(endpoint="http://…/v1")  # scores logged replies, raises for a new request
+model = ReplayOnlyModel(endpoint="http://…/v1")  # raises for every request that the log does not answer
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from assay.core.types import Request, Response
 
 
 def connect(spec: RunSpec, named: str | Role) -> Model:
-    """Connect a model of the run. Raises UsageError for a name that no provider knows; sends nothing."""
+    """Return a model of the run, without sending anything. Raises UsageError for an unknown provider."""
     role = role_of(named)
     provider, _, name = role.model.partition("/")
     if not name:
@@ -40,7 +40,7 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
 class ReplayOnlyModel:
     """Takes the place of a run's models when its logged replies are scored or judged again.
 
-    It has the endpoint that the run knew, because the endpoint is part of every request's hash.
+    It has the endpoint of the original run, because the endpoint is part of every request's hash.
     """
 
     can = frozenset({CHAT, TEXT, LIKELIHOOD, FORWARD})
@@ -49,8 +49,10 @@ class ReplayOnlyModel:
         self.endpoint = endpoint
 
     async def send(self, request: Request, seed: int) -> Response:
-        """Raise StopRun: only requests whose reply is missing in the log get here."""
-        raise StopRun("a reply is missing, and this command asks nothing; the run's own command asks for it")
+        """Raise StopRun. The caller answers logged requests itself; only requests without a logged reply get here."""
+        raise StopRun(
+            "A reply is missing, and this command sends no requests. Repeat the run's original command to get it."
+        )
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

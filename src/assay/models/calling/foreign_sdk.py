@@ -1,15 +1,15 @@
-"""Requests and replies of foreign SDKs, as the gateway receives and sends them.
+"""Requests and replies of the SDKs that reach the gateway ("foreign": assay does not control them).
 
-Models with an endpoint of their own get the SDK's request as it is:
+Models with an HTTP endpoint get the SDK's request unchanged:
 
-    request = read_sdk_request(name, endpoint, "/chat/completions", body)   # goes into the log
-    response = await forward(http, name, request, seed)                     # keeps the whole reply
+    request = read_sdk_request(name, endpoint, "/chat/completions", body)   # is logged
+    response = await forward(http, name, request, seed)                     # contains the whole reply
     reply = build_reply(response)                                           # the bytes for the SDK
 
-Models without one (local/, python/, script/) get an ordinary request, made by `read_chat_request`, and
-`build_chat_reply` writes OpenAI's JSON around their text.
+Models without an endpoint (local/, python/, script/) get an ordinary chat request from `read_chat_request`.
+`build_chat_reply` wraps their text in OpenAI's JSON.
 
-A reply to the SDK is made of the logged response alone, so that a replay gives the same bytes.
+A reply to the SDK is built from the logged response alone, so a replay gives the same bytes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 END_OF_STREAM = "[DONE]"
 
+# One encoder for all requests: msgspec.json.encode would create one for each.
 _encode = msgspec.json.Encoder().encode
 
 
@@ -47,9 +48,9 @@ class SdkReply(NamedTuple):
 
 
 def read_sdk_request(model: str, endpoint: str, path: str, body: dict[str, Any]) -> Request:
-    """Return the SDK's request as one of ours, to be forwarded.
+    """Return the SDK's request as a Request that `forward` can send.
 
-    Messages and prompt stand where our own requests have them. The seed is left out: the caller chooses it.
+    Messages and prompt go into the fields of that name. The seed is removed, because the caller chooses it.
     """
     rest = dict(body)
     messages = prompt = None
@@ -64,19 +65,19 @@ def read_sdk_request(model: str, endpoint: str, path: str, body: dict[str, Any])
 
 
 def is_sdk_request(request: Request) -> bool:
-    """Whether `read_sdk_request` made this request."""
+    """Return whether the request comes from `read_sdk_request`. Suites never set these two parameters."""
     return request.params.keys() == {"path", "body"}
 
 
 async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) -> Response:
-    """Send the SDK's request to the model's endpoint, with the run's key. Return the whole reply.
+    """Send the SDK's request to the model's endpoint with the run's key. Returns the whole reply.
 
-    A stream is read to its end: a part of a stream cannot be logged as a reply.
+    A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on.
     """
     path = request.params["path"]
     body = {**request.params["body"]}
     body["model"] = body.get("model") or name
-    # Other paths, such as embeddings, may refuse a seed.
+    # Endpoints may refuse a seed on other paths, such as /embeddings.
     if path in (CHAT_PATH, TEXT_PATH):
         body["seed"] = seed
     if request.messages is not None:
@@ -107,10 +108,10 @@ async def forward(http: HttpEndpoint, name: str, request: Request, seed: int) ->
 
 
 def _read_stream(path: str, http_response: HttpResponse, where: str) -> Response:
-    """Join the events of a stream to one response, which keeps the events for the SDK."""
+    """Return the events of a stream as one response. Its `data` has the events themselves, for the SDK."""
     try:
         events = http_response.body.decode()
-        # Not splitlines: it also splits at separators such as U+2028, which may occur within a text.
+        # Not splitlines: it also splits at U+2028 and similar characters, which a reply may contain.
         lines = events.split("\n")
         payloads = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
         chunks = [msgspec.json.decode(payload) for payload in payloads if payload != END_OF_STREAM]
@@ -126,9 +127,9 @@ def _read_stream(path: str, http_response: HttpResponse, where: str) -> Response
     for chunk in chunks:
         if not isinstance(chunk, dict):
             continue
-        # A server that fails in the middle may send the error as an event and end the stream properly.
+        # A server that fails midway may send the error as an event and then end the stream normally.
         if chunk.get("error"):
-            failure = Failure("server_error", f"{where} broke its stream off: {chunk['error']}")
+            failure = Failure("server_error", f"{where} ended its stream with an error: {chunk['error']}")
             raise ModelError(failure, retry=True)
         text, reasoning, chunk_finish = _read_choices(chunk.get("choices"), "delta")
         texts.append(text)
@@ -150,9 +151,9 @@ def _read_stream(path: str, http_response: HttpResponse, where: str) -> Response
 
 
 def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
-    """Return text, reasoning and finish reason of the first choice.
+    """Return text, reasoning and finish reason of the choice with index 0, for the log and the scores.
 
-    A choice that looks unusual is no error: foreign code may ask for replies that we do not know.
+    Unusual choices are not errors: the SDK may request reply formats that assay does not know.
     """
     if not isinstance(choices, list):
         return "", "", None
@@ -169,14 +170,14 @@ def _read_choices(choices: Any, field: str) -> tuple[str, str, str | None]:
 
 
 def _pack_reply(path: str, reply: Any) -> dict[str, Any]:
-    """Return a JSON reply as `Response.data`: the whole reply, its vectors packed."""
+    """Return a JSON reply as `Response.data`. Vectors of embeddings are packed to save space in the log."""
     if path == EMBEDDINGS_PATH and isinstance(reply, dict) and _is_list_of_objects(reply.get("data")):
         return {"vectors": _convert_vectors(reply, _pack_vector)}
     return {"json": reply}
 
 
 def build_reply(response: Response) -> SdkReply:
-    """Return the reply to a forwarded request."""
+    """Return the reply to a forwarded request, as the endpoint sent it."""
     data = response.data
     if "events" in data:
         return SdkReply(200, data["events"].encode(), EVENT_STREAM)
@@ -186,7 +187,7 @@ def build_reply(response: Response) -> SdkReply:
 
 
 def _convert_vectors(reply: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return an embeddings reply with another form of its vectors."""
+    """Return an embeddings reply in which `convert` has replaced each vector."""
     items = []
     for item in reply["data"]:
         if "embedding" in item:
@@ -197,9 +198,9 @@ def _convert_vectors(reply: dict[str, Any], convert: Callable[[Any], Any]) -> di
 
 
 def _pack_vector(vector: Any) -> Any:
-    """Return a vector as base64 of 32-bit floats where that loses nothing, else as it is.
+    """Return a vector as base64 of 32-bit floats if that loses no precision, else unchanged.
 
-    Most servers compute in 32 bits and print 64. Then base64 takes a quarter of the space.
+    Most servers compute in 32 bits but print the digits of 64. Base64 then takes a quarter of the space.
     """
     if not isinstance(vector, list) or not all(type(number) is float for number in vector):
         return vector
@@ -216,22 +217,22 @@ def _unpack_vector(packed: Any) -> Any:
 
 
 class UnsupportedRequest(Exception):
-    """The SDK asks for something that a model without endpoint cannot do. The text says what."""
+    """The SDK requests a feature that a model without an endpoint lacks. The text names it."""
 
 
-# Fields of an SDK's body that are no generation parameters.
+# Fields of a request body that are not generation parameters.
 _NO_PARAMETERS = frozenset({"model", "messages", "seed", "stream", "stream_options", "n"})
 
 
 def read_chat_request(model: str, endpoint: str, body: dict[str, Any]) -> Request:
-    """Return a chat request as one of our suites would write it, so that both share logged replies."""
+    """Return a chat request in the form that suites use, so that equal requests share logged replies."""
     messages = body.get("messages")
     if not _is_list_of_objects(messages):
         raise UnsupportedRequest("the body has no list of messages")
     if body.get("tools") or body.get("functions"):
         raise UnsupportedRequest(f"{model} answers with text and cannot call tools")
     if body.get("n") not in (None, 1):
-        raise UnsupportedRequest(f"{model} gives one choice for each request; leave n out")
+        raise UnsupportedRequest(f"{model} returns one choice per request; remove n")
     params = {name: value for name, value in body.items() if name not in _NO_PARAMETERS and value is not None}
     if "max_completion_tokens" in params:
         params["max_tokens"] = params.pop("max_completion_tokens")
@@ -241,9 +242,9 @@ def read_chat_request(model: str, endpoint: str, body: dict[str, Any]) -> Reques
 
 
 def build_chat_reply(request: Request, response: Response, body: dict[str, Any]) -> SdkReply:
-    """Return a response as OpenAI's JSON, or as a stream of one event if the SDK asked for a stream.
+    """Return a response as OpenAI's JSON, or as a stream of one event if the SDK requested a stream.
 
-    Nothing in it depends on the time, so that a replay gives the same bytes.
+    `created` is 0 and the id is a hash, so that a replay gives the same bytes.
     """
     stream = bool(body.get("stream"))
     choice = {
@@ -272,13 +273,13 @@ def build_chat_reply(request: Request, response: Response, body: dict[str, Any])
 
 
 def build_model_list(name: str) -> SdkReply:
-    """Return the reply to GET /models."""
+    """Return the reply to GET /models: a list of one model."""
     model = {"id": name, "object": "model", "created": 0, "owned_by": "assay"}
     return SdkReply(200, _encode({"object": "list", "data": [model]}))
 
 
 def build_error(status: int, message: str, code: str = "gateway") -> SdkReply:
-    """Return an error as OpenAI's SDKs read it."""
+    """Return an error in OpenAI's format, which its SDKs raise as an exception."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     error = {"message": message, "type": kind, "param": None, "code": code}
     return SdkReply(status, _encode({"error": error}))
@@ -287,12 +288,12 @@ def build_error(status: int, message: str, code: str = "gateway") -> SdkReply:
 def build_failure(failure: Failure) -> SdkReply:
     """Return the error for a call that failed after all retries.
 
-    The endpoint's own status is kept where the request is at fault (4xx).
+    A status of the endpoint that blames the request (4xx) is passed on. Other failures get a status by kind.
     """
     status = failure.http
     if not 400 <= status < 500:
         status = {"timeout": 504, "context_overflow": 400, "rejected": 400}.get(failure.kind, 502)
-    # OpenAI's code for this error. SDKs and agent frameworks look for it.
+    # Agent frameworks recognise an overflow by OpenAI's code, and shorten their prompt.
     code = "context_length_exceeded" if failure.kind == "context_overflow" else failure.kind
     return build_error(status, failure.message, code)
 

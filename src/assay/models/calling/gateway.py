@@ -1,13 +1,13 @@
-"""The gateway: an OpenAI-compatible base URL on loopback, for evaluated code that brings its own SDK.
+"""The gateway: an OpenAI-compatible server on loopback, for evaluated code that uses its own SDK.
 
     gateway = Gateway({"main": upstream})
     await gateway.start()
-    endpoint = gateway.open_endpoint("main", asker)   # endpoint.url goes to the SDK
+    endpoint = gateway.open_endpoint("main", asker)   # the SDK gets endpoint.url as its base URL
     endpoint.close()                                  # when the try of the case ends
 
-Every request to the URL becomes one call of that try: logged before the SDK gets the reply, replayed on
-resume, limited and retried like every other call. A run may also have one shared endpoint, for code that
-reads OPENAI_BASE_URL and cannot be given a URL of its own.
+Every request to the URL becomes a call of that try. It is logged before the SDK gets the reply, replayed when
+the run continues, and limited and retried like every other call. A run may also have one shared endpoint, for
+code that reads OPENAI_BASE_URL and does not accept a URL per case.
 
 The file reads from the top down: Gateway (opens endpoints), CaseEndpoint (requests become calls),
 GatewayServer (HTTP). `foreign_sdk.py` translates requests and replies.
@@ -47,22 +47,23 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 LOOPBACK = "127.0.0.1"
-# Larger than any prompt. A body is held in memory as a whole.
+# Larger than any prompt, but small enough to read the body into memory as a whole.
 MAX_BODY_BYTES = 64 << 20
-# Requests that are still in flight when the run ends get this long.
+# Time that requests in flight get to end when the run ends. Closed endpoints have cancelled their calls by then.
 SHUTDOWN_SECONDS = 1.0
-# /c/TOKEN/v1 and the path below. No part of the path begins with a dot, so `..` cannot leave the base URL.
+# /c/TOKEN/v1 and the path below it. No part of the path may begin with a dot: the path is appended to the
+# endpoint's base URL, and `..` would leave it.
 _PATH = re.compile(r"/c/([\w-]+)/v1((?:/[\w:-][\w.:-]*)*)", re.ASCII)
-# SDKs refuse to start without a key. The gateway reads none.
+# SDKs refuse to start without a key. The gateway ignores it.
 _PLACEHOLDER_KEY = "not-a-key"
 
 ENDPOINT_CLOSED = build_error(
-    410, "this address belonged to a try of a case that has ended; ask the context for a new one"
+    410, "the try of the case that used this base URL has ended; get a new one from the context's base_url()"
 )
 
 
 class Gateway:
-    """Opens endpoints for the models of a run. Listens from the first `start` on."""
+    """Opens endpoints for the models of a run. The first `start` opens the port; most runs never need it."""
 
     def __init__(self, upstreams: Mapping[str, Upstream]) -> None:
         self._upstreams = upstreams
@@ -73,7 +74,7 @@ class Gateway:
         self._address = ""
 
     async def start(self) -> None:
-        """Listen on a free port of loopback. Further calls do nothing."""
+        """Listen on a free port of loopback, unless the gateway does so already."""
         async with self._start_lock:
             if self._server is None:
                 server = GatewayServer(self._endpoints.get)
@@ -81,14 +82,14 @@ class Gateway:
                 self._server = server
 
     def open_endpoint(self, role: str, asker: Asker) -> CaseEndpoint:
-        """Open an endpoint for one try of a case. Its URL cannot be guessed."""
+        """Open an endpoint for one try of a case. Its URL contains a random token that no other code can guess."""
         token = secrets.token_urlsafe(16)
         return self._open(token, role, asker, on_close=partial(self._endpoints.pop, token, None))
 
     def open_shared_endpoint(self, role: str, asker: Asker) -> CaseEndpoint:
         """Let this asker answer at the shared URL until the returned endpoint is closed.
 
-        Then the endpoint that answered there before answers again. So the URL can be lent to a try.
+        After that, the previous endpoint answers again. So a try of a case can borrow the shared URL.
         """
         token = self._shared_token
         previous = self._endpoints.get(token)
@@ -104,7 +105,7 @@ class Gateway:
 
     async def close(self) -> None:
         """Close all endpoints and stop listening."""
-        # Not a loop over a copy: closing a lent endpoint puts the previous one back.
+        # Not a loop over a copy: closing an endpoint of the shared URL may put the previous endpoint back.
         while self._endpoints:
             next(iter(self._endpoints.values())).close()
         if self._server is not None:
@@ -114,7 +115,8 @@ class Gateway:
 class CaseEndpoint:
     """Turns the requests of an SDK into calls of one try of a case.
 
-    `failure` is the last call that failed. Foreign code may swallow the error, so the engine looks here.
+    `failure` is the failure of the last failed call. The code that uses the SDK may swallow the error, so the
+    engine reads it here.
     """
 
     def __init__(self, url: str, upstream: Upstream, asker: Asker, on_close: Callable[[], object]) -> None:
@@ -127,7 +129,7 @@ class CaseEndpoint:
         self._closed = False
 
     def list_models(self) -> SdkReply:
-        """Answer GET /models: the run's one model."""
+        """Answer GET /models with the one model of this endpoint."""
         return build_model_list(self._upstream.name.partition("/")[2])
 
     async def post(self, path: str, body: dict[str, Any]) -> SdkReply:
@@ -139,7 +141,8 @@ class CaseEndpoint:
                 return build_reply(response)
             if path != CHAT_PATH or CHAT not in model.can:
                 return build_error(
-                    501, f"{name} has no endpoint, so {CHAT_PATH} of a chat model is all there is; not {path}"
+                    501,
+                    f"{name} has no HTTP endpoint; the gateway offers {CHAT_PATH} for chat models only, not {path}",
                 )
             request = read_chat_request(name, model.endpoint, body)
             return build_chat_reply(request, await self._ask(request), body)
@@ -148,17 +151,17 @@ class CaseEndpoint:
         except UnsupportedRequest as error:
             return build_error(501, str(error))
         except ModelError as error:
-            # A request that the endpoint rejects is the fault of the code that wrote it, so it is not kept.
+            # A rejected request is a mistake of the code under test, so it is not a failure of the endpoint.
             if error.failure.kind != "rejected":
                 self.failure = error.failure
             return build_failure(error.failure)
         except AssayError as error:
             return build_error(503, str(error), "stopped")
-        except Exception as error:  # noqa: BLE001 - a provider's fault belongs to this case, not to the server
+        except Exception as error:  # noqa: BLE001 - a bug in a provider must fail this case, not the server
             return build_error(500, f"{type(error).__name__}: {error}")
 
     async def _ask(self, request: Request) -> Response:
-        """Make a call. It continues and is logged even if the SDK disconnects: it may be paid already."""
+        """Make a call. It continues and is logged even if the SDK disconnects, because it may be paid already."""
         if self._closed:
             raise EndpointClosed
         call = asyncio.ensure_future(self._asker.ask(request))
@@ -170,7 +173,7 @@ class CaseEndpoint:
         return call.result()
 
     def close(self) -> None:
-        """Stop answering and cancel the calls in flight: the try has ended."""
+        """Stop answering and cancel the calls in flight. Called when the try ends."""
         self._closed = True
         self._on_close()
         for call in self._calls:
@@ -178,14 +181,14 @@ class CaseEndpoint:
 
 
 class EndpointClosed(Exception):
-    """The try of the case ended while its SDK was still asking."""
+    """The try of the case ended before the SDK's request was answered."""
 
 
 class GatewayServer:
-    """Listens on a free port of loopback and passes requests to the endpoint that `find` returns."""
+    """HTTP server on a free port of loopback. Passes each request to the endpoint that `find(token)` returns."""
 
     def __init__(self, find: Callable[[str], CaseEndpoint | None]) -> None:
-        # Most runs need no gateway. They do not pay for the import of aiohttp.
+        # Imported here because importing aiohttp takes long and most runs need no gateway.
         from aiohttp import web
 
         self._find = find
@@ -195,7 +198,7 @@ class GatewayServer:
         self._hosts: tuple[str, ...] = ()
 
     async def start(self) -> str:
-        """Listen. Return the address, such as http://127.0.0.1:34567."""
+        """Start to listen. Returns the address, such as http://127.0.0.1:34567."""
         from aiohttp import web
 
         try:
@@ -216,7 +219,7 @@ class GatewayServer:
         from aiohttp import web
 
         reply = await self._answer(request)
-        # The caller has retried already. SDKs that know this header do not retry again.
+        # The run's caller has retried already. OpenAI's SDKs obey this header and do not retry again.
         headers = None if reply.status == 200 else {"x-should-retry": "false"}
         return web.Response(
             status=reply.status,
@@ -230,12 +233,14 @@ class GatewayServer:
         # A web page may reach loopback: through a foreign name that resolves to it (DNS rebinding), which
         # the Host header shows, or by fetch(), which sends an Origin.
         if request.headers.get("Host", "").lower() not in self._hosts:
-            return build_error(403, "this gateway is reached by its own address only")
+            return build_error(403, "the Host header is not the address of this gateway")
         if "Origin" in request.headers:
-            return build_error(403, "this gateway does not talk to web pages")
+            return build_error(
+                403, "this gateway does not answer web pages (the request has an Origin header)"
+            )
         match = _PATH.fullmatch(request.rel_url.raw_path)
         if match is None:
-            return build_error(404, "there is nothing here; addresses come from the context's base_url()")
+            return build_error(404, "unknown path; get the base URL from the context's base_url()")
         endpoint = self._find(match[1])
         path = match[2]
         if endpoint is None:
@@ -244,11 +249,11 @@ class GatewayServer:
             return endpoint.list_models()
         if request.method != "POST":
             return build_error(
-                405, f"the gateway takes POST, and GET of /models; not {request.method} {path}"
+                405, f"the gateway accepts POST, and GET for /models; not {request.method} {path}"
             )
         if request.query_string:
             return build_error(
-                400, "the gateway forwards no query: it may hold keys, and the log keeps what is asked"
+                400, "remove the query string: it may contain keys, and the gateway logs every request"
             )
 
         raw_body = await _read_body(request)
@@ -264,7 +269,7 @@ class GatewayServer:
 
 
 async def _read_body(request: web.BaseRequest) -> bytes | None:
-    """Return the body, or None if it is too large. Content-Length may be absent or wrong."""
+    """Return the body, or None if it is too large. Counts bytes, since Content-Length may be absent or wrong."""
     if (request.content_length or 0) > MAX_BODY_BYTES:
         return None
     body = bytearray()
@@ -277,7 +282,7 @@ async def _read_body(request: web.BaseRequest) -> bytes | None:
 
 @contextmanager
 def sdk_environment(url: str) -> Iterator[None]:
-    """Set OPENAI_BASE_URL to this URL, and a key where none is set. Restore both afterwards."""
+    """Set OPENAI_BASE_URL to `url`, and OPENAI_API_KEY if it is not set. Restores both afterwards."""
     before = {name: os.environ.get(name) for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY")}
     os.environ["OPENAI_BASE_URL"] = url
     os.environ["OPENAI_API_KEY"] = before["OPENAI_API_KEY"] or _PLACEHOLDER_KEY

@@ -1,7 +1,7 @@
 """OpenAI-compatible endpoints: their URL and key, the parameters of requests, and the JSON of replies.
 
-Endpoints differ in details. The readers accept what vLLM, llama.cpp, OpenRouter, DeepSeek and OpenAI send, and
-raise `bad_reply` for a reply that cannot be used.
+The reply formats of vLLM, llama.cpp, OpenRouter, DeepSeek and OpenAI differ in details. The readers accept all
+of them, and raise `bad_reply` for a reply that cannot be used.
 """
 
 from __future__ import annotations
@@ -17,23 +17,28 @@ from assay.core.types import Failure, Response, Usage
 from assay.models.calling.http_client import bad_reply
 
 OPENAI_URL = "https://api.openai.com/v1"
-# OpenAI refuses requests with more stop strings. The caller cuts the reply at the others.
+# OpenAI refuses requests with more than four stop strings. `solvers/prompt.py` cuts replies at all.
 MAX_STOPS = 4
 
 
 def openai_base_url(connection: Connection) -> str:
-    """Return the base URL: that of the connection, else OPENAI_BASE_URL, else OpenAI's, which needs a key."""
+    """Return the base URL: the connection's, else OPENAI_BASE_URL, else OpenAI's.
+
+    Raises UsageError for a URL that is not HTTP or has credentials, and for OpenAI's without a key.
+    """
     url = connection.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL
     if not url.startswith(("http://", "https://")):
-        raise UsageError(f"an endpoint begins with http:// or https://, not {url!r}")
+        raise UsageError(f"a base URL begins with http:// or https://, not {url!r}")
     if "@" in url.partition("//")[2].partition("/")[0]:
-        raise UsageError("an endpoint with a password in it would be written down; use OPENAI_API_KEY")
-    # The harness's base_url is the whole URL of a request.
+        raise UsageError(
+            "Remove the credentials from the base URL: it is saved in the run folder. Use OPENAI_API_KEY instead."
+        )
+    # In lm-evaluation-harness, base_url is the whole URL of a request. Accept its URLs too.
     for path in ("/chat/completions", "/completions"):
         url = url.rstrip("/").removesuffix(path)
     if url == OPENAI_URL and not openai_key(connection):
         raise UsageError(
-            "no endpoint and no key: name one with --base-url or OPENAI_BASE_URL, "
+            "no endpoint and no key: name an endpoint with --base-url or OPENAI_BASE_URL, "
             f"or set {connection.key or COMMON_KEY} for {OPENAI_URL}"
         )
     return url
@@ -107,7 +112,7 @@ def first_choice(reply: Any, where: str) -> dict[str, Any]:
 
 
 def read_text(content: Any, where: str) -> str:
-    """Return the text of a message: a string, null for an empty one, or a list of parts."""
+    """Return the text of a message, whose `content` is a string, null (empty) or a list of parts."""
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, dict)]
         content = "".join([part for part in parts if isinstance(part, str)])
@@ -117,16 +122,16 @@ def read_text(content: Any, where: str) -> str:
 
 
 def read_finish(choice: dict[str, Any]) -> str | None:
-    """Return why the reply ended ("stop", "length"), if the endpoint says so."""
+    """Return why the reply ended ("stop", "length"), or None if the endpoint sent no reason."""
     finish = choice.get("finish_reason")
     return finish if isinstance(finish, str) else None
 
 
 def read_usage(reply: Any) -> Usage | None:
-    """Return the numbers of tokens, if the endpoint counted them in whole numbers.
+    """Return the token counts, or None if the endpoint sent none or sent no whole numbers.
 
-    Chat and text completions say prompt_tokens and completion_tokens, OpenAI's newer paths input_tokens and
-    output_tokens.
+    Chat and text completions have prompt_tokens and completion_tokens. OpenAI's newer paths have input_tokens
+    and output_tokens.
     """
     usage = reply.get("usage") if isinstance(reply, dict) else None
     if not isinstance(usage, dict):
@@ -139,16 +144,16 @@ def read_usage(reply: Any) -> Usage | None:
 
 
 def read_cost(reply: Any) -> float | None:
-    """Return the price of a call where the endpoint states it, as OpenRouter does in `usage.cost`."""
+    """Return the price of a call, or None. OpenRouter sends it in `usage.cost`; most endpoints send none."""
     usage = reply.get("usage") if isinstance(reply, dict) else None
     cost = usage.get("cost") if isinstance(usage, dict) else None
-    # A bool is an int in Python, but no price.
+    # isinstance(True, int) is true in Python, so booleans are excluded by name.
     if cost is None or isinstance(cost, bool) or not isinstance(cost, (int, float)):
         return None
     return float(cost) if math.isfinite(cost) else None
 
 
 def read_reasoning(message: dict[str, Any]) -> str:
-    """Return the model's thinking: `reasoning_content` of vLLM and DeepSeek, `reasoning` of OpenRouter."""
+    """Return the reasoning text: vLLM and DeepSeek send `reasoning_content`, OpenRouter sends `reasoning`."""
     text = message.get("reasoning_content") or message.get("reasoning")
     return text if isinstance(text, str) else ""

@@ -1,4 +1,10 @@
-"""Permits of one endpoint: how many calls may be in flight, and which waiting call is next."""
+"""Permits of one endpoint: how many calls may be in flight, and which waiting call is next.
+
+permits = Permits(max_calls=16)
+await permits.acquire(order=case.index)    # for each attempt of a call
+permits.release()
+await permits.room()                       # a worker waits here before it starts another case
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,11 @@ import asyncio
 from collections import deque
 from heapq import heappop, heappush
 
-# Factor by which a 429 reply reduces the limit.
+# A 429 reply multiplies the limit by this factor, and successes add to it: additive increase, multiplicative
+# decrease, as in TCP.
 OVERLOAD_FACTOR = 0.7
-# All calls in flight get a 429 at once. Within this time they count as one overload.
+# An overloaded endpoint answers all calls in flight with 429. Within this time they count as one overload;
+# otherwise sixteen of them would reduce the limit sixteen times.
 OVERLOAD_PAUSE_SECONDS = 1.0
 
 
@@ -16,14 +24,15 @@ class Permits:
     """Allows at most `limit` calls at once, granted to the oldest case first.
 
     The limit adapts to the endpoint. An overload (429) reduces it, at most once a second. Each success raises
-    it by 1/limit, so by one for each round of calls, up to `max_calls`, the concurrency that the user set.
+    it by 1/limit, which is 1 after `limit` successes. It never exceeds `max_calls`, the user's --concurrency.
     """
 
     def __init__(self, max_calls: int) -> None:
         self.max_calls = max_calls
         self.limit = float(max_calls)
         self.busy = 0
-        self._waiting_calls: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
+        # A heap of (order, ticket, future). The ticket keeps equal orders in the order of their arrival.
+        self._waiting_calls: list[tuple[int, int, asyncio.Future[None]]] = []
         self._waiting_workers: deque[asyncio.Future[None]] = deque()
         self._tickets = 0
         self._reduced_at = 0.0
@@ -44,7 +53,7 @@ class Permits:
         try:
             await future
         except asyncio.CancelledError:
-            # The permit was granted in the same turn of the loop. Nobody else would release it.
+            # The permit was granted in the turn of the loop in which the task was cancelled. Release it here.
             if future.done() and not future.cancelled():
                 self.release()
             raise
@@ -62,9 +71,10 @@ class Permits:
             await future
 
     def pass_on(self) -> None:
-        """Wake the next worker in `room`, for a worker that was woken and exits without making a call.
+        """Wake the next worker in `room`.
 
-        Otherwise the next worker would wait for ever.
+        A worker that was woken but exits without making a call must do this. Otherwise the next worker waits
+        forever, because no release follows.
         """
         self._wake()
 

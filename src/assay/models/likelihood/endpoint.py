@@ -1,8 +1,8 @@
 """Likelihoods from an OpenAI-compatible `/completions`, measured as lm-evaluation-harness measures them.
 
-The prompt is sent with `echo`, and the endpoint returns the log-probability of each of its tokens. Where the
-endpoint offers its tokenizer (vLLM does), prompts are sent as token ids and tokens are counted. Elsewhere the
-text is sent as it is, and `text_offset` in the reply says where the continuation begins.
+The text is sent as a prompt with `echo`, and the endpoint returns the log-probability of each of its tokens. If
+the server has a tokenizer (vLLM does), the text is sent as token ids, and the number of tokens tells where the
+continuation begins. Otherwise it is sent as text, and `text_offset` in the reply tells where.
 
 The file reads from the top down: EndpointLikelihood (one request), LikelihoodArguments (--model-args),
 RemoteTokenizer (/tokenize), EchoedTokens (the reply).
@@ -24,29 +24,32 @@ from assay.models.calling.openai_format import first_choice, read_cost, read_usa
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
 
-# Context length where --model-args does not name one, as in the harness.
+# Context length if --model-args has no max_length. The harness has the same default.
 DEFAULT_MAX_LENGTH = 2048
-# Texts whose tokens are remembered. The choices of a question share its prompt; more is not needed.
+# Number of texts whose tokens are cached. The choices of a question are scored one after the other and share its
+# prompt, so a small cache is enough.
 TOKENIZER_CACHE_SIZE = 256
 
 _encode = msgspec.json.Encoder().encode
 
 
 class EndpointLikelihood:
-    """Measures texts at one endpoint. `beside` is the same server without /v1, where vLLM has /tokenize."""
+    """Measures texts at one endpoint. `server_root` is the same server without /v1; vLLM has /tokenize there."""
 
-    def __init__(self, http: HttpEndpoint, beside: HttpEndpoint, name: str, args: dict[str, Any]) -> None:
+    def __init__(
+        self, http: HttpEndpoint, server_root: HttpEndpoint, name: str, args: dict[str, Any]
+    ) -> None:
         self._http = http
         self._name = name
         self._arguments = read_arguments(args)
-        self._tokenizer = RemoteTokenizer(beside, self._arguments)
-        # None until the endpoint was asked whether it has a tokenizer.
+        self._tokenizer = RemoteTokenizer(server_root, self._arguments)
+        # None until the server was probed for a tokenizer.
         self._has_tokenizer: bool | None = False if self._arguments.use_tokenizer is False else None
         self._probe_lock = asyncio.Lock()
         self._has_answered = False
 
     async def measure(self, request: Request, seed: int) -> Response:
-        """Return the likelihood of the request's continuation. A long text takes several posts."""
+        """Return the likelihood of the request's continuation. A text beyond the context takes several requests."""
         rolling = request.prompt is None
         prompt, continuation = spans.move_trailing_space(request.prompt or "", request.continuation or "")
         if not continuation:
@@ -58,7 +61,8 @@ class EndpointLikelihood:
             else:
                 parts = [await self._measure_text(prompt, continuation, request, seed)]
         except ModelError as error:
-            # "unsupported" halts the run. An endpoint that has answered before has only sent an odd reply.
+            # "unsupported" halts the run. If the endpoint has returned likelihoods before, it does support them and
+            # only this reply is odd.
             if self._has_answered and error.failure.kind == "unsupported":
                 raise bad_reply(self._http.base_url, error.failure.message) from error
             raise
@@ -66,12 +70,15 @@ class EndpointLikelihood:
         return spans.build_response(parts, rolling=rolling, address=self._http.base_url)
 
     async def _probe_tokenizer(self) -> bool:
-        """Return whether the endpoint has a tokenizer. It is asked once, before the first post."""
+        """Return whether the server has a tokenizer. Probes it once, before the first likelihood."""
         async with self._probe_lock:
             if self._has_tokenizer is None:
                 has_tokenizer = await self._tokenizer.probe()
                 if self._arguments.use_tokenizer and not has_tokenizer:
-                    message = f"there is no tokenizer (/tokenize) beside {self._http.base_url}"
+                    message = (
+                        f"the server of {self._http.base_url} has no tokenizer (/tokenize). "
+                        "Remove tokenizer_backend=remote from --model-args"
+                    )
                     raise ModelError(Failure("unsupported", message))
                 self._has_tokenizer = has_tokenizer
             return self._has_tokenizer
@@ -81,7 +88,7 @@ class EndpointLikelihood:
         max_tokens = self._arguments.max_tokens
         if rolling:
             ids = await tokenize(continuation)
-            # The harness subtracts the generated token twice here. So do we, to have equal numbers.
+            # The harness subtracts the generated token twice here. We do the same, for equal numbers.
             return spans.rolling_windows(ids, await self._tokenizer.prefix_token(), max_tokens - 1)
         if prompt:
             both = await tokenize(prompt + continuation)
@@ -92,17 +99,18 @@ class EndpointLikelihood:
         return [spans.truncate_left(span, max_tokens)]
 
     async def _measure_span(self, span: TokenSpan, request: Request, seed: int) -> MeasuredSpan:
-        """Measure tokens whose number is known."""
+        """Measure a span of known tokens."""
         send_ids = self._arguments.send_ids
         prompt = [span.ids] if send_ids else await self._tokenizer.detokenize(span.ids)
         reply = await self._post(prompt, request, seed)
         where = self._http.base_url
         echo = read_echo(first_choice(reply, where), where)
-        # One token more than sent: the generated one. A single logprob means that nothing was echoed.
+        # The echo has one token more than we sent: the generated one. A single logprob means that the endpoint
+        # did not echo; likelihood_by_count reports that.
         if not send_ids and 1 < len(echo.logprobs) != len(span.ids) + 1:
             message = (
-                f"{where} makes other tokens of the text than were meant: a cut in a "
-                "character, or a token of its own; leave tokenized_requests=False out to send ids"
+                f"{where} splits the text into {len(echo.logprobs) - 1} tokens, its tokenizer into "
+                f"{len(span.ids)}. Remove tokenized_requests=False from --model-args to send token ids"
             )
             raise ModelError(Failure("rejected", message))
         likelihood = echo.likelihood_by_count(len(span.context), len(span.ids), where)
@@ -111,13 +119,13 @@ class EndpointLikelihood:
     async def _measure_text(
         self, prompt: str, continuation: str, request: Request, seed: int
     ) -> MeasuredSpan:
-        """Measure a text without knowing its tokens."""
+        """Measure a text at an endpoint without a tokenizer."""
         where = self._http.base_url
         prompt = prompt or self._arguments.eos_text or ""
         if not prompt:
             message = (
-                f"{where} offers no tokenizer, so a text without prompt has nothing to "
-                "stand after; give the model's end-of-text token: --model-args eos_string=TOKEN"
+                f"{where} has no tokenizer, so the token before a text without a prompt is unknown. "
+                "Name the model's end-of-text token: --model-args eos_string=TOKEN"
             )
             raise ModelError(Failure("unsupported", message))
         reply = await self._post(prompt + continuation, request, seed)
@@ -126,7 +134,7 @@ class EndpointLikelihood:
         return MeasuredSpan(likelihood, read_usage(reply), read_cost(reply))
 
     async def _post(self, prompt: str | list[Ids], request: Request, seed: int) -> Any:
-        # max_tokens is 1 because endpoints refuse to generate nothing.
+        # max_tokens is 1 because endpoints refuse 0. The generated token is ignored.
         fixed = {"temperature": 0, "max_tokens": 1, "logprobs": 1, "seed": seed, "echo": True}
         body = {"model": self._name, "prompt": prompt, **request.params, **fixed}
         where = self._http.base_url
@@ -135,15 +143,15 @@ class EndpointLikelihood:
         except ModelError as error:
             message = error.failure.message.lower()
             if error.failure.kind == "rejected" and ("echo" in message or "logprobs" in message):
-                raise echo_unsupported(where, f"it says: {error.failure.message}") from error
+                raise echo_unsupported(where, f"it answered: {error.failure.message}") from error
             raise
 
 
 class LikelihoodArguments(NamedTuple):
     """The harness's --model-args that concern likelihoods.
 
-    `max_tokens` is one less than the context, since the endpoint always generates a token as well.
-    `use_tokenizer` is None for "where the endpoint has one". `send_ids` sends token ids instead of text.
+    `max_tokens` is one less than the context, since the endpoint generates a token too. `use_tokenizer` is None
+    for "if the server has one". `send_ids` sends token ids instead of text.
     """
 
     max_tokens: int
@@ -154,15 +162,18 @@ class LikelihoodArguments(NamedTuple):
     eos_text: str | None
 
 
-# Values of `tokenizer_backend`. The harness's own tokenizers are replaced by the endpoint's.
+# Values of `tokenizer_backend`. In the harness, huggingface and tiktoken load a tokenizer into its process. Here
+# the tokenizer of the server takes their place.
 _TOKENIZER_BACKENDS = {"auto": None, "remote": True, "huggingface": None, "tiktoken": None, "none": False}
 
 
 def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
-    """Read --model-args. Arguments that are not known here concern other parts and are ignored."""
+    """Read --model-args. Ignores unknown arguments, which other parts of the program may read."""
     backend = str(args.get("tokenizer_backend", "auto")).lower()
     if backend not in _TOKENIZER_BACKENDS:
-        raise UsageError(f"tokenizer_backend is one of {', '.join(_TOKENIZER_BACKENDS)}, not {backend!r}")
+        raise UsageError(
+            f"--model-args: tokenizer_backend is one of {', '.join(_TOKENIZER_BACKENDS)}, not {backend!r}"
+        )
     prefix_token = None
     if "custom_prefix_token_id" in args:
         prefix_token = _read_number(args, "custom_prefix_token_id", 0)
@@ -179,7 +190,7 @@ def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
 def _read_number(args: dict[str, Any], name: str, default: int, least: int = 0) -> int:
     text = str(args.get(name, default))
     if not text.isdecimal() or int(text) < least:
-        raise UsageError(f"{name} is a whole number of at least {least}, not {text!r}")
+        raise UsageError(f"--model-args: {name} is a whole number of at least {least}, not {text!r}")
     return int(text)
 
 
@@ -189,13 +200,13 @@ def _read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
         return True
     if text in ("false", "0"):
         return False
-    raise UsageError(f"{name} is True or False, not {text!r}")
+    raise UsageError(f"--model-args: {name} is True or False, not {text!r}")
 
 
 class RemoteTokenizer:
-    """The tokenizer of an endpoint, as vLLM offers it beside /v1.
+    """The tokenizer of a server: /tokenize, /detokenize and /tokenizer_info of vLLM.
 
-    Recent texts are remembered, and concurrent questions about one text share a request.
+    Recent texts are cached, and concurrent calls for the same text share one request.
     """
 
     def __init__(self, http: HttpEndpoint, arguments: LikelihoodArguments) -> None:
@@ -205,7 +216,7 @@ class RemoteTokenizer:
         self._cache: dict[str, asyncio.Task[Ids]] = {}
 
     async def probe(self) -> bool:
-        """Return whether the endpoint tokenizes texts. Keeps its /tokenizer_info."""
+        """Return whether the server tokenizes texts. Also reads its /tokenizer_info, if it has one."""
         try:
             info = decode_json(await self._http.get("/tokenizer_info"), self._http.base_url)
         except ModelError as error:
@@ -225,11 +236,11 @@ class RemoteTokenizer:
         if task is None or failed:
             task = asyncio.ensure_future(self._tokenize(text))
             task.add_done_callback(_ignore_exception)
-        # Inserted at the end, so that the first key is the least recently used one.
+        # Inserted again at the end, so that the first key is the least recently used text.
         self._cache[text] = task
         while len(self._cache) > TOKENIZER_CACHE_SIZE:
             del self._cache[next(iter(self._cache))]
-        # The shield keeps the request alive for the others when one of its callers is cancelled.
+        # The shield keeps the request alive for the other callers when one of them is cancelled.
         return await asyncio.shield(task)
 
     async def _tokenize(self, text: str) -> Ids:
@@ -238,23 +249,23 @@ class RemoteTokenizer:
         reply = decode_json(await self._http.post("/tokenize", _encode(body)), where)
         tokens = reply.get("tokens") if isinstance(reply, dict) else None
         if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
-            raise bad_reply(where, "/tokenize gave no list of token ids")
-        # llama.cpp has a /tokenize too. It reads another field of the body and so finds no text.
+            raise bad_reply(where, "/tokenize returned no list of token ids")
+        # llama.cpp's /tokenize expects the text in another field, so it returns an empty list.
         if not tokens and text:
-            raise bad_reply(where, "/tokenize made no tokens of a text")
+            raise bad_reply(where, "/tokenize returned no tokens for a text")
         return tokens
 
     async def detokenize(self, ids: Ids) -> str:
-        """Return the text of tokens, for endpoints that take no ids."""
+        """Return the text of tokens, for endpoints that accept no token ids."""
         where = self._http.base_url
         reply = decode_json(await self._http.post("/detokenize", _encode({"tokens": ids})), where)
         text = reply.get("prompt") if isinstance(reply, dict) else None
         if not isinstance(text, str):
-            raise bad_reply(where, "/detokenize gave no text")
+            raise bad_reply(where, "/detokenize returned no text")
         return text
 
     async def prefix_token(self) -> int:
-        """Return the token before a text without prompt: the one the user named, else BOS, else EOS."""
+        """Return the token that precedes a text without a prompt: custom_prefix_token_id, else BOS, else EOS."""
         if self._arguments.prefix_token is not None:
             return self._arguments.prefix_token
         bos = await self._special_token("bos_token")
@@ -266,8 +277,8 @@ class RemoteTokenizer:
         if self._arguments.eos_text:
             return (await self.tokenize(self._arguments.eos_text))[0]
         message = (
-            f"{self._http.base_url} does not name its special tokens (/tokenizer_info), so a text "
-            "without prompt has nothing to stand after; give --model-args custom_prefix_token_id=ID"
+            f"{self._http.base_url} does not list its special tokens (/tokenizer_info), so the token before "
+            "a text without a prompt is unknown. Name it: --model-args custom_prefix_token_id=ID"
         )
         raise ModelError(Failure("unsupported", message))
 
@@ -279,13 +290,13 @@ class RemoteTokenizer:
 
 
 def _raise_if_endpoint_failed(error: ModelError) -> None:
-    """Raise errors of the endpoint itself. Others (404, an odd reply) mean that it has no tokenizer."""
+    """Raise the error if the endpoint is down or busy. Other errors (404, odd replies) mean "no tokenizer"."""
     if error.retry and error.failure.kind != "bad_reply":
         raise error
 
 
 def _ignore_exception(task: asyncio.Task[Ids]) -> None:
-    """Keep asyncio from logging an error when all callers were cancelled."""
+    """Read the exception, so that asyncio does not log it when all callers were cancelled."""
     if not task.cancelled():
         task.exception()
 
@@ -293,8 +304,8 @@ def _ignore_exception(task: asyncio.Task[Ids]) -> None:
 class EchoedTokens(NamedTuple):
     """The `logprobs` of a reply: one entry for each token of the prompt, and one for the generated token.
 
-    `top_logprobs` maps the most likely tokens at each place to their log-probabilities. `offsets` are the
-    tokens' places in `text`; the list is empty if the endpoint gave no usable one.
+    `top_logprobs` maps the most likely tokens at each position to their log-probabilities. `offsets` are the
+    positions of the tokens in `text`; the list is empty if the endpoint sent no usable one.
     """
 
     logprobs: list[Any]
@@ -310,24 +321,25 @@ class EchoedTokens(NamedTuple):
         return self._likelihood(start, stop, where)
 
     def likelihood_by_text(self, prompt: str, continuation: str, where: str) -> Likelihood:
-        """Return the likelihood of the continuation's tokens, found by their offsets.
+        """Return the likelihood of the tokens whose offset lies in the continuation.
 
-        A token that begins in the prompt and reaches into the continuation is scored too.
+        A token that begins in the prompt and ends in the continuation is scored too.
         """
         text = prompt + continuation
         if not self.text.startswith(text):
-            raise echo_unsupported(where, "it does not repeat the prompt")
+            raise echo_unsupported(where, "it does not echo the prompt")
         offsets = self.offsets
         are_numbers = bool(offsets) and all(type(offset) is int for offset in offsets)
         ascend = are_numbers and offsets[0] == 0 and offsets == sorted(offsets)
-        # The last offset is that of the generated token. Endpoints that count bytes fail this check.
+        # The last offset is that of the generated token. This check fails for endpoints that count bytes instead
+        # of characters.
         if not ascend or offsets[-1] != len(text):
             raise echo_unsupported(
                 where, "it has no tokenizer (/tokenize) and its text_offset does not say where tokens begin"
             )
         start = bisect_left(offsets, len(prompt))
         if offsets[start] > len(prompt):
-            # Several tokens may share an offset, if a character consists of several tokens. Take them all.
+            # A character may consist of several tokens with the same offset. Score all of them.
             start = bisect_left(offsets, offsets[start - 1])
         return self._likelihood(start, len(offsets) - 1, where)
 
@@ -360,11 +372,11 @@ def read_echo(choice: dict[str, Any], where: str) -> EchoedTokens:
 
 
 def echo_unsupported(where: str, why: str) -> ModelError:
-    """Build the error for an endpoint that will never give likelihoods. Its kind halts the run."""
+    """Build the error for an endpoint that cannot return likelihoods. The kind "unsupported" halts the run."""
     return ModelError(
         Failure(
             "unsupported",
-            f"{where} cannot give prompt logprobs, which loglikelihood needs: {why}. Use an endpoint that "
-            "honours `echo` with `logprobs`, such as vLLM, or a GGUF file as local/PATH.gguf",
+            f"{where} cannot return logprobs of the prompt, which loglikelihood needs: {why}. Use an endpoint that "
+            "supports `echo` with `logprobs`, such as vLLM, or a GGUF file as local/PATH.gguf",
         )
     )

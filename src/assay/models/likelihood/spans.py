@@ -1,10 +1,10 @@
-"""Which tokens a likelihood is about: the rules of lm-evaluation-harness, as functions of token ids.
+"""Splits a text into context tokens and scored tokens, by the rules of lm-evaluation-harness.
 
     prompt, continuation = move_trailing_space("The sky is ", "blue")   # "The sky is", " blue"
     span = span_after_prompt(ids("The sky is"), ids("The sky is blue"))
     span = truncate_left(span, max_tokens=2047)
 
-A span is what one pass of the model reads. Its `context` is only read, its `scored` tokens are measured.
+A span is the input of one pass of the model. The likelihood is that of its `scored` tokens after its `context`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ Ids = list[int]
 
 
 class TokenSpan(NamedTuple):
-    """The tokens of one pass: those before, and those whose likelihood is asked."""
+    """The tokens of one pass: the context, and the tokens whose likelihood is measured."""
 
     context: Ids
     scored: Ids
 
     @property
     def ids(self) -> Ids:
-        """All tokens, as the model reads them."""
+        """All tokens of the pass, in order."""
         return self.context + self.scored
 
 
@@ -38,21 +38,21 @@ class Likelihood(NamedTuple):
 
 
 class MeasuredSpan(NamedTuple):
-    """The likelihood of one span, and what the pass cost."""
+    """The likelihood of one span, with the tokens and the price of the pass."""
 
     likelihood: Likelihood
     usage: Usage | None = None
     cost: float | None = None
 
 
-# The empty text is certain. The harness says so too after a prompt; without a prompt it crashes.
+# The empty text has probability 1. The harness agrees if there is a prompt; without one it crashes.
 EMPTY_TEXT = MeasuredSpan(Likelihood(0.0, greedy=True))
 
 
 def move_trailing_space(prompt: str, continuation: str) -> tuple[str, str]:
-    """Move white space from the end of the prompt to the continuation.
+    """Move white space from the end of the prompt to the start of the continuation.
 
-    Most tokenizers join a space to the word that follows it.
+    Most tokenizers have tokens such as " blue": the space belongs to the following word.
     """
     stripped = prompt.rstrip()
     return stripped, prompt[len(stripped) :] + continuation
@@ -61,28 +61,29 @@ def move_trailing_space(prompt: str, continuation: str) -> tuple[str, str]:
 def span_after_prompt(prompt: Ids, both: Ids) -> TokenSpan:
     """Return the span of a continuation, from the tokens of the prompt and of both texts together.
 
-    As in the harness, the scored tokens are those of both texts beyond the number of the prompt's tokens.
+    As in the harness, the first len(prompt) tokens of `both` are the context, even if the tokenizer has split
+    the joined text differently there.
     """
     if len(both) <= len(prompt):
         message = (
-            "the continuation has no tokens of its own: the tokenizer joins it to the prompt's last "
-            "word. Let the continuation begin with a space"
+            "the continuation adds no token: the tokenizer merges it with the last word of the prompt. "
+            "Begin the continuation with a space"
         )
         raise ModelError(Failure("rejected", message))
     return TokenSpan(prompt, both[len(prompt) :])
 
 
 def span_after_prefix(ids: Ids, prefix: int) -> TokenSpan:
-    """Return the span of a text without prompt. It follows the prefix token, unless it begins with it."""
+    """Return the span of a text without a prompt. The prefix token precedes it, unless the text begins with it."""
     if ids[0] == prefix:
         return TokenSpan(ids[:1], ids[1:])
     return TokenSpan([prefix], ids)
 
 
 def rolling_windows(ids: Ids, prefix: int, max_scored: int) -> Iterator[TokenSpan]:
-    """Split a whole text into windows of `max_scored` tokens.
+    """Split a whole text into windows that score up to `max_scored` tokens each.
 
-    Each token is scored once, after as many tokens as fit before it.
+    Each token is scored once. The context of a window is as long as fits before its scored tokens.
     """
     yield TokenSpan([prefix], ids[:max_scored])
     for start in range(max_scored, len(ids), max_scored):
@@ -107,8 +108,8 @@ def truncate_left(span: TokenSpan, max_tokens: int) -> TokenSpan:
 def sum_in_order(logprobs: Iterable[float]) -> float:
     """Return the sum, added from left to right.
 
-    The built-in `sum` rounds differently since Python 3.12, and the harness's numbers are equal to ours bit
-    for bit.
+    The built-in `sum` compensates rounding errors since Python 3.12. Our numbers equal the harness's bit for
+    bit only with plain addition.
     """
     total = 0.0
     for logprob in logprobs:
@@ -119,7 +120,7 @@ def sum_in_order(logprobs: Iterable[float]) -> float:
 def build_response(parts: list[MeasuredSpan], *, rolling: bool, address: str = "") -> Response:
     """Return the response to a request with a `continuation`: the sum over its spans.
 
-    A rolling likelihood is never greedy: the harness does not ask that of a whole text.
+    `greedy` is false for a rolling likelihood: the harness does not define it for a whole text.
     """
     usages = [part.usage for part in parts if part.usage]
     usage = None

@@ -1,11 +1,12 @@
-"""Likelihoods from llama.cpp: the model is forced to say the tokens, and reports what it thought of them.
+"""Likelihoods from llama.cpp: the model is forced to generate the tokens and reports their log-probabilities.
 
     for tokens in tokenize_request(server, "The sky is", " blue", max_tokens=8192, rolling=False):
         LlamaLikelihood(server, stop, reuse_prompt=True).measure(tokens)
 
-A grammar of token ids leaves the model one way to go on, and log-probabilities are reported as they were before
-the grammar. Tokens that are no whole character, and control tokens, cannot be forced in this way: llama.cpp
-reports nothing of them. They are looked up in the list of the whole vocabulary, which takes a second each.
+llama.cpp has no `echo` as vLLM has. Instead, a grammar of token ids allows exactly the wanted tokens, and
+llama.cpp reports log-probabilities as they were before the grammar was applied. For control tokens, and for
+tokens that are only part of a character, llama.cpp reports nothing. These are looked up in the list of the
+whole vocabulary, which takes about a second per token.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
 from assay.models.llama.server import Generation, LlamaServer, StopFlag, native_code
 
-# More than any vocabulary has. llama.cpp then lists all of it.
+# A `logprobs` larger than any vocabulary makes llama.cpp list every token.
 WHOLE_VOCABULARY = 10_000_000
-# Generated while a token is looked up. Any text will do, as long as it is a whole character.
+# Something must be generated to get the list. Any text will do that is a whole character.
 LOOKUP_GRAMMAR = 'root ::= "a"'
+# Tokenizing is fast. The limit is for a server that hangs.
 TOKENIZE_SECONDS = 60.0
 
 
 class SpanTokens(NamedTuple):
-    """A span to measure. `unforceable` are those of its tokens that must be looked up."""
+    """A span to measure. `unforceable` has those of its tokens that a grammar cannot force."""
 
     span: TokenSpan
     unforceable: frozenset[int]
@@ -45,7 +47,7 @@ class TokenLogprob(NamedTuple):
 
 
 class LlamaLikelihood:
-    """Measures spans. With `reuse_prompt` llama.cpp keeps what it computed for the next equal beginning."""
+    """Measures spans. With `reuse_prompt` llama.cpp keeps its computation for the next prompt with the same start."""
 
     def __init__(self, server: LlamaServer, stop: StopFlag, *, reuse_prompt: bool) -> None:
         self._server = server
@@ -57,6 +59,7 @@ class LlamaLikelihood:
         context, scored = tokens.span
         results: list[TokenLogprob] = []
         with native_code(self._stop):
+            # Runs of forceable tokens take one request each, unforceable tokens one request per token.
             for unforceable, group in groupby(scored, tokens.unforceable.__contains__):
                 prompt = context + scored[: len(results)]
                 ids = list(group)
@@ -69,23 +72,23 @@ class LlamaLikelihood:
         grammar = "root ::= " + " ".join(f"<[{token_id}]>" for token_id in ids)
         entries = self.generate(prompt, {"grammar": grammar, "max_tokens": len(ids), "logprobs": 1})
         if [entry["id"] for entry in entries] != ids:
-            failure = Failure("server_error", "llama.cpp said other tokens than it was made to")
+            failure = Failure("server_error", "llama.cpp generated other tokens than the grammar allows")
             raise ModelError(failure, retry=True)
         return [_token_logprob(entry["logprob"], entry["top_logprobs"]) for entry in entries]
 
     def look_up(self, prompt: Ids, ids: Ids) -> list[TokenLogprob]:
         """Return the log-probability of each token, from the list of the whole vocabulary."""
         results = []
-        for place, token_id in enumerate(ids):
+        for position, token_id in enumerate(ids):
             settings = {"grammar": LOOKUP_GRAMMAR, "max_tokens": 1, "logprobs": WHOLE_VOCABULARY}
-            (entry,) = self.generate(prompt + ids[:place], settings)
+            (entry,) = self.generate(prompt + ids[:position], settings)
             vocabulary = entry["top_logprobs"]
             logprob = next(item["logprob"] for item in vocabulary if item["id"] == token_id)
             results.append(_token_logprob(logprob, vocabulary))
         return results
 
     def generate(self, prompt: Ids, settings: dict[str, Any]) -> list[dict[str, Any]]:
-        """Generate after a prompt. Return the log-probability entries of the generated tokens."""
+        """Generate after a prompt. Returns one log-probability entry for each generated token."""
         generation = Generation(self._stop)
         body = {
             "prompt": prompt,
@@ -101,12 +104,12 @@ class LlamaLikelihood:
 
 
 def _token_logprob(logprob: float, top_logprobs: list[dict[str, Any]]) -> TokenLogprob:
-    # The list is sorted, best first. Of equally likely tokens each is the best.
+    # The list is sorted, most likely first. Several tokens may share the highest value; each counts as best.
     return TokenLogprob(logprob, is_best=logprob >= top_logprobs[0]["logprob"])
 
 
 class LlamaToken(NamedTuple):
-    """A token. Forceable ones are whole characters, the others control tokens or parts of a character."""
+    """A token. It is forceable unless it is a control token or only part of a character."""
 
     id: int
     forceable: bool
@@ -115,9 +118,10 @@ class LlamaToken(NamedTuple):
 def tokenize_request(
     server: LlamaServer, prompt: str, continuation: str, max_tokens: int, *, rolling: bool
 ) -> Iterator[SpanTokens]:
-    """Return the spans of a request, tokenized as the harness does.
+    """Return the spans of a request, tokenized as lm-evaluation-harness does.
 
-    Both texts are tokenized together and cut where the tokens of the prompt alone end.
+    Prompt and continuation are tokenized together. The scored tokens begin after as many tokens as the prompt
+    alone has.
     """
     tokens = tokenize(server, prompt + continuation)
     ids = [token.id for token in tokens]
@@ -126,7 +130,7 @@ def tokenize_request(
     if rolling:
         token_spans = spans.rolling_windows(ids, _prefix_token(server), max_tokens - 1)
     elif prompt:
-        # The token that this model wants before every text, if it wants one.
+        # The BOS token, for models whose tokenizer puts one before every text. Otherwise an empty list.
         first = _request(server, "POST", "/tokenize", {"content": "", "add_special": True})["tokens"][:1]
         prompt_ids = [token.id for token in tokenize(server, prompt)]
         token_spans = [spans.span_after_prompt(first + prompt_ids, first + ids)]
@@ -137,40 +141,42 @@ def tokenize_request(
 
 
 def tokenize(server: LlamaServer, text: str) -> list[LlamaToken]:
-    """Return the tokens of a text, in which texts such as <|im_end|> are control tokens."""
+    """Return the tokens of a text. Names of control tokens in it, such as <|im_end|>, become control tokens."""
     tokens = _tokenize(server, text, parse_special=True)
     literal = _tokenize(server, text, parse_special=False)
     if tokens == literal:
         return tokens
-    # The text names control tokens. A grammar cannot force them, because no spelling gives them.
-    spelled = {token.id for token in literal}
-    return [LlamaToken(token.id, token.forceable and token.id in spelled) for token in tokens]
+    # The text names control tokens: those that do not occur in the literal reading. They cannot be forced.
+    literal_ids = {token.id for token in literal}
+    return [LlamaToken(token.id, token.forceable and token.id in literal_ids) for token in tokens]
 
 
 def _tokenize(server: LlamaServer, text: str, *, parse_special: bool) -> list[LlamaToken]:
     body = {"content": text, "add_special": False, "parse_special": parse_special, "with_pieces": True}
     tokens = []
     for token in _request(server, "POST", "/tokenize", body)["tokens"]:
-        # Parts of a character come as a list of bytes, control tokens as an empty text.
+        # The piece of a partial character is a list of bytes, that of a control token an empty text.
         forceable = isinstance(token["piece"], str) and token["piece"] != ""
         tokens.append(LlamaToken(token["id"], forceable))
     return tokens
 
 
 def _prefix_token(server: LlamaServer) -> int:
-    """Return the token before a text without prompt: BOS, else EOS."""
+    """Return the token that precedes a text without a prompt: BOS, else EOS."""
     properties = _request(server, "GET", "/props", None)
     for name in ("bos_token", "eos_token"):
         text = properties.get(name)
         if text:
             return _tokenize(server, text, parse_special=True)[0].id
     raise ModelError(
-        Failure("unsupported", "this model has neither a first nor a last token for a text without prompt")
+        Failure(
+            "unsupported", "the model has no BOS or EOS token, so a text without a prompt cannot be scored"
+        )
     )
 
 
 def _request(server: LlamaServer, method: str, path: str, body: Any) -> Any:
-    """Ask llama.cpp over its port: the Python binding has no tokenizer."""
+    """Send a request to llama.cpp's port. Used for the tokenizer, which the Python binding lacks."""
     address = server.native.listening_address.removeprefix("http://")
     connection = HTTPConnection(address, timeout=TOKENIZE_SECONDS)
     headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "application/json"}

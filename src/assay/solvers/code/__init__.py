@@ -1,7 +1,12 @@
-"""Running Python code: the pipeline's own in processes of its own, that of tests in a sandbox."""
+"""Runs Python code: the pipeline's own code in child processes, code from a testset in a sandbox.
 
-from assay.solvers.code.own import OwnCode
-from assay.solvers.code.problem import Code, CodeProblem, CodeRunner
+runner: CodeRunner = ProcessRunner(workers=4, folder=pipeline_folder)  # or Sandbox()
+value = await runner.run(Code(source, "pipeline.yaml:12 code"), argument, timeout=10)
+await runner.close()
+"""
+
+from assay.solvers.code.process_runner import ProcessRunner
+from assay.solvers.code.runner import Code, CodeError, CodeRunner
 from assay.solvers.code.sandbox import Sandbox
 
-__all__ = ["Code", "CodeProblem", "CodeRunner", "OwnCode", "Sandbox"]
+__all__ = ["Code", "CodeError", "CodeRunner", "ProcessRunner", "Sandbox"]

@@ -1,8 +1,8 @@
-"""Code that came with data: a Python without files, network or processes, bounded in time and memory.
+"""Runs code from a testset without access to files, network or processes, and with limits on time and memory.
 
-It runs in the interpreter of pydantic-monty, which knows a part of Python (functions, comprehensions,
-f-strings, classes without bases; json, re, math, collections and a few more modules) and reaches nothing
-outside itself. Each call gets a fresh session in one of a few worker processes.
+The code runs in pydantic-monty, an interpreter for a subset of Python: functions, comprehensions, f-strings,
+classes without bases, and modules such as json, re, math and collections. Each call gets a fresh session in
+one of a few worker processes.
 """
 
 from __future__ import annotations
@@ -19,24 +19,37 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import MissingExtra
-from assay.solvers.code.problem import Code, CodeProblem, decoded
-from assay.solvers.code.worker import ENTRIES, MAX_PRINTED, Parameter, by_name, no_entry, printed, quoted
+from assay.solvers.code.runner import Code, CodeError, decode_result
+from assay.solvers.code.worker import (
+    ENTRIES,
+    MAX_PRINTED,
+    Parameter,
+    no_entry_message,
+    printed_note,
+    quote_line,
+    select_inputs,
+)
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty, MontyRuntimeError
 
 _T = TypeVar("_T")
+
+# `ast.parse` reads the code in our own process, where the sandbox's limits do not apply.
 MAX_SOURCE = 100_000
+# Bytes of printed text. It is collected in our own process, so the sandbox's memory limit does not cover it.
 MAX_OUTPUT = 1_000_000
-_GRACE = 0.5
+# Monty checks the time limit itself. It kills a worker that is still busy this many seconds later.
+_GRACE_SECONDS = 0.5
+# Variable of the sandbox that holds the argument. The prefix avoids names that the code uses itself.
 _ARGUMENT = "assay_argument"
 
 
 class Sandbox:
-    """Runs code of others. Same code, same argument: same result, since `random` starts from a fixed seed.
+    """Runs untrusted code. The same code and argument give the same result: `random` has a fixed seed.
 
-    A call's time is its timeout, at most `seconds`. Sleeping takes no time. Printing more than a megabyte
-    ends the call. Threads wait for the processes: monty's own asyncio pool can abort Python when it exits.
+    The time limit of a call is its timeout, at most `seconds`. `time.sleep` returns at once. Printing more
+    than a megabyte ends the call.
     """
 
     def __init__(self, memory_mb: int = 256, seconds: float = 10.0, workers: int = 2) -> None:
@@ -44,90 +57,101 @@ class Sandbox:
         self._seconds = seconds
         self._workers = workers
         self._pool: Monty | None = None
-        self._opening = asyncio.Lock()
+        self._pool_lock = asyncio.Lock()
+        # Threads wait for monty's processes. Its asyncio pool aborted Python at exit in one run of three, and
+        # left the process of a cancelled call behind.
         self._threads = ThreadPoolExecutor(workers, "sandbox")
         self._calls: set[_Call] = set()
 
     async def run(self, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - the worker counts it
-        """What the code's entry gives, as JSON."""
-        snippet = f"{code.source}\n{_call(code, argument)}"
-        pool = await self._opened()
-        seconds = min(timeout, self._seconds)
-        call = _Call(pool, seconds, self._memory_mb)
-        text = await self._text(code, call, snippet, argument)
-        return decoded(text, code)
+        """Return the value of the code's entry function, as JSON."""
+        snippet = f"{code.source}\n{_calling_lines(code, argument)}"
+        pool = await self._open_pool()
+        call = _Call(pool, min(timeout, self._seconds), self._memory_mb)
+        text = await self._run_call(code, call, snippet, argument)
+        return decode_result(text, code)
 
-    async def _text(self, code: Code, call: _Call, snippet: str, argument: Any) -> str:
+    async def _run_call(self, code: Code, call: _Call, snippet: str, argument: Any) -> str:
+        """Run the call in a thread and return its JSON. Every failure of the code becomes a CodeError."""
         import pydantic_monty as monty
 
         self._calls.add(call)
         try:
-            return await self._thread(call.run, snippet, argument)
+            return await self._in_thread(call.run, snippet, argument)
         except asyncio.CancelledError:
             call.stop()
             raise
         except EOFError:
-            raise self._stopped(code, "died", call.seconds) from None
+            raise self._limit_error(code, "died", call.seconds) from None
         except monty.MontyCrashedError as error:
-            raise self._stopped(code, "timeout" if error.timed_out else "died", call.seconds) from None
+            kind = "timeout" if error.timed_out else "died"
+            raise self._limit_error(code, kind, call.seconds) from None
         except monty.MontySyntaxError as error:
             frames = error.traceback()
             where = f"{code.name}, line {frames[-1].line}" if frames else code.name
-            raise CodeProblem("syntax", f"{where}: it is not Python: {error}") from None
+            raise CodeError("syntax", f"{where}: it is not Python: {error}") from None
         except monty.MontyRuntimeError as error:
-            raise self._raised(code, error, call) from None
+            raise self._runtime_error(code, error, call) from None
         finally:
             self._calls.discard(call)
 
-    async def _thread(self, function: Callable[..., _T], *arguments: Any) -> _T:
+    async def _in_thread(self, function: Callable[..., _T], *arguments: Any) -> _T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
-    async def _opened(self) -> Monty:
-        """The pool, started at the first call."""
-        async with self._opening:
+    async def _open_pool(self) -> Monty:
+        """Return the pool of worker processes. The first call starts it."""
+        async with self._pool_lock:
             if self._pool is None:
-                self._pool = await self._thread(_open, self._workers)
+                self._pool = await self._in_thread(_start_pool, self._workers)
             return self._pool
 
     async def close(self) -> None:
-        """Ends all processes; code that still runs ends as `died`."""
+        """Stop all processes. Running calls raise a CodeError of kind `died`."""
         for call in self._calls:
             call.stop()
+        # shutdown() waits for the threads. In a thread of its own it does not block the event loop.
         await asyncio.to_thread(self._threads.shutdown)
         if self._pool is not None:
             await asyncio.to_thread(self._pool.__exit__, None, None, None)
             self._pool = None
 
-    def _raised(self, code: Code, error: MontyRuntimeError, call: _Call) -> CodeProblem:
-        inner, text, seconds = error.exception(), str(error), call.seconds
-        if isinstance(inner, TimeoutError) and "time limit exceeded" in text:
-            return self._stopped(code, "timeout", seconds)
-        if isinstance(inner, MemoryError) and f"> {MAX_OUTPUT} bytes" in text:
-            return CodeProblem("memory", f"{code.name}: it printed more than {MAX_OUTPUT:,} bytes")
-        if isinstance(inner, MemoryError) and "memory limit" in text:
-            return self._stopped(code, "memory", seconds)
-        return _problem(code, error, printed(call.output.output[-MAX_PRINTED:]))
+    def _runtime_error(self, code: Code, error: MontyRuntimeError, call: _Call) -> CodeError:
+        """Return the CodeError for an exception that left the sandbox.
 
-    def _stopped(self, code: Code, kind: str, seconds: float) -> CodeProblem:
+        Monty reports its limits as TimeoutError and MemoryError. The code can raise these itself, so the
+        text of the exception decides.
+        """
+        exception = error.exception()
+        text = str(error)
+        if isinstance(exception, TimeoutError) and "time limit exceeded" in text:
+            return self._limit_error(code, "timeout", call.seconds)
+        if isinstance(exception, MemoryError) and f"> {MAX_OUTPUT} bytes" in text:
+            return CodeError("memory", f"{code.name}: it printed more than {MAX_OUTPUT:,} bytes")
+        if isinstance(exception, MemoryError) and "memory limit" in text:
+            return self._limit_error(code, "memory", call.seconds)
+        return _raised_error(code, error, printed_note(call.output.output[-MAX_PRINTED:]))
+
+    def _limit_error(self, code: Code, kind: str, seconds: float) -> CodeError:
         if kind == "timeout":
-            return CodeProblem("timeout", f"{code.name}: it ran longer than {seconds:g} s and was stopped")
+            return CodeError("timeout", f"{code.name}: it ran longer than {seconds:g} s and was stopped")
         if kind == "memory":
-            return CodeProblem("memory", f"{code.name}: it needs more than {self._memory_mb} MB of memory")
-        return CodeProblem("died", f"{code.name}: the process of the sandbox ended before it gave a result")
+            return CodeError("memory", f"{code.name}: it needs more than {self._memory_mb} MB of memory")
+        return CodeError("died", f"{code.name}: the process of the sandbox ended before it gave a result")
 
 
-def _open(workers: int) -> Monty:
+def _start_pool(workers: int) -> Monty:
     try:
         import pydantic_monty as monty
 
-        pool = monty.Monty(max_processes=workers, feed_duration_limit_grace=_GRACE)
+        pool = monty.Monty(max_processes=workers, feed_duration_limit_grace=_GRACE_SECONDS)
         return pool.__enter__()
-    except (ImportError, FileNotFoundError):  # the second: its program is not installed
+    # FileNotFoundError: the client is installed, but the package with the worker program is not.
+    except (ImportError, FileNotFoundError):
         raise MissingExtra("code inside a testset", "sandbox") from None
 
 
 class _Call:
-    """One call, made in a thread; another thread may stop it."""
+    """One run of a snippet. `run` works in a thread; `stop` may be called from another thread."""
 
     def __init__(self, pool: Monty, seconds: float, memory_mb: int) -> None:
         import pydantic_monty as monty
@@ -143,7 +167,7 @@ class _Call:
         self._process: int | None = None
 
     def run(self, snippet: str, argument: Any) -> str:
-        """The result as JSON. Its process goes back to the pool, so it must not be killed from then on."""
+        """Run the snippet and return its result as JSON text."""
         with self._session as session:
             with self._lock:
                 if self._stopped:
@@ -154,11 +178,12 @@ class _Call:
                     session.feed_run(snippet, inputs={_ARGUMENT: argument}, print_callback=self.output)
                 )
             finally:
+                # The process goes back to the pool and may serve another call. stop() must not kill it.
                 with self._lock:
                     self._process = None
 
     def stop(self) -> None:
-        """Kills the process if it works for this call; a call that has not begun will not."""
+        """Kill the process of this call. A call that has not started yet will not start."""
         with self._lock:
             self._stopped = True
             if self._process is not None:
@@ -167,72 +192,91 @@ class _Call:
 
 
 class _Entry(NamedTuple):
-    """The function to call, read from the text: nothing of it has run."""
+    """The function to call. It is read from the syntax tree, so no code has run yet."""
 
     name: str
     parameters: tuple[Parameter, ...]
-    rest: bool
-    whole: bool
-    awaited: bool
+    takes_any_name: bool  # has **kwargs
+    takes_whole_argument: bool
+    is_async: bool
 
 
-def _call(code: Code, argument: Any) -> str:
-    """The three lines below the code: they call its entry and give its result as JSON."""
-    entry = _entry(code)
+def _calling_lines(code: Code, argument: Any) -> str:
+    """Return the three lines that are appended to the code. They call its entry and give the result as JSON."""
+    entry = _find_entry(code)
     names = None
-    if isinstance(argument, dict) and not entry.whole:
-        names = by_name(entry.parameters, argument, rest=entry.rest)
-    given = _ARGUMENT if names is None else ", ".join(f"{name}={_ARGUMENT}[{name!r}]" for name in names)
-    if names is not None and entry.rest:
-        given = f"**{_ARGUMENT}"
-    awaits = "await " if entry.awaited else ""
+    if isinstance(argument, dict) and not entry.takes_whole_argument:
+        names = select_inputs(entry.parameters, argument, takes_any_name=entry.takes_any_name)
+    if names is None:
+        arguments = _ARGUMENT
+    elif entry.takes_any_name:
+        arguments = f"**{_ARGUMENT}"
+    else:
+        arguments = ", ".join(f"{name}={_ARGUMENT}[{name!r}]" for name in names)
+    await_keyword = "await " if entry.is_async else ""
     return (
         "from json import dumps as assay_dumps\n"
-        f"assay_result = {awaits}{entry.name}({given})\n"
+        f"assay_result = {await_keyword}{entry.name}({arguments})\n"
         "assay_dumps(assay_result, allow_nan=False)"
     )
 
 
+# Every case of a testset may carry the same code.
 @lru_cache(256)
-def _entry(code: Code) -> _Entry:
+def _find_entry(code: Code) -> _Entry:
     if len(code.source) > MAX_SOURCE:
-        what = f"{code.name}: it has {len(code.source):,} characters, at most {MAX_SOURCE:,} are read"
-        raise CodeProblem("syntax", what)
+        message = f"{code.name}: it has {len(code.source):,} characters, at most {MAX_SOURCE:,} are read"
+        raise CodeError("syntax", message)
     try:
         body = ast.parse(code.source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        where = f"{code.name}, line {error.lineno}" if isinstance(error, SyntaxError) else code.name
-        what = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deep"
-        raise CodeProblem("syntax", f"{where}: it is not Python: {what}") from None
-    found = {node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+        where = code.name
+        reason = str(error) or "nested too deep"
+        if isinstance(error, SyntaxError):
+            where = f"{code.name}, line {error.lineno}"
+            reason = error.msg
+        raise CodeError("syntax", f"{where}: it is not Python: {reason}") from None
+    functions = {
+        node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }
     for name in ENTRIES:
-        if name in found:
-            return _described(found[name])
-    raise CodeProblem("no_entry", no_entry(code.name))
+        if name in functions:
+            return _read_entry(functions[name])
+    raise CodeError("no_entry", no_entry_message(code.name))
 
 
-def _described(node: ast.FunctionDef | ast.AsyncFunctionDef) -> _Entry:
-    arguments = node.args
-    needed = len(arguments.args) - len(arguments.defaults)
-    parameters = [Parameter(each.arg, at < needed) for at, each in enumerate(arguments.args)]
-    for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        parameters.append(Parameter(each.arg, default is None))
-    whole = node.name == "aggregate" or bool(arguments.posonlyargs or arguments.vararg)
-    awaited = isinstance(node, ast.AsyncFunctionDef)
-    return _Entry(node.name, tuple(parameters), arguments.kwarg is not None, whole, awaited)
+def _read_entry(node: ast.FunctionDef | ast.AsyncFunctionDef) -> _Entry:
+    signature = node.args
+    required_count = len(signature.args) - len(signature.defaults)
+    parameters = [Parameter(arg.arg, index < required_count) for index, arg in enumerate(signature.args)]
+    for arg, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
+        parameters.append(Parameter(arg.arg, default is None))
+    return _Entry(
+        name=node.name,
+        parameters=tuple(parameters),
+        takes_any_name=signature.kwarg is not None,
+        takes_whole_argument=node.name == "aggregate" or bool(signature.posonlyargs or signature.vararg),
+        is_async=isinstance(node, ast.AsyncFunctionDef),
+    )
 
 
-def _problem(code: Code, error: MontyRuntimeError, output: str) -> CodeProblem:
-    """By the line: one of the code's own, or one of the three below it."""
-    inner = error.exception()
-    said = " ".join(error.display("type-msg").split())[:500]
+def _raised_error(code: Code, error: MontyRuntimeError, output: str) -> CodeError:
+    """Return the CodeError for an exception, by the line that raised it.
+
+    The line belongs to the code itself or to the three lines of `_calling_lines` below it.
+    """
+    exception = error.exception()
+    description = " ".join(error.display("type-msg").split())[:500]
     lines = [frame.line for frame in error.traceback() if frame.filename.startswith("<python-input")]
-    last = code.source.count("\n") + 1
-    if lines == [last + 3]:
-        return CodeProblem("bad_result", f"{code.name}: the result is not JSON: {said}")
-    own = [line for line in lines if line <= last]
-    if not own:
-        return CodeProblem("raised", f"{code.name}: calling it raised {said}{output}")
-    message = f"{code.name}, line {own[-1]}: {said}{quoted(code.source, own[-1])}{output}"
-    unknown = isinstance(inner, NotImplementedError) and "not yet support" in said
-    return CodeProblem("syntax" if unknown else "raised", message)
+    last_line = code.source.count("\n") + 1
+    # The third appended line encodes the result.
+    if lines == [last_line + 3]:
+        return CodeError("bad_result", f"{code.name}: the result is not JSON: {description}")
+    code_lines = [line for line in lines if line <= last_line]
+    if not code_lines:
+        return CodeError("raised", f"{code.name}: calling it raised {description}{output}")
+    line = code_lines[-1]
+    message = f"{code.name}, line {line}: {description}{quote_line(code.source, line)}{output}"
+    # Valid Python that monty lacks, such as a class with a base.
+    unsupported = isinstance(exception, NotImplementedError) and "not yet support" in description
+    return CodeError("syntax" if unsupported else "raised", message)

@@ -1,7 +1,11 @@
-"""The process in which the user's own code runs. It is started as a file and imports nothing of ours.
+"""The child process that runs the code of a pipeline file.
 
-Requests and replies are JSON lines on copies of its first pipes. What the code itself knows as stdin,
-stdout and stderr leads nowhere, so no print can be taken for a reply.
+It is started as a script (`python worker.py PATHS`) and imports only the standard library, so it starts fast
+and the code sees none of assay's modules. It reads requests and writes replies as JSON lines. Both pipes are
+moved to new descriptors first: stdin, stdout and stderr of the code lead to /dev/null, so printed text cannot
+be mistaken for a reply.
+
+`sandbox.py` imports the helpers for entry functions and messages from here, so both runners behave alike.
 """
 
 from __future__ import annotations
@@ -19,225 +23,257 @@ import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, BinaryIO, NamedTuple
 
+# Names of entry functions. The first that the code defines is called.
 ENTRIES = ("aggregate", "transform", "process_data", "main", "execute")
+# Characters of printed text in the message of code that raised.
 MAX_PRINTED = 2_000
+# Bytes of JSON. assay holds the result in memory and writes it to the journal.
 MAX_RESULT = 100_000_000
+# Entries in the cache of compiled code. A pipeline has a few pieces of code; a testset may carry many.
+_MAX_COMPILED = 256
+# How deep the search for an invalid value in a result goes. A list can contain itself.
+_MAX_SEARCH_DEPTH = 20
 _MODULE = "assay_code"
 _compiled: dict[tuple[str, str], types.CodeType] = {}
 
 
 class Parameter(NamedTuple):
-    """A parameter that can be given by name."""
+    """A parameter of an entry function that can be passed by name."""
 
     name: str
-    needed: bool
+    required: bool
 
 
-class _Problem(Exception):
-    """Ends one request: kind and message."""
+class _RequestError(Exception):
+    """Ends a request. The arguments are kind and message of the CodeError."""
 
 
 class _Tail(io.RawIOBase):
-    """A stream that forgets all but its end."""
+    """A stream that keeps only the last characters written to it."""
+
+    # A character has up to four bytes in UTF-8.
+    _MAX_BYTES = 4 * MAX_PRINTED
 
     def __init__(self) -> None:
-        self.kept = b""
+        self._data = b""
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self.kept = (self.kept + bytes(data[-4 * MAX_PRINTED :]))[-4 * MAX_PRINTED :]
+        self._data = (self._data + bytes(data[-self._MAX_BYTES :]))[-self._MAX_BYTES :]
         return len(data)
 
     def text(self) -> str:
-        return self.kept.decode("utf-8", "replace")[-MAX_PRINTED:]
+        return self._data.decode("utf-8", "replace")[-MAX_PRINTED:]
 
 
-def by_name(parameters: Iterable[Parameter], inputs: Collection[str], *, rest: bool) -> list[str] | None:
-    """The inputs that a function takes by name; None: it takes all of them as one dictionary.
+def select_inputs(
+    parameters: Iterable[Parameter], inputs: Collection[str], *, takes_any_name: bool
+) -> list[str] | None:
+    """Return the names of the inputs to pass by name, or None to pass all inputs as one dictionary.
 
-    By name it is if everything the function needs is the name of an input. `rest` says that it takes any
-    other name too (`**inputs`). A function without parameters gets nothing.
+    Inputs are passed by name if every required parameter is the name of an input. `takes_any_name` means
+    that the function has `**kwargs`. A function without parameters gets no inputs.
     """
     parameters = list(parameters)
-    if not all(parameter.name in inputs for parameter in parameters if parameter.needed):
+    if not all(parameter.name in inputs for parameter in parameters if parameter.required):
         return None
-    if rest:
+    if takes_any_name:
         return list(inputs)
-    given = [parameter.name for parameter in parameters if parameter.name in inputs]
-    return given if given or not parameters else None
+    names = [parameter.name for parameter in parameters if parameter.name in inputs]
+    # Only optional parameters, and no input has the name of one: `def main(data=None)` wants the dictionary.
+    return names if names or not parameters else None
 
 
-def no_entry(name: str) -> str:
-    """The message for code that defines none of the functions we look for."""
+def no_entry_message(name: str) -> str:
+    """Return the message for code without an entry function."""
     return f"{name}: it defines no function to call; define one of {', '.join(ENTRIES)}"
 
 
-def _call(function: Callable[..., Any], entry: str, argument: Any) -> Any:
+def _call_entry(function: Callable[..., Any], entry: str, argument: Any) -> Any:
     if entry == "aggregate" or not isinstance(argument, dict):
         return function(argument)
     try:
-        found = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
+        signature = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some callables written in C have no signature
         return function(argument)
-    if any(each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL) for each in found):
+    if any(each.kind in (each.POSITIONAL_ONLY, each.VAR_POSITIONAL) for each in signature):
         return function(argument)
-    rest = any(each.kind is each.VAR_KEYWORD for each in found)
-    named = [each for each in found if each.kind is not each.VAR_KEYWORD]
-    parameters = [Parameter(each.name, each.default is each.empty) for each in named]
-    names = by_name(parameters, argument, rest=rest)
+    takes_any_name = any(each.kind is each.VAR_KEYWORD for each in signature)
+    parameters = [
+        Parameter(each.name, each.default is each.empty)
+        for each in signature
+        if each.kind is not each.VAR_KEYWORD
+    ]
+    names = select_inputs(parameters, argument, takes_any_name=takes_any_name)
     return function(argument) if names is None else function(**{name: argument[name] for name in names})
 
 
-def _result(source: str, name: str, argument: Any) -> Any:
+def _run_code(source: str, name: str, argument: Any) -> Any:
+    """Execute the code in a fresh module and return the value of its entry function."""
     module = types.ModuleType(_MODULE)
-    sys.modules[_MODULE] = module  # dataclasses and pickle look their module up
-    exec(_code(source, name), module.__dict__)  # noqa: S102 - the user's own code is what runs here
+    sys.modules[_MODULE] = module  # dataclasses and pickle look up the module of a class by name
+    exec(_compile(source, name), module.__dict__)  # noqa: S102 - the user's own code is what runs here
     entry = next((each for each in ENTRIES if callable(getattr(module, each, None))), None)
     if entry is None:
-        raise _Problem("no_entry", no_entry(name))
-    result = _call(getattr(module, entry), entry, argument)
-    return importlib.import_module("asyncio").run(result) if inspect.iscoroutine(result) else result
+        raise _RequestError("no_entry", no_entry_message(name))
+    result = _call_entry(getattr(module, entry), entry, argument)
+    if inspect.iscoroutine(result):
+        # Imported late: most code is not async, and asyncio would slow down the start of the process.
+        return importlib.import_module("asyncio").run(result)
+    return result
 
 
-def _code(source: str, name: str) -> types.CodeType:
-    """Compiled once, run in a fresh module on every call."""
-    found = _compiled.get((source, name))
-    if found is None:
-        if len(_compiled) > 256:
+def _compile(source: str, name: str) -> types.CodeType:
+    """Return the compiled code. Each process compiles a source once."""
+    compiled = _compiled.get((source, name))
+    if compiled is None:
+        if len(_compiled) > _MAX_COMPILED:
             _compiled.clear()
         try:
-            found = compile(source, name, "exec", dont_inherit=True)
+            # dont_inherit: the code must not inherit the __future__ imports of this file.
+            compiled = compile(source, name, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             line = getattr(error, "lineno", None)
-            what = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deep"
+            reason = error.msg if isinstance(error, SyntaxError) else str(error) or "nested too deep"
             where = f"{name}, line {line}" if line else name
-            raise _Problem("syntax", f"{where}: it is not Python: {what}") from None
-        _compiled[source, name] = found
-    return found
+            raise _RequestError("syntax", f"{where}: it is not Python: {reason}") from None
+        _compiled[source, name] = compiled
+    return compiled
 
 
-def _encoded(result: Any, name: str) -> bytes:
+def _encode_result(result: Any, name: str) -> bytes:
     try:
         text = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        where = _fault(result, "result", 0)
-        raise _Problem("bad_result", f"{name}: {where or 'result'} is not JSON: {_line(error)}") from None
+        path = _find_invalid(result, "result", 0) or "result"
+        raise _RequestError("bad_result", f"{name}: {path} is not JSON: {_describe(error)}") from None
     if len(text) > MAX_RESULT:
-        raise _Problem(
+        raise _RequestError(
             "bad_result", f"{name}: the result has {len(text):,} bytes of JSON, at most {MAX_RESULT:,}"
         )
     return text
 
 
-def _fault(value: Any, path: str, depth: int) -> str | None:
-    """The path of the first value that JSON cannot hold."""
+def _find_invalid(value: Any, path: str, depth: int) -> str | None:
+    """Return the path of the first value that JSON cannot represent, such as `result['a'][1]`."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):
-        pairs: Any = ()
-        if isinstance(value, dict):
-            pairs = ((f"{path}[{key!r}]", inner) for key, inner in value.items())
-        elif isinstance(value, (list, tuple)):
-            pairs = ((f"{path}[{at}]", inner) for at, inner in enumerate(value))
-        found = (_fault(inner, where, depth + 1) for where, inner in pairs) if depth < 20 else iter(())
-        return next(filter(None, found), path)
+        children: Any = ()
+        if depth < _MAX_SEARCH_DEPTH and isinstance(value, dict):
+            children = ((f"{path}[{key!r}]", child) for key, child in value.items())
+        elif depth < _MAX_SEARCH_DEPTH and isinstance(value, (list, tuple)):
+            children = ((f"{path}[{index}]", child) for index, child in enumerate(value))
+        for child_path, child in children:
+            invalid_path = _find_invalid(child, child_path, depth + 1)
+            if invalid_path:
+                return invalid_path
+        return path
     return None
 
 
-def _answer(request: dict[str, Any]) -> bytes:
-    source, name = request["source"], request["name"]
+def _handle_request(request: dict[str, Any]) -> bytes:
+    """Run the code of a request and return the reply: `{"result": ...}` or `{"kind": ..., "message": ...}`."""
+    source = request["source"]
+    name = request["name"]
     tail = _Tail()
     sys.stdout = io.TextIOWrapper(tail, "utf-8", "replace", write_through=True)
     sys.stderr = io.TextIOWrapper(tail, "utf-8", "replace", write_through=True)
     try:
-        return b'{"result":' + _encoded(_result(source, name, request["argument"]), name) + b"}"
-    except _Problem as problem:
-        kind, message = problem.args
-    except BaseException as error:  # noqa: BLE001 - whatever the user's code raises, sys.exit too
+        return b'{"result":' + _encode_result(_run_code(source, name, request["argument"]), name) + b"}"
+    except _RequestError as error:
+        kind, message = error.args
+    except BaseException as error:  # noqa: BLE001 - user code may raise anything, SystemExit included
         kind = "memory" if isinstance(error, MemoryError) else "raised"
-        message = _raised(error, source, name) + printed(tail.text())
+        message = _describe_place(error, source, name) + printed_note(tail.text())
     return json.dumps({"kind": kind, "message": message}).encode()
 
 
-def printed(text: str) -> str:
-    """What is added to the message of code that raised."""
+def printed_note(text: str) -> str:
+    """Return the end of an error message: the text that the code printed, if any."""
     return f"\nit printed: {text.rstrip()}" if text.strip() else ""
 
 
-def _raised(error: BaseException, source: str, name: str) -> str:
-    """Where in the code it was raised, or where the code was when something it called raised it."""
-    lines = [(frame.filename, frame.lineno) for frame in _frames(error.__traceback__)]
-    own = [line for filename, line in lines if filename == name and line]
-    if not own:
-        return f"{name}: calling it raised {_line(error)}"
-    deepest, at = lines[-1]
-    inside = "" if deepest == name else f" (in {os.path.basename(deepest)}:{at})"  # noqa: PTH119
-    return f"{name}, line {own[-1]}: {_line(error)}{inside}{quoted(source, own[-1])}"
-
-
-class _Frame(NamedTuple):
-    filename: str
-    lineno: int | None
-
-
-def _frames(trace: types.TracebackType | None) -> Iterable[_Frame]:
+def _describe_place(error: BaseException, source: str, name: str) -> str:
+    """Return the last line of the code in the traceback, with the error. Names the library that raised it."""
+    frames: list[tuple[str, int | None]] = []
+    trace = error.__traceback__
     while trace is not None:
-        yield _Frame(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
         trace = trace.tb_next
+    code_lines = [line for filename, line in frames if filename == name and line]
+    if not code_lines:
+        return f"{name}: calling it raised {_describe(error)}"
+    line = code_lines[-1]
+    filename, raising_line = frames[-1]
+    library = "" if filename == name else f" (in {os.path.basename(filename)}:{raising_line})"  # noqa: PTH119
+    return f"{name}, line {line}: {_describe(error)}{library}{quote_line(source, line)}"
 
 
-def quoted(source: str, line: int) -> str:
-    """The line itself, below its number."""
+def quote_line(source: str, line: int) -> str:
+    """Return the given line of the source, indented on a line of its own."""
     lines = source.split("\n")
     return f"\n  {lines[line - 1].strip()[:200]}" if line <= len(lines) else ""
 
 
-def _line(error: BaseException) -> str:
-    """`ValueError: what it says`, on one line."""
+def _describe(error: BaseException) -> str:
+    """Return type and text of an exception on one line, such as `ValueError: bad date`."""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # noqa: BLE001 - the user's own __str__
+    except Exception:  # noqa: BLE001 - a user's exception class may have a broken __str__
         text = ""
     return f"{type(error).__name__}: {text[:500]}" if text else type(error).__name__
 
 
 def _end_with_parent(pipe: int) -> None:
-    """The parent's end of the pipe is closed when the parent ends, however it ends."""
-    waiting = select.poll()
-    waiting.register(pipe, 0)  # 0: its end only, not its data
-    waiting.poll()
-    os.killpg(0, signal.SIGKILL)  # this process, and those that the code started
+    """Wait until assay's end of the pipe is closed, then kill this process and every process it started.
+
+    The pipe closes even when assay is killed. A thread is needed because the code may loop forever.
+    """
+    poll = select.poll()
+    poll.register(pipe, 0)  # no flags: poll() returns on hang-up only, not on data
+    poll.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Our pipes on descriptors of their own, that no program started from here inherits."""
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nowhere = os.open(os.devnull, os.O_RDWR)
+    """Move the pipes for requests and replies to new descriptors and connect 0, 1 and 2 to /dev/null.
+
+    `os.dup` returns descriptors that child processes do not inherit.
+    """
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
-        os.dup2(nowhere, standard)
+        os.dup2(null, standard)
     return requests, replies
 
 
 def main() -> None:
-    """Answers requests until the pipe ends. Its argument lists folders to import from; the first wins."""
+    """Handle requests until the pipe is closed. The argument is a JSON list of folders to import from.
+
+    The first folder is the pipeline's; it comes before everything on sys.path. It may be empty.
+    """
     requests, replies = _take_pipes()
-    first, *others = json.loads(sys.argv[1])
-    sys.path[:0] = [first] if first else []
-    sys.path.extend(folder for folder in others if folder not in sys.path)
+    pipeline_folder, *folders = json.loads(sys.argv[1])
+    if pipeline_folder:
+        sys.path.insert(0, pipeline_folder)
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
     sys.argv[1:] = []
     threading.Thread(target=_end_with_parent, args=(requests.fileno(),), daemon=True).start()
     replies.write(b'{"ready":true}\n')
     replies.flush()
-    own = os.getpid()
+    worker_pid = os.getpid()
     for line in requests:
-        answer = _answer(json.loads(line))
-        if os.getpid() != own:
-            break  # a fork that the code made and left running: its parent answers
-        replies.write(answer + b"\n")
+        reply = _handle_request(json.loads(line))
+        # The code may have called os.fork() and returned in the child too. Only the worker itself replies.
+        if os.getpid() != worker_pid:
+            break
+        replies.write(reply + b"\n")
         replies.flush()
-    os._exit(0)  # threads that the code left behind do not count
+    os._exit(0)  # a normal exit would wait for threads that the code has started
 
 
 if __name__ == "__main__":

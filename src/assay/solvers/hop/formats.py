@@ -1,8 +1,11 @@
-"""What a reply has to be: a result in the form that was asked for, or the choice of a tool.
+"""The formats of replies: a result in the requested `return_format`, or the choice of a tool.
 
-Each is said in words for the prompt, as a JSON schema for endpoints that hold a model to one, and checked
-when the reply comes. A small model does not keep to a form that is only described: held to a schema, it
-does. Reasons stand before what they lead to, and are bounded, since a small model may not find an end.
+Each format has three uses: a description in words for the prompt, a JSON schema for endpoints with
+structured output, and a check of the reply. Small models often ignore a format that is only described, but
+follow a schema.
+
+In the schemas a reason comes before the verdict that it leads to, so that the model reasons first. Reasons
+have a maximum length, because a small model may write one without end.
 """
 
 from __future__ import annotations
@@ -19,20 +22,24 @@ from assay.solvers.hop.messages import shorten
 Schema = dict[str, Any]
 Tools = Mapping[str, Callable[..., Any]] | Iterable[Callable[..., Any]]
 
-# An empty schema would say the same, but llama.cpp takes it for an object.
+# An empty schema would allow any value too, but llama.cpp reads it as an object.
 ANY_VALUE: Schema = {"type": ["string", "number", "boolean", "array", "object"]}
 _SENTENCE: Schema = {"type": "string", "maxLength": 300}
 _JSON_TYPES = {bool: "boolean", int: "number", float: "number", str: "string"}
 _TYPE_WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
-_DOCSTRING_CHARACTERS = 600
+_MAX_DOCSTRING = 600  # characters of a tool's docstring in the prompt
 _KEYWORD_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-# The form of a result: words, a type, fields with words or types, or a list of such
+# A `form` is the `return_format` of hop_get: words, a type, a dict of field names and forms, or a list of
+# one form. None means any result.
 
 
 def describe_form(form: Any) -> str:
-    """In words for a prompt. A text is the user's own wording; a type without a word is shown as a schema."""
+    """Return a description of the form for a prompt.
+
+    A text is used as it is. A type without a description in `_TYPE_WORDS` is described by its JSON schema.
+    """
     if form is None:
         return "a text, or what the task asks for"
     if isinstance(form, str):
@@ -52,7 +59,10 @@ def describe_form(form: Any) -> str:
 
 
 def form_schema(form: Any, definitions: Schema) -> Schema:
-    """As a JSON schema. What it refers to as `#/$defs/NAME` is added to `definitions`. Words mean any value."""
+    """Return the JSON schema of a form. A form in words allows any value.
+
+    Adds the types that the schema references as `#/$defs/NAME` to `definitions`.
+    """
     if form is None or isinstance(form, str):
         return ANY_VALUE
     if isinstance(form, dict):
@@ -68,13 +78,16 @@ def form_schema(form: Any, definitions: Schema) -> Schema:
 
 
 def object_schema(fields: Schema, optional: frozenset[str] = frozenset()) -> Schema:
-    """An object with these fields, in this order, and no others."""
+    """Return the schema of an object with exactly these fields, in this order."""
     required = [name for name in fields if name not in optional]
     return {"type": "object", "properties": fields, "required": required, "additionalProperties": False}
 
 
 def form_problem(value: Any, form: Any, where: str = "result") -> str | None:
-    """What is wrong with a value, or None. A form in words cannot be checked."""
+    """Return what is wrong with a value, or None. A form in words accepts every value.
+
+    The message is feedback for the model, which is asked again.
+    """
     if form is None or isinstance(form, str):
         return None
     if isinstance(form, dict):
@@ -98,7 +111,7 @@ def form_problem(value: Any, form: Any, where: str = "result") -> str | None:
     except msgspec.ValidationError as error:
         return f"{where}: {error}"
     except TypeError:
-        return None  # a type that nothing can check: the model was shown its name
+        return None  # msgspec does not support this type, so it cannot be checked
     return None
 
 
@@ -111,20 +124,20 @@ VERDICT_SCHEMA: Schema = object_schema(
 
 
 def result_schema(form: Any) -> Schema:
-    """A result in this form, or what is missing."""
+    """Return the schema of a hop_get reply: `{"result": ...}` or `{"missing_info": ...}`."""
     definitions: Schema = {}
     schema = _or_missing(object_schema({"result": form_schema(form, definitions)}))
     return {**schema, "$defs": definitions} if definitions else schema
 
 
 def judgement_schema() -> Schema:
-    """One of three texts, or what is missing."""
+    """Return the schema of a hop_judge reply: a reason and a judgement, or `{"missing_info": ...}`."""
     judgement = {"enum": ["True", "False", "Uncertain"]}
     return _or_missing(object_schema({"reason": _SENTENCE, "result": judgement}))
 
 
 def vote_schema(result: Any) -> Schema:
-    """An answer of the same kind as the result, and whether both agree."""
+    """Return the schema of a `cross` vote: an own answer of the result's type, and whether both agree."""
     kind = _JSON_TYPES.get(type(result))
     answer = {"type": kind} if kind else ANY_VALUE
     return object_schema({"answer": answer, "reason": _SENTENCE, "agrees": {"type": "boolean"}})
@@ -138,33 +151,36 @@ def _or_missing(*results: Schema) -> Schema:
 
 
 class Tool(NamedTuple):
-    """A function under the name by which the model knows it. The signature is None where Python has none."""
+    """A function that a model may choose. `signature` is None for callables that Python cannot inspect."""
 
     name: str
     function: Callable[..., Any]
     signature: inspect.Signature | None
 
     def describe(self) -> str:
-        """One line: its name, its parameters, and its docstring."""
-        docstring = shorten(" ".join((inspect.getdoc(self.function) or "").split()), _DOCSTRING_CHARACTERS)
+        """Return one line for the prompt: name, parameters and docstring."""
+        docstring = shorten(" ".join((inspect.getdoc(self.function) or "").split()), _MAX_DOCSTRING)
         line = f"- {self.name}{self.signature or '(...)'}"
         return f"{line}: {docstring}" if docstring else line
 
 
-def named_tools(tools: Tools) -> dict[str, Tool]:
-    """From functions, or from functions by name. Raises ValueError for none, and for one name twice."""
+def tools_by_name(tools: Tools) -> dict[str, Tool]:
+    """Return the tools by name. Raises ValueError if there are none or if two have the same name."""
     if isinstance(tools, Mapping):
         pairs = [(str(name), function) for name, function in tools.items()]
     else:
         pairs = [(str(getattr(each, "__name__", None) or type(each).__name__), each) for each in tools]
-    named = {name: Tool(name, function, _signature(function)) for name, function in pairs}
-    if not named or len(named) < len(pairs):
-        raise ValueError("hop_tool_use needs tools, each with a name of its own")
-    return named
+    by_name = {name: Tool(name, function, _signature(function)) for name, function in pairs}
+    if not by_name or len(by_name) < len(pairs):
+        raise ValueError("hop_tool_use needs at least one tool, and each tool needs a unique name")
+    return by_name
 
 
 def choice_problem(choice: Any, tools: Mapping[str, Tool]) -> str | None:
-    """Why this choice of a tool could not be run, as far as can be seen without running it."""
+    """Return why the chosen tool cannot be called with the chosen arguments, or None. Does not call it.
+
+    The message is feedback for the model, which is asked again.
+    """
     if not isinstance(choice, dict) or not isinstance(choice.get("tool"), str):
         return 'the result is not {"tool": "<name>", "arguments": {...}}'
     tool, arguments = tools.get(choice["tool"]), choice.get("arguments", {})
@@ -181,7 +197,7 @@ def choice_problem(choice: Any, tools: Mapping[str, Tool]) -> str | None:
 
 
 def choice_schema(tools: Mapping[str, Tool]) -> Schema:
-    """One of the tools with arguments that it takes, or what is missing."""
+    """Return the schema of a hop_tool_use reply: a tool with its arguments, or `{"missing_info": ...}`."""
     definitions: Schema = {}
     results = []
     for tool in tools.values():
@@ -193,7 +209,7 @@ def choice_schema(tools: Mapping[str, Tool]) -> Schema:
 
 
 def _arguments_schema(tool: Tool, definitions: Schema) -> Schema:
-    """By the tool's signature; one without a signature, or with `**names`, takes any object."""
+    """Return the schema of a tool's arguments. Any object is valid without a signature or with `**kwargs`."""
     if tool.signature is None:
         return {"type": "object"}
     fields: Schema = {}
@@ -210,10 +226,10 @@ def _arguments_schema(tool: Tool, definitions: Schema) -> Schema:
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
-    """With the types that annotations name, where these can be looked up."""
+    """Return the signature. Annotations written as text are evaluated if possible."""
     for eval_str in (True, False):
         try:
             return inspect.signature(function, eval_str=eval_str)
-        except Exception:  # noqa: BLE001, S112 - an annotation is code of the user's and may raise anything
+        except Exception:  # noqa: BLE001, S112 - evaluating an annotation runs user code
             continue
     return None

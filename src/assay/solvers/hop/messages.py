@@ -1,6 +1,6 @@
-"""What the operators ask models, and how the replies are read.
+"""Builds the prompts of the operators and reads the replies.
 
-The wording stands in the text files of `prompts/`. A new wording is a new version of its file.
+The prompts are text files in `prompts/`. A changed prompt gets a new version number in its file name.
 """
 
 from __future__ import annotations
@@ -17,60 +17,60 @@ from assay.solvers.json_reply import NoJsonError, find_json
 
 VERSION = "v1"
 _FOLDER = Path(__file__).with_name("prompts")
-_REJECTED_CHARACTERS = 4_000
-_MARK_CHARACTERS = 4
+_MAX_REJECTED = 4_000  # characters of a rejected answer, and of the reason, that the next prompt repeats
+_MIN_MARK = 4
 _JUDGEMENTS = {"true": "True", "false": "False", "uncertain": "Uncertain"}
 
 Messages = list[dict[str, Any]]
 
 
 class TaskText(NamedTuple):
-    """What an operator has to do, and the context it may use, both as text."""
+    """The task of an operator and the context for it, both as text."""
 
     task: str
     context: str
 
 
 class RejectedAnswer(NamedTuple):
-    """An earlier answer and why it was not accepted."""
+    """An earlier answer, and the reason why it was not accepted."""
 
     answer: str
     reason: str
 
 
 class UnreadableReply(Exception):
-    """The reply is not in the form that was asked for; the message is feedback for the next attempt."""
+    """The reply does not have the requested format. The message is feedback for the next attempt."""
 
 
 class OperatorReply(NamedTuple):
-    """A result, or what is missing to have one."""
+    """The result, or the information that the model needs for one (`missing`)."""
 
     result: Any
     missing: str | None = None
 
 
 def task_text(task: Any, context: Any) -> TaskText:
-    """Task and context as text; a context of None is empty."""
+    """Return task and context as text. A context of None becomes ""."""
     return TaskText(as_text(task), as_text(context) if context is not None else "")
 
 
 def as_text(value: Any) -> str:
-    """Text as it is, JSON values as JSON, and anything else as Python shows it."""
+    """Return a text unchanged, a JSON value as JSON, and any other object as its repr."""
     if isinstance(value, str):
         return value
     try:
         return msgspec.json.encode(value).decode()
-    except Exception:  # noqa: BLE001 - any object may be handed in, and its encoding raise anything
+    except Exception:  # noqa: BLE001 - an object of user code may raise anything while it is encoded
         return repr(value)
 
 
 def build_messages(
     name: str, text: TaskText, values: Mapping[str, str], rejected: list[RejectedAnswer]
 ) -> Messages:
-    """The prompt of this name, filled in. Equal arguments give equal messages.
+    """Return the messages of the prompt `name`. Equal arguments give equal messages, so replies can be replayed.
 
-    Context and earlier answers stand between markers that none of the texts contains, so that no text can
-    pretend to end before it does.
+    Context and earlier answers are enclosed in markers that occur in none of the texts. A text can therefore
+    not end its section early and inject instructions.
     """
     mark = _unused_mark(
         [text.task, text.context, *values.values(), *(part for answer in rejected for part in answer)]
@@ -81,25 +81,25 @@ def build_messages(
         context = prompts.filled(shared["context"], {"mark": mark, "context": text.context}) + "\n\n"
     feedback = ""
     for answer in rejected:
-        shown = {
+        variables = {
             "mark": mark,
-            "answer": shorten(answer.answer, _REJECTED_CHARACTERS),
-            "reason": shorten(answer.reason, _REJECTED_CHARACTERS),
+            "answer": shorten(answer.answer, _MAX_REJECTED),
+            "reason": shorten(answer.reason, _MAX_REJECTED),
         }
-        feedback += "\n\n" + prompts.filled(shared["feedback"], shown)
+        feedback += "\n\n" + prompts.filled(shared["feedback"], variables)
     places = {**values, "mark": mark, "task": text.task, "context": context, "feedback": feedback}
     parts = _prompt_parts(name)
     return [{"role": role, "content": prompts.filled(parts[role], places)} for role in ("system", "user")]
 
 
 def fingerprint() -> str:
-    """Of all prompts together, since one run may ask with any of them."""
+    """Return one fingerprint of all prompts, because a run may use any of them."""
     return prompts.fingerprint(VERSION, *sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
 
 
-def shorten(text: str, most: int) -> str:
-    """Its beginning, with a sign that there is more."""
-    return text if len(text) <= most else f"{text[:most]}…"
+def shorten(text: str, max_length: int) -> str:
+    """Return the text, cut after `max_length` characters with "…" appended."""
+    return text if len(text) <= max_length else f"{text[:max_length]}…"
 
 
 def _prompt_parts(name: str) -> dict[str, str]:
@@ -107,9 +107,12 @@ def _prompt_parts(name: str) -> dict[str, str]:
 
 
 def _unused_mark(texts: list[str]) -> str:
-    """The shortest beginning of their hash that none of the texts contains: every digit is a token to a model."""
+    """Return a marker that occurs in none of the texts.
+
+    It is the shortest usable prefix of the hash of the texts, because each digit costs tokens.
+    """
     digest = hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()
-    for size in range(_MARK_CHARACTERS, len(digest)):
+    for size in range(_MIN_MARK, len(digest)):
         mark = digest[:size]
         if not any(mark in text for text in texts):
             return mark
@@ -120,10 +123,11 @@ def _unused_mark(texts: list[str]) -> str:
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """The one JSON object of a reply, perhaps in a code fence or with words around it."""
+    """Return the JSON object of a reply. It may be in a code fence or surrounded by text."""
     try:
         value = find_json(text)
     except NoJsonError:
+        # The reply was cut off, usually by the token limit.
         if text.lstrip().startswith("{"):
             raise UnreadableReply("the JSON object had no end; keep it short") from None
         raise UnreadableReply("the answer was not one JSON object") from None
@@ -133,7 +137,10 @@ def read_object(text: str) -> dict[str, Any]:
 
 
 def read_reply(text: str, form: Any = None) -> OperatorReply:
-    """`{"result": ...}` or `{"missing_info": ...}`; the fields of the form without `result` around them do too."""
+    """Read `{"result": ...}` or `{"missing_info": ...}`. Raises UnreadableReply for anything else.
+
+    An object with all fields of the form is accepted without `result` around it: small models often omit it.
+    """
     reply = read_object(text)
     if "result" in reply:
         return OperatorReply(reply["result"])
@@ -145,7 +152,7 @@ def read_reply(text: str, form: Any = None) -> OperatorReply:
 
 
 def read_judgement(value: Any) -> str:
-    """One of "True", "False" and "Uncertain"; JSON's true and false are accepted."""
+    """Return "True", "False" or "Uncertain". Accepts any case, and JSON's true and false."""
     judgement = _JUDGEMENTS.get(str(value).strip().lower()) if isinstance(value, (str, bool)) else None
     if judgement is None:
         raise UnreadableReply(f'the result was {as_text(value)[:100]}, not "True", "False" or "Uncertain"')

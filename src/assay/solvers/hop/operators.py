@@ -1,7 +1,8 @@
-"""The attempts of one operator: ask, read, verify, and ask again with what was wrong.
+"""Runs one operator: ask the model, read the reply, verify it, and ask again with feedback if it was rejected.
 
-Two layers retry. A call that fails is repeated by the run's caller, below this. A reply that does not hold
-is asked again here, at most `hop_retry` times in all. A call that failed for good ends the operator.
+Retries happen on two levels. The run's model client retries a failed request (`--retries`). This module
+retries a rejected reply, with at most `hop_retry` attempts in total. A request that failed after all its
+retries ends the operator.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from assay.solvers.hop.messages import (
 from assay.solvers.hop.verifiers import Ask, Claim, Verification, Verifier, verify_format
 
 CALL_ERROR = "RuntimeError"
-"""The error type of a call that failed for good."""
+"""The error type that a trace shows for a request that failed after all retries."""
 
-_UNREADABLE_CHARACTERS = 300
-"""Of an unreadable reply that are shown to the model again: a small model only repeats them."""
+# Characters of an unreadable reply that the next prompt repeats. A small model copies a longer one.
+_MAX_UNREADABLE = 300
 
 
 class Operation(NamedTuple):
-    """What an operator asks for: its prompt with the values for it, and what a result has to be."""
+    """One call of an operator: its prompt, the values for the prompt, and the rules for its result."""
 
     prompt: str
     text: TaskText
@@ -38,17 +39,17 @@ class Operation(NamedTuple):
     context: Any
     values: dict[str, str]
     schema: dict[str, Any]
-    """Of the whole reply, for an endpoint that holds the model to it."""
+    """The JSON schema of the whole reply, for endpoints with structured output."""
     form: Any = None
     check: Callable[[Any], Any] = lambda result: result
-    """Returns the result as it should be, or raises UnreadableReply."""
+    """Returns the result, perhaps normalised, or raises UnreadableReply."""
     verifier: Verifier | None = None
     claim_text: TaskText | None = None
-    """The task as a verifier is told it, where that is more than the task."""
+    """The task as the verifier sees it, if it needs more than `text`, such as the requested format."""
 
 
 class OperatorOutcome(NamedTuple):
-    """How an operator ended. `reason` says why it is not OK, `error` is the type of what was raised."""
+    """The end of an operator. `reason` is set if the status is not OK; `error` is the type of an exception."""
 
     status: str
     result: Any
@@ -57,7 +58,7 @@ class OperatorOutcome(NamedTuple):
     error: str | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """What a step keeps besides status and retries."""
+        """Return the metadata for the step of a trace."""
         metadata = {}
         if self.reason:
             metadata["reason"] = self.reason
@@ -73,24 +74,29 @@ class _Attempt(NamedTuple):
 
 
 async def run_operation(operation: Operation, ask: Ask, ask_verifier: Ask, hop_retry: int) -> OperatorOutcome:
-    """At least one attempt. UNCERTAIN and LACK_OF_INFO of the last one stand; any other is FAIL unless OK."""
+    """Run an operator, at most `hop_retry` times and at least once.
+
+    Stops at the first OK. Otherwise the last attempt counts: UNCERTAIN and LACK_OF_INFO are kept, any other
+    status becomes FAIL.
+    """
     rejected: list[RejectedAnswer] = []
     attempts = max(1, hop_retry)
     try:
         while True:
             attempt = await _attempt(operation, ask, ask_verifier, rejected)
             status, reason, error = attempt.verification
+            # An exception in the user's own verifier would be raised again, so it is not retried.
             if status == OK or error or len(rejected) + 1 == attempts:
                 break
             rejected.append(RejectedAnswer(attempt.answer, reason))
-    except ModelError as failed:
-        text = f"[{CALL_ERROR}] {failed.failure.kind}: {failed.failure.message}"
+    except ModelError as model_error:
+        text = f"[{CALL_ERROR}] {model_error.failure.kind}: {model_error.failure.message}"
         return OperatorOutcome(FAIL, text, len(rejected), text, CALL_ERROR)
     if status == OK:
         return OperatorOutcome(OK, attempt.result, len(rejected))
     if status == UNCERTAIN:
         return OperatorOutcome(UNCERTAIN, attempt.result, len(rejected), reason)
-    # Without a result to return, the function gets what was wrong or missing.
+    # There is no result, so the function receives the reason in its place.
     status = LACK_OF_INFO if status == LACK_OF_INFO else FAIL
     return OperatorOutcome(status, reason, len(rejected), reason, error)
 
@@ -106,7 +112,7 @@ async def _attempt(
             return _Attempt(Verification(LACK_OF_INFO, reply.missing), None, text)
         result = operation.check(reply.result)
     except UnreadableReply as error:
-        return _Attempt(Verification(FAIL, str(error)), None, shorten(text, _UNREADABLE_CHARACTERS))
+        return _Attempt(Verification(FAIL, str(error)), None, shorten(text, _MAX_UNREADABLE))
     verification = verify_format(result)
     if verification.status == OK and operation.verifier is not None:
         claim = Claim(operation.claim_text or operation.text, result, operation.task, operation.context)

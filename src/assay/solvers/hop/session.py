@@ -1,10 +1,14 @@
-"""What a function under test gets: operators that verify what they return, plain calls, and a tracer.
+"""The session that a function under test receives: operators with verification, plain calls, and a tracer.
 
-Everything goes through the models of the run: logged, metered, retried, and replayed on resume. An operator
-returns `(status, result)` and raises for nothing that a model, a verifier or a tool does. What stops the run
-passes through. A call that failed for good is a FAIL, and `failure` keeps it for whoever ends the row.
+    async def check_fact(session, row):
+        return await session.hop_judge(row["claim"], context=row["source"])
 
-Async functions get a `Session`, sync functions a `SyncSession` (sync_session.py) around one.
+All calls go through the models of the run, so they are logged, counted, retried, and replayed on resume. An
+operator returns `(status, result)`. It raises no exception for a failed model call, verifier or tool; only
+exceptions that stop the whole run pass through. A model call that failed after all retries gives FAIL and
+sets `Session.failure`, which decides how the row ends.
+
+Async functions receive a `Session`. Other functions receive a `SyncSession` (sync_session.py) around it.
 """
 
 from __future__ import annotations
@@ -29,8 +33,8 @@ from assay.solvers.hop.formats import (
     describe_form,
     form_problem,
     judgement_schema,
-    named_tools,
     result_schema,
+    tools_by_name,
 )
 from assay.solvers.hop.messages import Messages, TaskText, UnreadableReply, read_judgement, task_text
 from assay.solvers.hop.operators import Operation, OperatorOutcome, run_operation
@@ -38,18 +42,19 @@ from assay.solvers.hop.trace import OpenStep, Tracer, TraceStep
 from assay.solvers.hop.verifiers import find_verifier, tool_choice
 
 DEFAULT: Any = "default"
-"""The operator's own verifier: `reverse`, and `tool_use` for hop_tool_use."""
+"""The default verifier of the operator: `tool_use` for hop_tool_use, `reverse` for the others."""
 
 HOP_RETRY = 3
+"""Attempts per operator unless the call passes `hop_retry`."""
 TOOL_VERIFIERS = (DEFAULT, "tool_use", "tool_use_verifier")
-# Parameters that already say the form of a reply: then no schema is added.
+# Request parameters that set the format of the reply. If the user passes one, assay adds no schema.
 _FORM_PARAMETERS = frozenset({"response_format", "json_schema", "grammar"})
 
 
 class ModelSide(NamedTuple):
-    """One of the two models of a profile: its role in the run, and the parameters it is asked with.
+    """One of the two models of a profile: its role in the run, and the parameters of its requests.
 
-    `schema` says whether its endpoint holds replies to a JSON schema. None: the provider knows.
+    `schema` tells whether the endpoint supports structured output. With None the provider decides.
     """
 
     role: str
@@ -58,7 +63,7 @@ class ModelSide(NamedTuple):
 
 
 class Session:
-    """For async functions. One session serves one call of a function; `close` ends it."""
+    """The session of an async function. It belongs to one call of the function; `close` ends it."""
 
     def __init__(
         self,
@@ -72,24 +77,27 @@ class Session:
         self._run = run
         self._verify = verify
         self._hop_retry = hop_retry
-        self._asking: set[asyncio.Task[Any]] = set()
+        self._open_calls: set[asyncio.Task[Any]] = set()
         self._closed = False
         self.tracer = Tracer(on_step)
         self.failure: Failure | None = None
-        """The first call that failed by no fault of the model: a row that fails after it is asked again."""
+        """The first call that failed for a technical reason, such as a timeout of the endpoint.
+
+        If the row fails after it, the next start of the run repeats the row.
+        """
 
     @cached_property
     def model(self) -> PlainModel:
-        """For plain calls."""
+        """The run model, for calls without verification."""
         return PlainModel(self)
 
     @property
     def retry_count(self) -> int:
-        """Retries of all operators so far."""
+        """Number of retries of all operators so far."""
         return self.tracer.retries
 
     async def base_url(self) -> str:
-        """Where a foreign SDK reaches the run side's model until the row ends."""
+        """Return a base URL for an SDK such as openai. It serves the run model until the row ends."""
         return await self._ctx.base_url(self._run.role)
 
     async def hop_get(
@@ -101,17 +109,19 @@ class Session:
         hop_retry: int | None = None,
         **params: Any,
     ) -> tuple[str, Any]:
-        """Extract or work out something. `return_format` is words, a type, or fields with words or types."""
+        """Extract or derive a value. `return_format` is a description, a type, or a dict of fields with either."""
 
         def check(result: Any) -> Any:
             if problem := form_problem(result, return_format):
                 raise UnreadableReply(problem)
             return result
 
-        text, form = task_text(task, context), describe_form(return_format)
-        claim = (
-            text if return_format is None else TaskText(f"{text.task}\nThe result is {form}.", text.context)
-        )
+        text = task_text(task, context)
+        form = describe_form(return_format)
+        # The verifier must know the format, or it would reject a result for its form.
+        claim = text
+        if return_format is not None:
+            claim = TaskText(f"{text.task}\nThe result is {form}.", text.context)
         operation = Operation(
             "get",
             text,
@@ -134,7 +144,10 @@ class Session:
         hop_retry: int | None = None,
         **params: Any,
     ) -> tuple[str, Any]:
-        """Decide whether something holds: the result is "True", "False" or "Uncertain", always a text."""
+        """Judge a statement or answer a yes-or-no question.
+
+        The result is the text "True", "False" or "Uncertain", never a bool.
+        """
         text = task_text(task, context)
         claim = TaskText(f'Say "True", "False" or "Uncertain": {text.task}', text.context)
         operation = Operation(
@@ -159,8 +172,11 @@ class Session:
         hop_retry: int | None = None,
         **params: Any,
     ) -> tuple[str, Any]:
-        """Let the model choose a tool, and run it once: its result. A choice that is not OK is not run."""
-        offered = named_tools(tools)
+        """Let the model choose a tool and its arguments, run the tool once, and return its result.
+
+        The tool does not run unless the choice was verified as OK.
+        """
+        offered = tools_by_name(tools)
         with self.tracer.operator("hop_tool_use", task) as step:
             outcome = await self.choose_tool(offered, task, context, verifier, hop_retry, params)
             if outcome.status == OK:
@@ -168,8 +184,8 @@ class Session:
                 try:
                     outcome = outcome._replace(result=await user_code.call(tool.function, (), arguments))
                 except (UserCodeError, ModelError) as error:
-                    outcome = tool_failed(outcome, error)
-            return self.note(step, outcome)
+                    outcome = tool_failure(outcome, error)
+            return self.end_step(step, outcome)
 
     async def choose_tool(
         self,
@@ -180,23 +196,24 @@ class Session:
         hop_retry: int | None,
         params: Mapping[str, Any],
     ) -> OperatorOutcome:
-        """The first half of hop_tool_use: a choice that was verified. OK means that it can be run."""
+        """Return a verified choice of a tool: the first half of hop_tool_use. Does not run the tool."""
 
         def check(result: Any) -> Any:
             if problem := choice_problem(result, tools):
                 raise UnreadableReply(problem)
             return result
 
-        text, listed = task_text(task, context), "\n".join(tool.describe() for tool in tools.values())
+        text = task_text(task, context)
+        tool_list = "\n".join(tool.describe() for tool in tools.values())
         claim = TaskText(
-            f"{text.task}\nChoose one of these tools, and its arguments:\n{listed}", text.context
+            f"{text.task}\nChoose one of these tools, and its arguments:\n{tool_list}", text.context
         )
         operation = Operation(
             "tool_use",
             text,
             task,
             context,
-            {"tools": listed},
+            {"tools": tool_list},
             choice_schema(tools),
             check=check,
             verifier=tool_choice(tools) if verifier in TOOL_VERIFIERS else find_verifier(verifier),
@@ -207,28 +224,31 @@ class Session:
     async def ask(
         self, messages: Messages, params: Mapping[str, Any], schema: dict[str, Any] | None = None
     ) -> str:
-        """One call of the run side, as long as the session is open."""
+        """Call the run model once and return the text of the reply. Raises ModelError after `close`."""
         return await self._ask(self._run, messages, params, schema)
 
-    def note(self, step: OpenStep, outcome: OperatorOutcome) -> tuple[str, Any]:
-        """Write down how an operator ended; return what it returns."""
-        step.note(outcome.status, outcome.retries, outcome.metadata())
+    def end_step(self, step: OpenStep, outcome: OperatorOutcome) -> tuple[str, Any]:
+        """Record the outcome of an operator in its step, and return `(status, result)` for the function."""
+        step.set_outcome(outcome.status, outcome.retries, outcome.metadata())
         self.tracer.add_retries(outcome.retries)
         return outcome.status, outcome.result
 
     def close(self) -> None:
-        """The call is over: what abandoned code asks for is not paid, and its steps are not kept."""
+        """End the session. Calls in flight are cancelled, later calls fail, later steps are dropped.
+
+        A function that timed out may still run in its thread. It must not cause costs any more.
+        """
         self._closed = True
         self.tracer.close()
-        if self._asking:
-            for task in self._asking - {asyncio.current_task()}:
+        if self._open_calls:
+            for task in self._open_calls - {asyncio.current_task()}:
                 task.cancel()
 
     async def _traced(
         self, op: str, operation: Operation, hop_retry: int | None, params: Mapping[str, Any]
     ) -> tuple[str, Any]:
         with self.tracer.operator(op, operation.task) as step:
-            return self.note(step, await self._run_operation(operation, hop_retry, params))
+            return self.end_step(step, await self._run_operation(operation, hop_retry, params))
 
     async def _run_operation(
         self, operation: Operation, hop_retry: int | None, params: Mapping[str, Any]
@@ -247,12 +267,13 @@ class Session:
         params: Mapping[str, Any],
         schema: dict[str, Any] | None,
     ) -> str:
-        """One call. A form among the user's own parameters wins over the schema."""
+        """Send one request. The schema is added unless the user's parameters already set a reply format."""
         if self._closed:
             raise ModelError(
                 Failure("closed", "the function's time is over: no call is made for it any more")
             )
-        asker, task = self._ctx.model(side.role), asyncio.current_task()
+        asker = self._ctx.model(side.role)
+        task = asyncio.current_task()
         assert task is not None
         all_params = {**side.params, **params}
         if schema is not None and not _FORM_PARAMETERS.intersection(all_params):
@@ -260,7 +281,7 @@ class Session:
             if takes_schema:
                 all_params["response_format"] = response_format(schema)
         request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=all_params)
-        self._asking.add(task)
+        self._open_calls.add(task)
         try:
             return (await asker.ask(request)).text
         except ModelError as error:
@@ -268,28 +289,30 @@ class Session:
                 self.failure = error.failure
             raise
         finally:
-            self._asking.discard(task)
+            self._open_calls.discard(task)
 
 
 class PlainModel:
-    """The run side for calls that nobody verifies."""
+    """The run model, for calls without verification."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     async def chat(self, messages: str | Messages, **params: Any) -> str:
-        """The text of the reply. Raises ModelError where there is none."""
+        """Return the text of the reply. Raises ModelError if the call fails."""
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
         return await self._session.ask(messages, params)
 
 
 def chosen_tool(tools: Mapping[str, Tool], outcome: OperatorOutcome) -> tuple[Tool, dict[str, Any]]:
-    """The tool of a verified choice, and its arguments."""
+    """Return the tool and the arguments of a verified choice."""
     return tools[outcome.result["tool"]], outcome.result.get("arguments", {})
 
 
-def tool_failed(outcome: OperatorOutcome, error: UserCodeError | ModelError) -> OperatorOutcome:
-    """The choice was fine and the tool raised: FAIL, and nothing is asked again."""
-    raised = UserCodeError.of(error)
-    return outcome._replace(status=FAIL, result=raised.message, reason=raised.message, error=raised.type_name)
+def tool_failure(outcome: OperatorOutcome, error: UserCodeError | ModelError) -> OperatorOutcome:
+    """Return the outcome of a tool that raised: FAIL. The model is not asked again, since its choice was valid."""
+    failure = UserCodeError.of(error)
+    return outcome._replace(
+        status=FAIL, result=failure.message, reason=failure.message, error=failure.type_name
+    )

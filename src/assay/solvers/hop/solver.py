@@ -1,7 +1,11 @@
-"""Calls the function under test on one row, with a session that asks the run's models and traces its steps.
+"""Calls the function under test on one row, with a session that calls the run's models and traces the steps.
 
-How the function is called depends on its signature: `f(session, row)`, or the fields of the row by name, with
-`session` where it has a parameter of that name. Async functions get a `Session`, others a `SyncSession`.
+The signature decides the form of the call:
+
+    def f(session, row)                # the session and the whole row
+    def f(question, answer, session)   # fields of the row by name; the session is optional
+
+Async functions receive a `Session`, others a `SyncSession`.
 """
 
 from __future__ import annotations
@@ -31,21 +35,21 @@ _POSITIONAL_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITI
 
 
 class HopInputs(Struct, frozen=True):
-    """One row: what the function gets, and with which profile."""
+    """The input fields of one row, and the profile whose models the function uses."""
 
     profile: str
     fields: dict[str, Any]
 
 
 class ProfileModels(Struct, frozen=True):
-    """The two models of a profile."""
+    """The two models of a profile: one answers, one verifies."""
 
     run: ModelSide
     verify: ModelSide
 
 
 class HopSolver(Solver):
-    """Emits a `step` for each traced step, then the `answer`: the status and the result as JSON text."""
+    """Emits one `step` record per traced step, then one `answer` with the status and the result as JSON text."""
 
     def __init__(
         self,
@@ -56,46 +60,49 @@ class HopSolver(Solver):
         timeout: float,
         reload: Callable[[], Callable[..., Any]] | None = None,
     ) -> None:
-        """`reload` gives the function that is called in place of `function`; it is asked at the first row."""
+        """`reload`, if given, is called at the first row and returns the function to use instead of `function`."""
         self._function = function
         self._reload = reload
         self._profiles = profiles
         self._observer = observer
+        # `replaces`: a thread whose function timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(workers, "assay-hop", replaces=True)
         self._timeout = timeout
 
     async def solve(self, inputs: HopInputs, ctx: Context) -> None:
-        """Call the function. What it raises, or returns that is no result, counts against it.
+        """Call the function on one row. An exception or an invalid result fails the row.
 
-        A call that failed for good is not the function's fault: the row is asked again in the next start if
-        the function failed after it, or returned FAIL.
+        If a model call failed for a technical reason and the function then raised or returned FAIL, the row
+        ends with the model's failure. The next start of the run repeats such a row.
         """
         if self._reload is not None:
-            self._function, self._reload = self._reload(), None
+            self._function = self._reload()
+            self._reload = None
         models = self._profiles[inputs.profile]
-        observed = self._observer.run(inputs.fields)
-        session = Session(ctx, models.run, models.verify, on_step=observed.step)
-        failed: Exception | None = None
+        observed_run = self._observer.run(inputs.fields)
+        session = Session(ctx, models.run, models.verify, on_step=observed_run.step)
+        failure: Exception | None = None
         try:
             result = await call_function(self._function, session, inputs.fields, self._pool, self._timeout)
         except UserCodeError as error:
-            observed.failed(str(error))
-            failed = CaseFailed(error.failure(where=error.kind))
+            observed_run.failed(str(error))
+            failure = CaseFailed(error.failure(where=error.kind))
             if session.failure is not None:
-                failed = ModelError(session.failure)
+                failure = ModelError(session.failure)
         except ModelError as error:
-            observed.failed(str(error))
-            failed = error
+            observed_run.failed(str(error))
+            failure = error
         else:
             if session.failure is not None and result.status == FAIL:
-                observed.failed(session.failure.message)
-                failed = ModelError(session.failure)
+                observed_run.failed(session.failure.message)
+                failure = ModelError(session.failure)
             else:
-                observed.end(result.value)
+                observed_run.end(result.value)
+        # The steps of a failed call are recorded too: they show how far it came.
         for step in session.tracer.steps:
             ctx.emit("step", msgspec.to_builtins(step), str(step.step))
-        if failed is not None:
-            raise failed
+        if failure is not None:
+            raise failure
         ctx.emit("answer", {"status": result.status, "result": result.text})
 
 
@@ -106,32 +113,41 @@ async def call_function(
     pool: DaemonPool,
     timeout: float | None,  # noqa: ASYNC109 - see user_code.call
 ) -> HopResult:
-    """What the function returned. Raises UserCodeError, a ModelError that it let through, or what stops the run.
+    """Call the function and return its result. Closes the session.
 
-    A sync function runs in a thread of the pool, which needs `replaces` and a thread for every open row: the
-    time a function waits for a thread is its own. The session is closed when this returns.
+    Raises UserCodeError if the function raises, times out or returns an invalid result. A ModelError that
+    the function does not catch, and an exception that stops the run, pass through.
+
+    A sync function runs in a thread of `pool`. The pool must have `replaces` set and a thread for every open
+    row, because waiting for a thread counts as time of the function.
     """
     form = call_form(function, tuple(fields))
-    given = session if form.is_async else SyncSession(session, asyncio.get_running_loop())
-    # The function may change its input: another profile gets the same row.
-    own = {name: deepcopy(each) if isinstance(each, (dict, list)) else each for name, each in fields.items()}
+    function_session = session if form.is_async else SyncSession(session, asyncio.get_running_loop())
+    # A copy, because the function may change its input and another profile gets the same row.
+    kwargs = {
+        name: deepcopy(each) if isinstance(each, (dict, list)) else each for name, each in fields.items()
+    }
     args: tuple[Any, ...] = ()
     if form.is_pair:
-        args, own = (given, own), {}
+        args = (function_session, kwargs)
+        kwargs = {}
     else:
         if form.names is not None:
-            own = {name: each for name, each in own.items() if name in form.names}
+            kwargs = {name: each for name, each in kwargs.items() if name in form.names}
         if form.takes_session:
-            own[SESSION] = given
+            kwargs[SESSION] = function_session
     try:
-        value = await user_code.call(function, args, own, timeout=timeout, pool=pool, close=session.close)
+        value = await user_code.call(function, args, kwargs, timeout=timeout, pool=pool, close=session.close)
         return read_result(value)
     except BadResult as error:
         raise UserCodeError(str(error), "bad_result") from None
 
 
 class CallForm(NamedTuple):
-    """How a function is called: as `(session, row)`, or by name, with these names (None: with all)."""
+    """How to call a function: as `f(session, row)` (`is_pair`), or with fields by name.
+
+    `names` are the fields to pass; None means all fields.
+    """
 
     is_async: bool
     is_pair: bool
@@ -140,10 +156,13 @@ class CallForm(NamedTuple):
 
 
 def call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallForm:
-    """By the function's signature; a second parameter that has the name of a field is that field."""
+    """Return how to call the function with a row that has these fields.
+
+    A second parameter with the name of a field is that field, not the row.
+    """
     try:
         return _cached_call_form(function, fields)
-    except TypeError:  # an object that cannot be hashed
+    except TypeError:  # the callable is an object that cannot be hashed
         return _call_form(function, fields)
 
 
@@ -151,12 +170,12 @@ def _call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallFor
     is_async = user_code.is_async(function)
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # a callable that Python cannot inspect
         return CallForm(is_async, is_pair=True)
     parameters = list(signature.parameters.values())
     names = list(signature.parameters)
-    takes_all = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    taken = None if takes_all else frozenset(names)
+    takes_any_name = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    field_names = None if takes_any_name else frozenset(names)
     try:
         signature.bind(None, None)
         takes_two = True
@@ -165,14 +184,14 @@ def _call_form(function: Callable[..., Any], fields: tuple[str, ...]) -> CallFor
     if names[:1] == [SESSION] and takes_two and names[1:2] and names[1] not in fields:
         return CallForm(is_async, is_pair=True)
     if SESSION in names:
-        return CallForm(is_async, is_pair=False, takes_session=True, names=taken)
+        return CallForm(is_async, is_pair=False, takes_session=True, names=field_names)
     if all(each.kind is each.VAR_POSITIONAL for each in parameters) and parameters:
         return CallForm(is_async, is_pair=True)
     required = [
         each.name for each in parameters if each.kind in _POSITIONAL_KINDS and each.default is each.empty
     ]
     is_pair = len(required) == 2 and takes_two and not set(required).issubset(fields)
-    return CallForm(is_async, is_pair, names=taken)
+    return CallForm(is_async, is_pair, names=field_names)
 
 
 _cached_call_form = lru_cache(256)(_call_form)

@@ -1,4 +1,4 @@
-"""The session for functions that are not async: the same names, and each call waits for its result."""
+"""The session for functions that are not async. It has the methods of `Session`; each call blocks."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from assay.core.errors import ModelError
 from assay.core.hop_result import OK
 from assay.core.types import Failure
 from assay.core.user_code import UserCodeError
-from assay.solvers.hop.formats import Tools, named_tools
+from assay.solvers.hop.formats import Tools, tools_by_name
 from assay.solvers.hop.messages import Messages
-from assay.solvers.hop.session import DEFAULT, Session, chosen_tool, tool_failed
+from assay.solvers.hop.session import DEFAULT, Session, chosen_tool, tool_failure
 
 T = TypeVar("T")
 
 
 class SyncSession:
-    """May be used from any thread but the loop's. An async session does the work, in the loop."""
+    """Passes each call to an async session in the event loop. Works in any thread except the loop's own."""
 
     def __init__(self, session: Session, loop: asyncio.AbstractEventLoop) -> None:
         self.session = session
@@ -29,21 +29,21 @@ class SyncSession:
 
     @cached_property
     def model(self) -> SyncPlainModel:
-        """For plain calls."""
+        """The run model, for calls without verification."""
         return SyncPlainModel(self)
 
     @property
     def failure(self) -> Failure | None:
-        """The first call that failed by no fault of the model."""
+        """The first call that failed for a technical reason."""
         return self.session.failure
 
     @property
     def retry_count(self) -> int:
-        """Retries of all operators so far."""
+        """Number of retries of all operators so far."""
         return self.session.retry_count
 
     def base_url(self) -> str:
-        """Where a foreign SDK reaches the run side's model until the row ends."""
+        """Return a base URL for an SDK such as openai. It serves the run model until the row ends."""
         return self.wait(self.session.base_url())
 
     def hop_get(
@@ -55,7 +55,7 @@ class SyncSession:
         hop_retry: int | None = None,
         **params: Any,
     ) -> tuple[str, Any]:
-        """Extract or work out something. `return_format` is words, a type, or fields with words or types."""
+        """Extract or derive a value. `return_format` is a description, a type, or a dict of fields with either."""
         return self.wait(self.session.hop_get(task, context, return_format, verifier, hop_retry, **params))
 
     def hop_judge(
@@ -66,7 +66,10 @@ class SyncSession:
         hop_retry: int | None = None,
         **params: Any,
     ) -> tuple[str, Any]:
-        """Decide whether something holds: the result is "True", "False" or "Uncertain", always a text."""
+        """Judge a statement or answer a yes-or-no question.
+
+        The result is the text "True", "False" or "Uncertain", never a bool.
+        """
         return self.wait(self.session.hop_judge(task, context, verifier, hop_retry, **params))
 
     def hop_tool_use(
@@ -78,11 +81,11 @@ class SyncSession:
         hop_retry: int | None = None,
         **params: Any,
     ) -> tuple[str, Any]:
-        """Let the model choose a tool, and run it once in the thread that called this.
+        """Let the model choose a tool and its arguments, run the tool once, and return its result.
 
-        A sync tool may then use what belongs to this thread, such as a database connection.
+        A sync tool runs in the calling thread, so it can use a database connection of that thread.
         """
-        offered = named_tools(tools)
+        offered = tools_by_name(tools)
         with self.tracer.operator("hop_tool_use", task) as step:
             choice = self.session.choose_tool(offered, task, context, verifier, hop_retry, params)
             outcome = self.wait(choice)
@@ -95,13 +98,13 @@ class SyncSession:
                         result = user_code.call_here(tool.function, (), arguments)
                     outcome = outcome._replace(result=result)
                 except (UserCodeError, ModelError) as error:
-                    outcome = tool_failed(outcome, error)
-            return self.session.note(step, outcome)
+                    outcome = tool_failure(outcome, error)
+            return self.session.end_step(step, outcome)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the loop and wait for it.
 
-        Raises RuntimeError in the loop's own thread, which would wait for itself for ever.
+        Raises RuntimeError in the loop's own thread, because that thread would wait for itself forever.
         """
         try:
             running: asyncio.AbstractEventLoop | None = asyncio.get_running_loop()
@@ -112,18 +115,18 @@ class SyncSession:
             raise RuntimeError("a sync session was used in the event loop's thread; use the async one there")
         try:
             future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        except RuntimeError:  # the loop is closed, and this thread was abandoned
+        except RuntimeError:  # the loop is closed: the run ended while this thread was still working
             work.close()
             raise
         return future.result()
 
 
 class SyncPlainModel:
-    """The run side for calls that nobody verifies."""
+    """The run model, for calls without verification."""
 
     def __init__(self, session: SyncSession) -> None:
         self._session = session
 
     def chat(self, messages: str | Messages, **params: Any) -> str:
-        """The text of the reply. Raises ModelError where there is none."""
+        """Return the text of the reply. Raises ModelError if the call fails."""
         return self._session.wait(self._session.session.model.chat(messages, **params))

@@ -1,7 +1,7 @@
-"""What a function did, step by step, and `observer.jsonl`, the log of all calls as they happen.
+"""The trace of a function's steps, and `observer.jsonl`, the live log of all calls of the function.
 
-A `Tracer` keeps the steps of one call of a function: the operators it called, how they ended and how long
-they took. A `HopletObserver` appends them to a file while the run goes on. Neither ever breaks a run.
+A `Tracer` collects the steps of one call: which operators the function used, with their status and duration.
+A `HopletObserver` appends them to a file during the run. Errors in either never stop a run.
 
     observer = HopletObserver(Path("TestCases/observer.jsonl"), "FactCheck")
     call = observer.run({"question": "2+2?"})        # writes run_start
@@ -31,13 +31,13 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.hop_result import FAIL, OK
 
-_SHOWN_CHARACTERS = 500
+_MAX_TEXT = 500  # characters of a metadata value that JSON cannot represent
 _open_step: ContextVar[OpenStep | None] = ContextVar("assay_hop_step", default=None)
 _encode = msgspec.json.Encoder().encode
 
 
 class TraceStep(Struct, frozen=True):
-    """One step as it ended, in JSON values only. `auto`: an operator opened it, not the function."""
+    """A closed step, in JSON values. `auto` is true if an operator opened it, false if the function did."""
 
     step: int
     op: str
@@ -51,10 +51,10 @@ class TraceStep(Struct, frozen=True):
 
 
 class Tracer:
-    """The steps of one call of a function. It may be used from any thread.
+    """Collects the steps of one call of a function. Safe to use from any thread.
 
-    An operator opens a step of its own only where no other step is open around it: a function that opens its
-    own steps gets exactly those.
+    An operator opens a step unless it runs inside a step of the function. A function that traces its own
+    steps therefore gets exactly those.
     """
 
     def __init__(self, on_step: Callable[[TraceStep], object] | None = None) -> None:
@@ -62,12 +62,12 @@ class Tracer:
         self._steps: list[TraceStep] = []
         self._opened = 0
         self._closed = False
-        self._on_step = on_step  # called with each step as it closes, in whichever thread that is
+        self._on_step = on_step  # called with each closed step, in the thread that closed it
         self.retries = 0
-        """Retries of all operators, traced or not."""
+        """Number of retries of all operators."""
 
     def trace_step(self, op: str, task: str = "", metadata: dict[str, Any] | None = None) -> StepBlock:
-        """A step with the next number, for `with` or `async with`. It is kept when it closes, in any order."""
+        """Return a step with the next number, for `with` or `async with`. Steps may close in any order."""
         with self._lock:
             self._opened += 1
             step = OpenStep(self, self._opened, op, task)
@@ -76,10 +76,10 @@ class Tracer:
 
     @contextmanager
     def operator(self, op: str, task: Any) -> Iterator[OpenStep]:
-        """The step that the function opened around an operator, else one of the operator's own."""
-        around = _open_step.get()
-        if around is not None and around.tracer is self and not around.auto:
-            yield around
+        """Yield the step of the function that encloses this operator, or a new step."""
+        enclosing = _open_step.get()
+        if enclosing is not None and enclosing.tracer is self and not enclosing.auto:
+            yield enclosing
             return
         with self.trace_step(op, task) as step:
             step.auto = True
@@ -87,35 +87,35 @@ class Tracer:
 
     @property
     def steps(self) -> list[TraceStep]:
-        """The steps that have closed, by their numbers."""
+        """The closed steps, sorted by number."""
         with self._lock:
             return sorted(self._steps, key=lambda step: step.step)
 
     def add_retries(self, retries: int) -> None:
-        """Add what one operator needed."""
+        """Add the retries of one operator."""
         with self._lock:
             self.retries += retries
 
-    def keep(self, step: OpenStep) -> None:
-        """Add a step that closed; after `close` it is dropped."""
-        closed = step.closed()
+    def add_step(self, step: OpenStep) -> None:
+        """Add a step that has ended. Dropped if the tracer is closed."""
+        trace_step = step.to_trace_step()
         with self._lock:
             if self._closed:
                 return
-            self._steps.append(closed)
+            self._steps.append(trace_step)
         if self._on_step is not None:
-            self._on_step(closed)
+            self._on_step(trace_step)
 
     def close(self) -> None:
-        """The call is over: steps of a thread that was abandoned are dropped from now on."""
+        """Drop all later steps. They come from a thread whose function timed out."""
         with self._lock:
             self._closed = True
 
 
 class OpenStep:
-    """What `trace_step` gives: set `status`, `retry_count` and `metadata` as you like until it closes.
+    """An open step. The function may set `status`, `retry_count` and `metadata` until the step closes.
 
-    An operator inside sets its status and adds its retries. What the function sets after that stands.
+    An operator inside the step sets the status and adds its retries. Later changes by the function win.
     """
 
     def __init__(self, tracer: Tracer, number: int, op: Any, task: Any) -> None:
@@ -130,14 +130,14 @@ class OpenStep:
         self._operator_metadata: dict[str, Any] = {}
         self._started = time.perf_counter()
 
-    def note(self, status: str, retries: int, metadata: dict[str, Any]) -> None:
-        """Take over how an operator inside this step ended."""
+    def set_outcome(self, status: str, retries: int, metadata: dict[str, Any]) -> None:
+        """Record the outcome of an operator inside this step."""
         self.status = status
         self.retry_count = retries + (self.retry_count if type(self.retry_count) is int else 0)
         self._operator_metadata = metadata
 
-    def closed(self) -> TraceStep:
-        """As it is kept. Whatever values the user has set, this does not raise."""
+    def to_trace_step(self) -> TraceStep:
+        """Return the closed step. Never raises, whatever values the function has set."""
         return TraceStep(
             self.number,
             _text(self.op),
@@ -152,7 +152,7 @@ class OpenStep:
 
 
 class StepBlock:
-    """A step as a `with` or `async with` block. An exception in it makes it FAIL, and goes on."""
+    """A step as a `with` or `async with` block. An exception sets the status to FAIL and propagates."""
 
     def __init__(self, step: OpenStep) -> None:
         self._step = step
@@ -166,11 +166,11 @@ class StepBlock:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         assert self._token is not None
-        with suppress(ValueError):  # closed in another context than it was opened in
+        with suppress(ValueError):  # the block was entered in another context, for example another task
             _open_step.reset(self._token)
         if kind is not None:
-            self._step.note(FAIL, 0, {"error": f"{kind.__name__}: {_text(error)}"})
-        self._step.tracer.keep(self._step)
+            self._step.set_outcome(FAIL, 0, {"error": f"{kind.__name__}: {_text(error)}"})
+        self._step.tracer.add_step(self._step)
 
     async def __aenter__(self) -> OpenStep:
         return self.__enter__()
@@ -184,20 +184,20 @@ class StepBlock:
 def _text(value: Any) -> str:
     try:
         return str(value).encode(errors="backslashreplace").decode()
-    except Exception:  # noqa: BLE001 - a user's own __str__ may raise; tracing never breaks a run
+    except Exception:  # noqa: BLE001 - __str__ of a user's class may raise; tracing never stops a run
         return f"<{type(value).__name__}>"
 
 
 def _json_metadata(metadata: Any) -> dict[str, Any]:
-    """As JSON can hold it; a value that JSON cannot hold is shown as text."""
+    """Return the metadata as JSON values. A value that JSON cannot represent becomes text."""
     if not isinstance(metadata, dict):
-        return {"metadata": _text(metadata)[:_SHOWN_CHARACTERS]} if metadata else {}
+        return {"metadata": _text(metadata)[:_MAX_TEXT]} if metadata else {}
     values = {}
     for key, value in metadata.items():
         try:
             values[_text(key)] = msgspec.json.decode(msgspec.json.encode(value))
-        except Exception:  # noqa: BLE001 - any object may stand there, and its encoding raise anything
-            values[_text(key)] = _text(value)[:_SHOWN_CHARACTERS]
+        except Exception:  # noqa: BLE001 - an object of user code may raise anything while it is encoded
+            values[_text(key)] = _text(value)[:_MAX_TEXT]
     return values
 
 
@@ -205,40 +205,40 @@ def _json_metadata(metadata: Any) -> dict[str, Any]:
 
 
 class HopletObserver:
-    """Appends `run_start`, `step` and `run_end` records to one file.
+    """Appends `run_start`, `step` and `run_end` records to a file. Any thread may write.
 
-    Any thread may write. What the event loop's own thread writes goes out before the loop goes on to anything
-    that was not ready yet: a row's `run_start` is in the file before its function is called. A line that
-    cannot be written is lost and counted in `lost`; `why` is the last reason. Nothing is raised.
+    Lines from the event loop's thread are collected and written at the end of the current turn of the loop,
+    so the `run_start` of a row is in the file before its function runs. A line that cannot be written is
+    dropped and counted in `lost`; `last_error` has the reason. Nothing is raised.
     """
 
     def __init__(self, path: Path, hoplet: str) -> None:
         self.path = path
         self.hoplet = hoplet
         self.lost = 0
-        self.why = ""
+        self.last_error = ""
         self._lock = threading.Lock()
         self._fd = -1
-        self._torn = False
+        self._line_incomplete = False
         self._pending: list[bytes] = []
         self._run_id_stem = uuid.uuid4().hex[:24]
         self._run_numbers = count(1)
 
     def run(self, fields: dict[str, Any]) -> ObservedRun:
-        """Begin a run: one call of the function."""
+        """Write `run_start` for one call of the function."""
         return ObservedRun(self, fields)
 
     def run_id(self) -> str:
-        """Another one each time; those of one observer begin alike."""
+        """Return a new id of 32 hex digits. A counter is cheaper than a random id for each row."""
         return f"{self._run_id_stem}{next(self._run_numbers):08x}"
 
     def write(self, record: Struct) -> None:
-        """One line, whole or not at all."""
+        """Write one line. A record that cannot be encoded is dropped and counted."""
         try:
             line = _encode(record) + b"\n"
-        except Exception as error:  # noqa: BLE001 - a value that is no JSON may raise anything
+        except Exception as error:  # noqa: BLE001 - an object of user code may raise anything while it is encoded
             self.lost += 1
-            self.why = str(error)
+            self.last_error = str(error)
             return
         try:
             loop = asyncio.get_running_loop()
@@ -249,10 +249,11 @@ class HopletObserver:
             self._pending.append(line)
             is_first = len(self._pending) == 1
         if is_first:
-            loop.call_soon(self._flush)  # what other rows write in this turn of the loop goes out together
+            # One write for all rows that add lines in this turn of the loop.
+            loop.call_soon(self._flush)
 
     def close(self) -> None:
-        """Let go of the file; a second time does nothing."""
+        """Write pending lines and close the file. May be called repeatedly."""
         self._flush()
         with self._lock:
             if self._fd >= 0:
@@ -260,32 +261,36 @@ class HopletObserver:
             self._fd = -1
 
     def _flush(self, lines: Sequence[bytes] = ()) -> None:
-        """Write the pending lines and then these."""
+        """Write the pending lines, then `lines`."""
         with self._lock:
-            pending, self._pending = self._pending, []
-            block = b"".join([*pending, *lines])
+            block = b"".join([*self._pending, *lines])
+            self._pending = []
             written = self._append(block) if block else 0
             self.lost += block.count(b"\n", written)
 
     def _append(self, block: bytes) -> int:
-        """Write it, and return how much was written. A full disk takes a part of a line; the next write ends it."""
+        """Write the block and return the number of bytes written.
+
+        A full disk may accept only part of a line. The next write then starts with a line break, so that
+        only the incomplete line is damaged.
+        """
         try:
             if self._fd < 0:
                 self._fd = self._open()
             with _locked(self._fd):
-                if self._torn:
+                if self._line_incomplete:
                     os.write(self._fd, b"\n")
                 written = os.write(self._fd, block)
         except OSError as error:
-            self.why = error.strerror or str(error)
+            self.last_error = error.strerror or str(error)
             return 0
-        self._torn = written < len(block)
-        if self._torn:
-            self.why = "the disk took only a part of it"
+        self._line_incomplete = written < len(block)
+        if self._line_incomplete:
+            self.last_error = "only part of it could be written; the disk may be full"
         return written
 
     def _open(self) -> int:
-        """Open the file. A line that a kill cut off is ended first, so that it costs itself only."""
+        """Open the file. If a killed run left an incomplete line, end that line, so that only it is damaged."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with _locked(fd):
@@ -297,7 +302,10 @@ class HopletObserver:
 
 @contextmanager
 def _locked(fd: int) -> Iterator[None]:
-    """No other process writes meanwhile: a line half written by another looks like one that was cut off."""
+    """Lock the file against other processes.
+
+    Without the lock, `_open` could mistake a line that another process is writing for an incomplete one.
+    """
     fcntl.flock(fd, fcntl.LOCK_EX)
     try:
         yield
@@ -334,7 +342,7 @@ class _RunEndLine(Struct, tag="run_end", tag_field="type"):
 
 
 class ObservedRun:
-    """One call of the function. Its status is that of the last step, unless the function failed."""
+    """The log of one call of the function. Its status is that of the last step, or FAIL if the call failed."""
 
     def __init__(self, observer: HopletObserver, fields: dict[str, Any]) -> None:
         self.run_id = observer.run_id()
@@ -344,7 +352,7 @@ class ObservedRun:
         observer.write(_RunStartLine(self.run_id, time.time(), observer.hoplet, fields))
 
     def step(self, step: TraceStep) -> None:
-        """A step that ended."""
+        """Write a `step` line for a closed step."""
         self._status = step.status
         self._observer.write(
             _StepLine(
@@ -361,13 +369,13 @@ class ObservedRun:
         )
 
     def end(self, result: Any) -> None:
-        """The function returned."""
+        """Write `run_end` with the result of the function."""
         self._observer.write(
             _RunEndLine(self.run_id, time.time(), self._duration(), self._status, result=result)
         )
 
     def failed(self, error: str) -> None:
-        """The function raised, took too long, or returned what is no result."""
+        """Write `run_end` for a function that raised, timed out, or returned an invalid result."""
         self._observer.write(
             _RunEndLine(self.run_id, time.time(), self._duration(), FAIL, metadata={"error": error})
         )

@@ -1,10 +1,14 @@
-"""Verifiers: they say whether an operator's result can be believed.
+"""Verifiers check the result of an operator.
 
-`reverse` asks the verifying model to go backwards from the result, `cross` lets three calls do the task
-again, `tool_choice` checks the choice of a tool before it asks others, `from_function` wraps a verifier of the
-user: `(task, context, result) -> (status, reason)`, sync or async. `verify_format` always runs and asks nobody.
+| verifier | check |
+|---|---|
+| `reverse` | one call of the verify model: does the result follow from task and context? |
+| `cross` | three calls do the task again and vote |
+| `tool_choice` | the tool exists and takes the arguments; then `cross` |
+| `from_function` | a user's function `(task, context, result) -> (status, reason)`, sync or async |
+| `verify_format` | always runs first, without a model call |
 
-Another one is an async function of a `Claim` and an `Ask`, with a name in `VERIFIERS`.
+To add a verifier, write an async function of a `Claim` and an `Ask` and give it a name in `VERIFIERS`.
 """
 
 from __future__ import annotations
@@ -32,21 +36,26 @@ from assay.solvers.hop.messages import (
 )
 
 VOTES = 3
-# From this share of votes that agree on, a result is OK; from that one on it is UNCERTAIN, below it FAIL.
+# Smallest share of agreeing votes for OK and for UNCERTAIN; below both a result is FAIL. With three votes:
+# 3 of 3 is OK, 2 of 3 is UNCERTAIN, 1 of 3 is FAIL.
 OK_SHARE, UNCERTAIN_SHARE = 0.7, 0.4
 
 _BRACKETS = {"{": "}", "[": "]", "(": ")"}
-# Python's parser is only given texts that cannot exhaust it.
+# Larger or deeper texts can exhaust the memory or the stack of Python's parser.
 _MAX_LITERAL_CHARACTERS = 100_000
 _MAX_LITERAL_BRACKETS = 1_000
-_SHOWN_CHARACTERS = 60
+_MAX_QUOTE = 60  # characters of a text that a reason quotes
 
 Ask = Callable[[Messages, dict[str, Any]], Awaitable[str]]
-"""One call to one model, with the JSON schema of its reply; returns the text. Raises what the call raises."""
+"""Calls a model with messages and the JSON schema of the reply. Returns the text; raises ModelError."""
 
 
 class Verification(NamedTuple):
-    """`reason` is shown to the model that is asked again. `error` names what a user's verifier raised."""
+    """The verdict of a verifier.
+
+    `reason` is feedback for the next attempt of the model. `error` is the type of an exception that a
+    user's verifier raised.
+    """
 
     status: str
     reason: str = ""
@@ -54,7 +63,7 @@ class Verification(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """A result that is to be verified, and the task as text. `task` and `context` are as the function gave them."""
+    """A result to verify. `text` is task and context for a prompt; `task` and `context` are the original objects."""
 
     text: TaskText
     result: Any
@@ -66,7 +75,7 @@ Verifier = Callable[[Claim, Ask], Awaitable[Verification]]
 
 
 def find_verifier(name: Any) -> Verifier | None:
-    """A verifier by name, or around a function of the user. None: only the format is checked."""
+    """Return the verifier for a name or a user's function. None means that only the format is checked."""
     if name is None:
         return None
     if isinstance(name, str) and name in VERIFIERS:
@@ -78,9 +87,9 @@ def find_verifier(name: Any) -> Verifier | None:
 
 
 async def reverse(claim: Claim, ask: Ask) -> Verification:
-    """One call that goes backwards from the result to what would have to be true for it.
+    """Ask the verify model, in one call, whether task and context support the result.
 
-    A reply that cannot be read is UNCERTAIN, since the result is not to blame for it.
+    An unreadable reply gives UNCERTAIN, because it says nothing about the result.
     """
     messages = build_messages("reverse", claim.text, {"result": as_text(claim.result)}, [])
     try:
@@ -94,19 +103,17 @@ async def reverse(claim: Claim, ask: Ask) -> Verification:
 
 
 class Vote(NamedTuple):
-    """A reply that cannot be read agrees with nothing."""
+    """One vote of `cross`. An unreadable reply counts as a vote against the result."""
 
     agrees: bool
     reason: str
 
 
 async def cross(claim: Claim, ask: Ask) -> Verification:
-    """Three calls side by side do the task again and say whether they agree with the result.
-
-    A call that failed raises after the others are back: those are paid.
-    """
+    """Let three concurrent calls do the task again and vote on whether they agree with the result."""
     messages = build_messages("cross", claim.text, {"result": as_text(claim.result)}, [])
     schema = vote_schema(claim.result)
+    # A failed call raises only after the others have returned: they are paid for, so they are logged.
     replies = await asyncio.gather(*(ask(messages, schema) for _ in range(VOTES)), return_exceptions=True)
     votes = []
     for text in replies:
@@ -122,18 +129,18 @@ async def cross(claim: Claim, ask: Ask) -> Verification:
 
 
 def count_votes(votes: list[Vote]) -> Verification:
-    """By the share of votes that agree, with the reasons of those that do not."""
+    """Return the verdict by the share of agreeing votes. The reason lists those of the disagreeing votes."""
     share = sum(vote.agrees for vote in votes) / len(votes)
     if share >= OK_SHARE:
         return Verification(OK)
     text = f"{share:.0%} of {len(votes)} independent answers agree"
-    against = "; ".join(vote.reason for vote in votes if not vote.agrees and vote.reason)
+    objections = "; ".join(vote.reason for vote in votes if not vote.agrees and vote.reason)
     status = UNCERTAIN if share >= UNCERTAIN_SHARE else FAIL
-    return Verification(status, f"{text}: {against}" if against else text)
+    return Verification(status, f"{text}: {objections}" if objections else text)
 
 
 def tool_choice(tools: Mapping[str, Tool]) -> Verifier:
-    """The tool is offered, it has the arguments it needs, and others would choose it too."""
+    """Return a verifier for the choice of a tool. Calls `cross` only if the tool accepts the arguments."""
 
     async def verify(claim: Claim, ask: Ask) -> Verification:
         if problem := choice_problem(claim.result, tools):
@@ -144,14 +151,14 @@ def tool_choice(tools: Mapping[str, Tool]) -> Verifier:
 
 
 def from_function(function: Callable[..., Any]) -> Verifier:
-    """A verifier of the user. One that raises, or answers in another form, fails the result."""
+    """Wrap a user's verifier. If it raises or returns no `(status, reason)`, the result is FAIL."""
 
     async def verify(claim: Claim, _: Ask) -> Verification:
         try:
             value = await user_code.call(function, (claim.task, claim.context, claim.result))
         except (UserCodeError, ModelError) as error:
-            raised = UserCodeError.of(error)
-            return Verification(FAIL, raised.message, raised.type_name)
+            failure = UserCodeError.of(error)
+            return Verification(FAIL, failure.message, failure.type_name)
         is_pair = isinstance(value, (tuple, list)) and len(value) == 2
         status = known_status(value[0]) if is_pair else None
         if status is None:
@@ -162,6 +169,7 @@ def from_function(function: Callable[..., Any]) -> Verifier:
     return verify
 
 
+# By the names that HOP's documents use, and by short ones.
 VERIFIERS: dict[str, Verifier | None] = {
     "default": reverse,
     "reverse": reverse,
@@ -174,20 +182,20 @@ VERIFIERS: dict[str, Verifier | None] = {
 
 
 def verify_format(result: Any) -> Verification:
-    """Fail if a text of the result is a dict or list in disguise; name the place of the first one.
+    """Return FAIL if a text in the result is a serialised object or list. The reason names the first one.
 
-    A model that writes `{"items": "['a', 'b']"}` meant a list. Code that uses that text would go wrong.
+    A model that writes `{"items": "['a', 'b']"}` meant a list. Code that uses the text would fail.
     """
     for where, text in _texts(result):
-        if _holds_container(text):
-            shown = shorten(text, _SHOWN_CHARACTERS)
-            reason = f"{where} is text that holds an object or a list: {shown!r}; write it as JSON"
+        if _is_serialised_container(text):
+            quote = shorten(text, _MAX_QUOTE)
+            reason = f"{where} is text that holds an object or a list: {quote!r}; write it as JSON"
             return Verification(FAIL, reason)
     return Verification(OK)
 
 
 def _texts(value: Any) -> Iterator[tuple[str, str]]:
-    """Every text in the tree with its place, in order, without recursion: a reply may be nested deeply."""
+    """Yield every text in a JSON value with its path, in order. Uses no recursion: a reply may be nested deeply."""
     stack = [("result", value)]
     while stack:
         where, item = stack.pop()
@@ -199,8 +207,8 @@ def _texts(value: Any) -> Iterator[tuple[str, str]]:
             stack.extend((f"{where}[{index}]", item[index]) for index in reversed(range(len(item))))
 
 
-def _holds_container(text: str) -> bool:
-    """Whether the text is a dict or a list as JSON or Python writes them."""
+def _is_serialised_container(text: str) -> bool:
+    """Return True if the text is an object or a list in JSON or Python syntax."""
     text = text.strip()
     if not text or _BRACKETS.get(text[0]) != text[-1]:
         return False

@@ -1,11 +1,11 @@
-"""A step that makes one value of many items: by a built-in strategy, or by the pipeline's own code.
+"""A step that combines a list of items into one value.
 
-strategy: concat    the items' texts, joined by `separator`
-strategy: stats     figures of the `fields`: count, sum, mean, median, ...
-strategy: filter    the items for which `condition` holds
-strategy: group     the items by the value of `group_by`
-strategy: summary   how many worked, how many failed, the mean of `score_field`
-strategy: custom    what the step's code returns
+strategy: concat    the texts of the items, joined by `separator`
+strategy: stats     count, sum, mean, median and more for each of `fields`
+strategy: filter    the items that meet `condition`
+strategy: group     the items, grouped by the value of `group_by`
+strategy: summary   number of successes and failures, and the mean of `score_field`
+strategy: custom    the return value of the step's code
 """
 
 from __future__ import annotations
@@ -22,19 +22,21 @@ from msgspec.structs import replace
 
 from assay.core.expressions import Expression, ExpressionProblem
 from assay.solvers.code import Code, CodeRunner
-from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, carried_code, require_sandbox, run_code
+from assay.solvers.steps.code_step import DEFAULT_TIMEOUT, require_sandbox, run_code, testset_code
 from assay.solvers.steps.pipeline import ValuePath
-from assay.solvers.steps.runner import StepContext, StepFailed, StepRunner
+from assay.solvers.steps.runner import StepContext, StepError, StepRunner
 
 STRATEGIES = ("concat", "stats", "filter", "group", "summary", "custom")
 SUMMARY_FIELDS = ("total_count", "success_count", "failure_count", "average_score", "success_rate")
 
+# Names that Prompt Lab uses for the same settings.
 _ALIASES = {"aggregation_strategy": "strategy", "aggregation_code": "code"}
+# Keys of an item that may hold its text. The first that exists is used.
 _TEXT_KEYS = ("text", "output", "result")
 
 
 class AggregateSettings(Struct, frozen=True, kw_only=True):
-    """How items are put together. `strategy` says which of the others count. A test may give any of them."""
+    """How items are combined. Each strategy uses some of the settings. A test may override any of them."""
 
     strategy: str = "concat"
     separator: str = "\n"
@@ -50,33 +52,37 @@ SETTINGS = AggregateSettings.__struct_fields__
 
 
 class AggregateStep(Struct, frozen=True, kw_only=True):
-    """Takes the list under `items`. `shape` renames and picks from the result."""
+    """Combines the list that the step's values have under the key `items`.
+
+    `shape` builds the output from the result: one path into `result` per output key. `runner` and
+    `sandbox` run the code of the strategy `custom`, as in a CodeStep.
+    """
 
     settings: AggregateSettings
     items: str = "items"
     shape: dict[str, ValuePath] = {}
     code: Code | None = None
-    own: CodeRunner | None = None
-    foreign: CodeRunner | None = None
+    runner: CodeRunner | None = None
+    sandbox: CodeRunner | None = None
     timeout: float = DEFAULT_TIMEOUT
 
     @property
-    def limits_itself(self) -> bool:
-        """Code runs in a process that must be killed; the built-in strategies have nothing to stop."""
+    def enforces_timeout(self) -> bool:
+        """True for code, which runs in a process that must be killed. Built-in strategies have none."""
         return self.code is not None
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
-        """Return the aggregate, in the shape that the pipeline asks for."""
+        """Return the combined value, in the `shape` of the pipeline file."""
         items = values.get(self.items)
         if not isinstance(items, list):
             kind = "missing" if items is None else type(items).__name__
-            raise StepFailed(f"it aggregates the list {self.items!r}, and that is {kind}")
+            raise StepError(f"the step aggregates the list {self.items!r}, but that value is {kind}")
         if self.settings.strategy != "custom":
             result = self._built_in(items)
-        elif self.code is None or self.own is None:
-            raise StepFailed("the strategy `custom` needs code", "no_code")
+        elif self.code is None or self.runner is None:
+            raise StepError("the strategy `custom` needs code", "no_code")
         else:
-            result = await run_code(self.own, self.code, items, self.timeout)
+            result = await run_code(self.runner, self.code, items, self.timeout)
         if not self.shape:
             return result
         return {key: path.find({"result": result}) for key, path in self.shape.items()}
@@ -90,30 +96,31 @@ class AggregateStep(Struct, frozen=True, kw_only=True):
         if settings.strategy == "filter":
             try:
                 condition = Expression(settings.condition)
-            except ExpressionProblem as problem:  # a test may give a wrong one
-                raise StepFailed(f"condition: {problem}", "bad_setting") from None
-            return keep(items, condition)
+            # The pipeline's condition was checked at load time. A test's condition was not.
+            except ExpressionProblem as problem:
+                raise StepError(f"condition: {problem}", "bad_setting") from None
+            return filter_items(items, condition)
         if settings.strategy == "group":
             return group(items, settings.group_by)
         return summary(items, settings.summary_fields, settings.score_field)
 
-    def adapted(self, settings: dict[str, Any]) -> StepRunner:
-        """Return the step with the settings of a test; its code runs in the sandbox."""
+    def with_settings(self, settings: dict[str, Any]) -> StepRunner:
+        """Return the step with the settings of a test. Code from a test runs in the sandbox."""
         renamed = {_ALIASES.get(key, key): value for key, value in settings.items()}
-        own = {key: renamed[key] for key in SETTINGS if key in renamed}
+        overrides = {key: renamed[key] for key in SETTINGS if key in renamed}
         step = self
-        if own:
-            problem = next(settings_problems(own), None)
+        if overrides:
+            problem = next(settings_problems(overrides), None)
             if problem is not None:
-                raise StepFailed(problem, "bad_setting")
-            step = replace(self, settings=replace(self.settings, **own))
+                raise StepError(problem, "bad_setting")
+            step = replace(self, settings=replace(self.settings, **overrides))
         if "code" in renamed:
-            step = replace(step, code=carried_code(renamed["code"]), own=require_sandbox(self.foreign))
+            step = replace(step, code=testset_code(renamed["code"]), runner=require_sandbox(self.sandbox))
         return step
 
 
 def settings_problems(settings: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with settings, one sentence each."""
+    """Yield one message for each invalid setting."""
     for key, value in settings.items():
         if key == "strategy" and value not in STRATEGIES:
             yield f"there is no strategy {value!r}; known: {', '.join(STRATEGIES)}"
@@ -128,7 +135,7 @@ def settings_problems(settings: dict[str, Any]) -> Iterator[str]:
 
 
 def concat(items: list[Any], separator: str) -> str:
-    """Join the items' texts. An object gives its `text`, else `output`, else `result`, else itself."""
+    """Join the texts of the items. The text of an object is its `text`, else `output`, else `result`, else JSON."""
     texts: list[str] = []
     for item in items:
         value = item
@@ -139,9 +146,12 @@ def concat(items: list[Any], separator: str) -> str:
 
 
 def stats(items: list[Any], fields: list[str], *, distribution: bool) -> dict[str, Any]:
-    """Return `{total_items, fields: {name: figures}}`; with `distribution`, the count of each value as well."""
+    """Return `{total_items, fields: {name: figures}}`. `distribution` adds the count of each value.
+
+    Items without the field, and null values, are left out of its figures.
+    """
     if not fields:
-        raise StepFailed("the strategy `stats` needs `fields`", "bad_setting")
+        raise StepError("the strategy `stats` needs `fields`", "bad_setting")
     figures: dict[str, dict[str, Any]] = {}
     for name in fields:
         values = [item[name] for item in items if isinstance(item, dict) and item.get(name) is not None]
@@ -151,20 +161,20 @@ def stats(items: list[Any], fields: list[str], *, distribution: bool) -> dict[st
     return {"total_items": len(items), "fields": figures}
 
 
-def keep(items: list[Any], condition: Expression) -> list[Any]:
-    """Return the items for which the condition holds. Fields may be named with or without `item.`."""
-    kept: list[Any] = []
+def filter_items(items: list[Any], condition: Expression) -> list[Any]:
+    """Return the items that meet the condition. It may write a field as `score` or as `item.score`."""
+    matches: list[Any] = []
     for item in items:
         names = {**item, "item": item} if isinstance(item, dict) else {"item": item}
         if condition.holds(names):
-            kept.append(item)
-    return kept
+            matches.append(item)
+    return matches
 
 
 def group(items: list[Any], by: str) -> dict[str, list[Any]]:
-    """Return items by the value of a field, in order of appearance; those without it under "null"."""
+    """Group the items by the value of a field, in order of appearance. Items without the field are under "null"."""
     if not by:
-        raise StepFailed("the strategy `group` needs `group_by`", "bad_setting")
+        raise StepError("the strategy `group` needs `group_by`", "bad_setting")
     groups: dict[str, list[Any]] = {}
     for item in items:
         value = item.get(by) if isinstance(item, dict) else None
@@ -173,20 +183,20 @@ def group(items: list[Any], by: str) -> dict[str, list[Any]]:
 
 
 def summary(items: list[Any], fields: list[str], score_field: str) -> dict[str, Any]:
-    """Count the items that worked and that failed, and average their scores."""
-    wrong = [name for name in fields if name not in SUMMARY_FIELDS]
-    if wrong:
+    """Count successes and failures, and average the scores. Returns all SUMMARY_FIELDS if `fields` is empty."""
+    unknown = [name for name in fields if name not in SUMMARY_FIELDS]
+    if unknown:
         names = ", ".join(SUMMARY_FIELDS)
-        raise StepFailed(f"there is no summary field {wrong[0]!r}; known: {names}", "bad_setting")
+        raise StepError(f"there is no summary field {unknown[0]!r}; known: {names}", "bad_setting")
     failures = 0
     scores: list[Any] = []
     for item in items:
         if isinstance(item, dict):
-            # An item failed by itself (null) or by its own word.
             failures += item.get("success") is False or bool(item.get("error"))
             if _is_number(item.get(score_field)):
                 scores.append(item[score_field])
         else:
+            # A batch step writes null for an item that failed.
             failures += item is None
     figures = {
         "total_count": len(items),
@@ -199,7 +209,7 @@ def summary(items: list[Any], fields: list[str], score_field: str) -> dict[str, 
 
 
 def _figures(values: list[Any]) -> dict[str, Any]:
-    """Return the usual figures of numbers, the rate of booleans; anything else is only counted."""
+    """Return statistics of numbers, or the rate of booleans. Other values are only counted."""
     booleans = [value for value in values if isinstance(value, bool)]
     if booleans and len(booleans) == len(values):
         return {"count": len(booleans), "true": sum(booleans), "rate": sum(booleans) / len(booleans)}
@@ -220,14 +230,14 @@ def _figures(values: list[Any]) -> dict[str, Any]:
 
 
 def _finite(figure: Callable[[list[Any]], Any], numbers: list[Any]) -> Any:
-    """Compute a figure. JSON has no number for infinity, so one that is too large fails the step."""
+    """Compute a figure. Raises StepError if it is infinite, because JSON has no infinity."""
     try:
         value = figure(numbers)
         if isfinite(value):
             return value
     except OverflowError:
         pass
-    raise StepFailed("the numbers are too large to be put together", "bad_output")
+    raise StepError("the numbers are too large: a sum, mean or deviation is infinite", "bad_output")
 
 
 def _label(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""A step over many items: which list it runs over, how many run at once, and what a failed item costs."""
+"""Runs a step once per item of a list, some of them concurrently. A failed item does not fail the others."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.solvers.steps.runner import StepContext, StepFailed
+from assay.solvers.steps.runner import StepContext, StepError
 
 BATCH_ITEMS = "batch_items"
 TEST_SETTINGS = ("batch_size", "concurrent", "max_workers")
-"""What a test may change about a batch."""
+"""Settings of a batch that a test may override."""
 
 RunOnce = Callable[[dict[str, Any], StepContext], Awaitable[Any]]
 
 
 class Batch(Struct, frozen=True, kw_only=True):
-    """How a step runs over a list. By default all items run at once, as far as the model's permits go.
+    """How a step runs over a list. By default all items run at once, limited only by `--concurrency`.
 
-    With `with_item`, an output that is an object is merged into the item it was made of.
+    `batch_size` splits the list: a chunk starts when the previous chunk has ended. `with_item` merges an
+    output that is an object into its item.
     """
 
     batch_size: int | None = None
@@ -29,34 +30,37 @@ class Batch(Struct, frozen=True, kw_only=True):
     max_workers: int | None = None
     with_item: bool = False
 
-    def adapted(self, settings: dict[str, Any]) -> Batch:
+    def with_settings(self, settings: dict[str, Any]) -> Batch:
         """Return the batch with the settings of a test."""
-        own = {key: settings[key] for key in TEST_SETTINGS if key in settings}
-        if not own:
+        overrides = {key: settings[key] for key in TEST_SETTINGS if key in settings}
+        if not overrides:
             return self
-        problem = next(batch_problems(own), None)
+        problem = next(batch_problems(overrides), None)
         if problem is not None:
-            raise StepFailed(problem, "bad_setting")
-        return replace(self, **own)
+            raise StepError(problem, "bad_setting")
+        return replace(self, **overrides)
 
 
 class BatchItem(Struct, frozen=True):
-    """The outcome of one item."""
+    """The outcome of one item. `error` is empty if it succeeded."""
 
     output: Any = None
     error: str = ""
 
 
 class StepValues(NamedTuple):
-    """What a step sees: all values, and which of them its mapping (`mapped`) and the test (`given`) name."""
+    """The values of a step, by name.
+
+    `mapped` are the names in the step's `input_mapping`, `overridden` those in the test's `step_inputs`.
+    """
 
     all: dict[str, Any]
     mapped: tuple[str, ...] = ()
-    given: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
 
 
 def batch_problems(settings: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with settings, one sentence each."""
+    """Yield one message for each invalid setting."""
     for key, value in settings.items():
         if key in ("batch_size", "max_workers") and (type(value) is not int or value < 1):
             yield f"{key} is a whole number from 1 on, not {value!r}"
@@ -67,16 +71,16 @@ def batch_problems(settings: dict[str, Any]) -> Iterator[str]:
 async def run_batch(batch: Batch, run: RunOnce, values: StepValues, ctx: StepContext) -> list[BatchItem]:
     """Run every item and return the outcomes in order.
 
-    An item that fails costs itself; a model that fails costs the step.
+    A StepError fails one item. A ModelError passes through and fails the case.
     """
     name, items = find_list(values)
 
     async def run_item(item: Any) -> BatchItem:
         if item is None:
-            return BatchItem(None, "there is no item: it is null, as an item is that failed before")
+            return BatchItem(None, "the item is null, probably because it failed in an earlier step")
         try:
             output = await run(item_values(values, name, item), ctx)
-        except StepFailed as error:
+        except StepError as error:
             return BatchItem(None, str(error))
         if batch.with_item and isinstance(output, dict) and isinstance(item, dict):
             output = {**item, **output}
@@ -84,8 +88,8 @@ async def run_batch(batch: Batch, run: RunOnce, values: StepValues, ctx: StepCon
 
     outcomes: list[BatchItem] = []
     size = batch.batch_size or len(items) or 1
-    for begin in range(0, len(items), size):
-        outcomes += await _run_chunk(batch, run_item, items[begin : begin + size], ctx)
+    for start in range(0, len(items), size):
+        outcomes += await _run_chunk(batch, run_item, items[start : start + size], ctx)
     return outcomes
 
 
@@ -96,6 +100,7 @@ async def _run_chunk(
     if batch.concurrent:
         workers = batch.max_workers or len(items)
     if workers >= len(items):
+        # No limit of its own, so the semaphore is not needed.
         return await ctx.case.map(run_item, items)
     permits = asyncio.Semaphore(workers)
 
@@ -107,19 +112,20 @@ async def _run_chunk(
 
 
 def find_list(values: StepValues) -> tuple[str, list[Any]]:
-    """Return the list to run over: the first mapped value that is one, else the test's own batch items."""
+    """Return name and value of the list to run over: the first mapped value that is a list, else `batch_items`."""
     for name in (*values.mapped, BATCH_ITEMS):
         value = values.all.get(name)
         if isinstance(value, list):
             return name, value
-    raise StepFailed("it runs over a list, and there is none: map one, or give the test batch_items")
+    raise StepError("the step runs over a list, but has none: map a list, or give the test batch_items")
 
 
 def item_values(values: StepValues, name: str, item: Any) -> dict[str, Any]:
-    """Return what one item's run sees: all values, the item in place of its list, and its fields.
+    """Return the values for one item: all values of the step, the fields of the item, and the item itself.
 
-    A value that is mapped or given by name wins over a field of the item of that name.
+    The item replaces its list under the list's name. A mapped or overridden value takes precedence over a
+    field of the same name.
     """
     fields = item if isinstance(item, dict) else {}
-    by_name = {key: values.all[key] for key in (*values.mapped, *values.given)}
-    return {**values.all, **fields, **by_name, name: item, "item": item}
+    explicit = {key: values.all[key] for key in (*values.mapped, *values.overridden)}
+    return {**values.all, **fields, **explicit, name: item, "item": item}

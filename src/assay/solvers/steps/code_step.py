@@ -1,4 +1,4 @@
-"""A step that runs Python code: the pipeline's own, or one that a test carries."""
+"""A step that runs Python code from the pipeline file, or from a test's `step_inputs`."""
 
 from __future__ import annotations
 
@@ -7,54 +7,55 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.solvers.code import Code, CodeProblem, CodeRunner
-from assay.solvers.steps.runner import StepContext, StepFailed, StepRunner
+from assay.solvers.code import Code, CodeError, CodeRunner
+from assay.solvers.steps.runner import StepContext, StepError, StepRunner
 
-DEFAULT_TIMEOUT = 30.0
+DEFAULT_TIMEOUT = 30.0  # in seconds, for one call of the entry function
 
 
 class CodeStep(Struct, frozen=True, kw_only=True):
-    """Calls the entry function of a piece of code with the step's values.
+    """Calls the entry function of the code with the step's values.
 
-    `own` runs the pipeline's code, `foreign` code that a test carries. Without `foreign` the latter is refused.
+    `runner` runs the code of the pipeline file. `sandbox` runs code from a test; without a sandbox
+    (`--allow-code` is not set) the step refuses such code.
     """
 
     code: Code
-    own: CodeRunner
-    foreign: CodeRunner | None = None
+    runner: CodeRunner
+    sandbox: CodeRunner | None = None
     timeout: float = DEFAULT_TIMEOUT
 
     @property
-    def limits_itself(self) -> bool:
-        """The process in which the code runs must be killed."""
+    def enforces_timeout(self) -> bool:
+        """True: the runner must kill the process in which the code runs."""
         return True
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
         """Call the entry function with the values."""
-        return await run_code(self.own, self.code, values, self.timeout)
+        return await run_code(self.runner, self.code, values, self.timeout)
 
-    def adapted(self, settings: dict[str, Any]) -> StepRunner:
-        """Return the step with the code of a test in place of the pipeline's. It runs in the sandbox."""
+    def with_settings(self, settings: dict[str, Any]) -> StepRunner:
+        """Return a step that runs the test's code, if the test has code. It runs in the sandbox."""
         if "code" not in settings:
             return self
-        return replace(self, code=carried_code(settings["code"]), own=require_sandbox(self.foreign))
+        return replace(self, code=testset_code(settings["code"]), runner=require_sandbox(self.sandbox))
 
 
-def carried_code(source: Any) -> Code:
-    """Return code that stands in a test, with the name that messages use for it."""
+def testset_code(source: Any) -> Code:
+    """Return the code of a test, with the name that error messages use."""
     return Code(str(source), "the test's code")
 
 
-def require_sandbox(foreign: CodeRunner | None) -> CodeRunner:
-    """Return the sandbox, if code of tests may run."""
-    if foreign is None:
-        raise StepFailed("the test carries code, which runs only with --allow-code", "refused")
-    return foreign
+def require_sandbox(sandbox: CodeRunner | None) -> CodeRunner:
+    """Return the sandbox. Raises StepError if there is none, because `--allow-code` is not set."""
+    if sandbox is None:
+        raise StepError("the test carries code, which runs only with --allow-code", "refused")
+    return sandbox
 
 
 async def run_code(runner: CodeRunner, code: Code, argument: Any, timeout: float) -> Any:  # noqa: ASYNC109 - it kills a process
-    """Return what the code returns. Whatever is wrong with it fails the step."""
+    """Return the value of the code's entry function. A CodeError becomes a StepError of the same kind."""
     try:
         return await runner.run(code, argument, timeout)
-    except CodeProblem as problem:
-        raise StepFailed(str(problem), problem.kind) from None
+    except CodeError as error:
+        raise StepError(str(error), error.kind) from None

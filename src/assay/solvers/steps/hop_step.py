@@ -1,4 +1,4 @@
-"""A step that calls a function of the user with a session, as `assay hop` does for every row of a file."""
+"""A step that calls a user's function with a HOP session, as `assay hop` does for each row of a file."""
 
 from __future__ import annotations
 
@@ -17,14 +17,18 @@ from assay.core.types import Call, Request, Response
 from assay.core.user_code import UserCodeError
 from assay.solvers.hop.session import ModelSide, Session
 from assay.solvers.hop.solver import call_form, call_function
-from assay.solvers.steps.runner import Meter, StepContext, StepFailed, StepRunner
+from assay.solvers.steps.runner import Meter, StepContext, StepError, StepRunner
 
-DEFAULT_TIMEOUT = 300.0
+DEFAULT_TIMEOUT = 300.0  # in seconds, for one call of the function
+# A function that is not async occupies a thread while it waits for the model, so many threads are needed.
 _THREADS = 256
 
 
 class HopStep(Struct, frozen=True, kw_only=True):
-    """One model runs and verifies. `inputs` are those of the function's contract, if it has one."""
+    """Calls `function` with a session and the step's values. One model serves as run and verify model.
+
+    `inputs` are the input names of the function's contract; empty if it has none.
+    """
 
     function: Callable[..., Any]
     role: str
@@ -33,27 +37,32 @@ class HopStep(Struct, frozen=True, kw_only=True):
     pool: DaemonPool
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
-        """Return the function's result. A status other than OK fails the step.
+        """Return the value of the function's result. A status other than OK fails the step.
 
-        An endpoint's failure passes through, even if the function caught it and returned FAIL.
+        A failed model call raises ModelError, even if the function caught the error and returned FAIL.
         """
         side = ModelSide(self.role)
         session = Session(cast("Context", _MeteredContext(ctx.case, ctx.meter)), side, side)
         fields = self._fields(values)
         try:
-            done = await call_function(self.function, session, fields, self.pool, self.timeout)
+            result = await call_function(self.function, session, fields, self.pool, self.timeout)
         except UserCodeError as error:
+            # The function may have wrapped the model's failure in an exception of its own.
             if session.failure is not None:
                 raise ModelError(session.failure) from None
-            raise StepFailed(str(error), error.kind) from None
+            raise StepError(str(error), error.kind) from None
         except ModelError as error:
+            # The model answered, for example with a refusal. Only this step fails.
             if error.failure.status == "subject_error":
-                raise StepFailed(error.failure.message, error.failure.kind) from None
+                raise StepError(error.failure.message, error.failure.kind) from None
             raise
-        return _output(done, session)
+        return _output(result, session)
 
     def _fields(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values that the contract lists; else all, or those the function has parameters for."""
+        """Return the values to pass: those of the contract, else those that the function has parameters for.
+
+        A function of the form `(session, row)` or with `**kwargs` gets all values.
+        """
         if self.inputs:
             return {name: value for name, value in values.items() if name in self.inputs}
         names = None
@@ -64,33 +73,33 @@ class HopStep(Struct, frozen=True, kw_only=True):
         return {name: values[name] for name in names if name in values}
 
     @property
-    def limits_itself(self) -> bool:
-        """A function that blocks keeps its thread, so the call itself gives up waiting for it."""
+    def enforces_timeout(self) -> bool:
+        """True: a blocking function cannot be cancelled, so `call_function` stops waiting for its thread."""
         return True
 
-    def adapted(self, settings: dict[str, Any]) -> StepRunner:
-        """Return itself: what a test gives a function are values for it."""
+    def with_settings(self, settings: dict[str, Any]) -> StepRunner:
+        """Return `self`: a hop step has no settings. The test's `step_inputs` are values for the function."""
         return self
 
 
 def hop_step(
     function: Callable[..., Any], role: str, inputs: frozenset[str], timeout: float | None
 ) -> HopStep:
-    """Build a step with threads of its own. They start when a function that is not async needs them."""
+    """Build a step with its own thread pool. Threads start when a function that is not async is called."""
     pool = DaemonPool(_THREADS, "assay-hop-step", replaces=True)
     return HopStep(function=function, role=role, inputs=inputs, timeout=timeout or DEFAULT_TIMEOUT, pool=pool)
 
 
-def _output(done: HopResult, session: Session) -> Any:
-    if done.status == OK:
-        return done.value
-    if session.failure is not None and done.status == FAIL:
+def _output(result: HopResult, session: Session) -> Any:
+    if result.status == OK:
+        return result.value
+    if session.failure is not None and result.status == FAIL:
         raise ModelError(session.failure)
-    raise StepFailed(f"the function says {done.status}: {done.text}", done.status.lower())
+    raise StepError(f"the function returned {result.status}: {result.text}", result.status.lower())
 
 
 def _parameters(function: Callable[..., Any]) -> list[str] | None:
-    """Return the names the function takes; None if it takes any name."""
+    """Return the names of the function's parameters, or None if it takes any name."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -101,7 +110,7 @@ def _parameters(function: Callable[..., Any]) -> list[str] | None:
 
 
 class _MeteredAsker(NamedTuple):
-    """A model whose calls are counted."""
+    """A model whose calls are added to the meter of the step."""
 
     name: str
     endpoint: str
@@ -122,7 +131,7 @@ class _MeteredAsker(NamedTuple):
 
 
 class _MeteredContext:
-    """The part of a context that a session uses."""
+    """Wraps the case's context so that the calls of a session are counted. Has only what a session uses."""
 
     def __init__(self, ctx: Context, meter: Meter) -> None:
         self._ctx = ctx

@@ -1,4 +1,7 @@
-"""A pipeline as the solver runs it: steps, where each takes its values from, and what comes out at the end."""
+"""The pipeline that the solver runs: its steps, the source of each step's values, and its outputs.
+
+`suites/pipeline` builds it from a pipeline file.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ from typing import Any
 from msgspec import Struct
 
 from assay.solvers.steps.batch import Batch
-from assay.solvers.steps.runner import StepFailed, StepRunner
+from assay.solvers.steps.runner import StepError, StepRunner
 
 AGGREGATE, CODE, HOP = "aggregate", "code", "hop"
 
 _PIECE = re.compile(r"\.?([^.\[\]]+)|\[(-?\d+)\]")
-_MOST_KEYS = 8  # of an object, in a message
-_MISSING: Any = object()
+_MAX_KEYS = 8  # keys of an object that an error message lists
+_MISSING: Any = object()  # None is a value: JSON null
 
 
 class ValuePath:
-    """Where a step's value comes from: `text`, `cleaned.items`, `results[0].score`.
+    """A path to a value, such as `text`, `cleaned.items` or `results[0].score`.
 
-    The first name is an input, an output key or a step's id. Raises ValueError if the text is no path.
+    The first name is an input, an output key or the id of a step. Raises ValueError for an invalid path.
     """
 
     def __init__(self, text: str) -> None:
@@ -30,42 +33,42 @@ class ValuePath:
         self.root, *self.path = _split_path(text)
 
     def find(self, values: Mapping[str, Any]) -> Any:
-        """Return the value. A path that leads nowhere fails the step with a message that says how far it led."""
+        """Return the value at the path. Raises StepError with the part of the path that exists."""
         if self.root not in values:
-            raise StepFailed(f"there is no {self.root!r}: the test has no input of that name")
+            raise StepError(f"there is no {self.root!r}: the test has no input of that name")
         value = values[self.root]
         for depth, piece in enumerate(self.path):
-            following = _item(value, piece)
-            if following is _MISSING:
-                raise StepFailed(self._why_nothing(value, piece, depth))
-            value = following
+            child = _item(value, piece)
+            if child is _MISSING:
+                raise StepError(self._missing_message(value, piece, depth))
+            value = child
         return value
 
-    def _why_nothing(self, value: Any, piece: str | int, depth: int) -> str:
-        """Say why there is nothing at `piece` of the value that the path has led to."""
-        reached = self.root
+    def _missing_message(self, value: Any, piece: str | int, depth: int) -> str:
+        """Return the message for a value, at `depth` of the path, that has no item `piece`."""
+        parent = self.root
         for step in self.path[:depth]:
-            reached += f"[{step}]" if isinstance(step, int) else f".{step}"
+            parent += f"[{step}]" if isinstance(step, int) else f".{step}"
         if isinstance(value, list):
-            return f"{reached} is a list of {len(value)}; it has no {piece!r}"
+            return f"{parent} is a list of {len(value)}; it has no {piece!r}"
         if isinstance(value, dict):
-            keys = ", ".join(map(str, list(value)[:_MOST_KEYS])) or "nothing"
-            return f"{reached} has no {piece!r}; it has: {keys}"
+            keys = ", ".join(map(str, list(value)[:_MAX_KEYS])) or "nothing"
+            return f"{parent} has no {piece!r}; it has: {keys}"
         hint = ""
         if value is None:
             kind = "null"
         elif isinstance(value, str):
             kind = "a text"
-            hint = "; `output_parser: json` makes an object of a reply"
+            hint = "; use `output_parser: json` to turn a reply into an object"
         elif isinstance(value, bool):
             kind = "true or false"
         else:
             kind = "a number"
-        return f"{reached} is {kind}, so it has no {piece!r}{hint}"
+        return f"{parent} is {kind}, so it has no {piece!r}{hint}"
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """One step. `after` are the ids of the steps it waits for; a batch runs it over a list."""
+    """One step of a pipeline. `after` has the ids of the steps it needs. With `batch` it runs over a list."""
 
     id: str
     kind: str
@@ -80,7 +83,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class PipelineOutput(Struct, frozen=True):
-    """One of the pipeline's results, and the step it comes from."""
+    """A named output of the pipeline, and the step that produces it."""
 
     key: str
     source: ValuePath
@@ -88,7 +91,7 @@ class PipelineOutput(Struct, frozen=True):
 
 
 class Pipeline(Struct, frozen=True, kw_only=True):
-    """Steps in an order in which each stands after what it needs. `optional` inputs are empty by default."""
+    """Steps in topological order: each comes after the steps it needs. `optional` inputs default to ""."""
 
     steps: list[Step]
     outputs: list[PipelineOutput]
@@ -97,17 +100,17 @@ class Pipeline(Struct, frozen=True, kw_only=True):
 
     @property
     def aggregate(self) -> Step | None:
-        """The step whose output is the aggregation: the last one of its kind."""
+        """The last aggregate step. Its output is compared with `expected_aggregation`."""
         return next((step for step in reversed(self.steps) if step.kind == AGGREGATE), None)
 
     @property
     def straight(self) -> bool:
-        """Whether every step waits for the one before it, so that none could run beside another."""
+        """True if every step needs the previous one, so no two steps can run concurrently."""
         return all(before.id in step.after for before, step in pairwise(self.steps))
 
 
 class TestInputs(Struct, frozen=True, kw_only=True):
-    """What the solver may know about one test: everything but what is expected."""
+    """One test as the solver sees it. The expected values are not part of it."""
 
     id: str
     inputs: dict[str, Any]
@@ -119,14 +122,14 @@ class TestInputs(Struct, frozen=True, kw_only=True):
 
 
 class StepsInputs(Struct, frozen=True):
-    """One case: a test, or several that depend on each other, in order."""
+    """One case: a test, or several tests that depend on each other, in the order in which they run."""
 
     variant: str
     tests: list[TestInputs]
 
 
 def _item(value: Any, piece: str | int) -> Any:
-    """Return what stands at one piece of a path, or _MISSING. Only lists and objects have items here."""
+    """Return the item of a list or an object, or _MISSING. Other values have no items."""
     if isinstance(value, dict):
         return value.get(piece, _MISSING)
     if isinstance(value, list):

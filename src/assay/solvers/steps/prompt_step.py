@@ -1,6 +1,6 @@
-"""A step that asks a model: a template becomes a message, the reply is parsed.
+"""A step that calls a model: it renders a template as the prompt and parses the reply.
 
-`output_parser` says what is made of the reply: the text, JSON, a number, a match, a list.
+`output_parser` selects the parser: text, json, regex, number (the last number) or list (split at commas).
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from assay.core.errors import ModelError
 from assay.core.templates import Template, TemplateProblem
 from assay.core.types import Request
 from assay.solvers.json_reply import NoJsonError, find_json
-from assay.solvers.steps.runner import StepContext, StepFailed, StepRunner
+from assay.solvers.steps.runner import StepContext, StepError, StepRunner
 
 Parser = Callable[[str], Any]
 PARSERS = ("text", "json", "regex", "number", "list")
 
 _ALIASES = {"none": "text", "str": "text", "string": "text"}
+# A sign counts only at the start or after a space or another symbol: in "3-5" the last number is 5.
 _NUMBER = re.compile(r"(?:(?<![\w.])[-+])?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d+)?")
-_LONGEST_QUOTE = 200
+_MAX_QUOTE = 200  # characters of a reply in an error message
 
 
 class PromptStep(Struct, frozen=True, kw_only=True):
-    """`role` says which model of the run answers. Missing variables take `defaults`."""
+    """Sends one prompt. `role` names the model of the run. `defaults` fills variables that have no value."""
 
     role: str
     template: Template
@@ -38,7 +39,10 @@ class PromptStep(Struct, frozen=True, kw_only=True):
     defaults: dict[str, Any] = {}
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
-        """Ask once and parse the reply. A refusal fails the step; an endpoint's failure passes through."""
+        """Call the model once and parse the reply.
+
+        A refusal raises StepError. Any other failed call raises ModelError, which fails the case.
+        """
         asker = ctx.case.model(self.role)
         request = Request(
             model=asker.name, endpoint=asker.endpoint, messages=self._messages(values), params=self.params
@@ -47,9 +51,9 @@ class PromptStep(Struct, frozen=True, kw_only=True):
         try:
             call = await asker.call(request)
         except ModelError as error:
-            # A refusal is the model's own word. Other items and steps go on.
+            # The model answered, for example with a refusal. Other items and steps continue.
             if error.failure.status == "subject_error":
-                raise StepFailed(error.failure.message, error.failure.kind) from None
+                raise StepError(error.failure.message, error.failure.kind) from None
             raise
         ctx.meter.add(call, time.perf_counter() - started)
         assert call.response is not None
@@ -63,22 +67,22 @@ class PromptStep(Struct, frozen=True, kw_only=True):
                 return [user]
             return [{"role": "system", "content": self.system.render(variables)}, user]
         except TemplateProblem as problem:
-            raise StepFailed(str(problem), "template") from None
+            raise StepError(str(problem), "template") from None
 
     @property
-    def limits_itself(self) -> bool:
-        """A call is cancelled from outside."""
+    def enforces_timeout(self) -> bool:
+        """False: the solver can cancel a model call."""
         return False
 
-    def adapted(self, settings: dict[str, Any]) -> StepRunner:
-        """Return itself: what a test gives a prompt are values for its template."""
+    def with_settings(self, settings: dict[str, Any]) -> StepRunner:
+        """Return `self`: a prompt step has no settings. The test's `step_inputs` are values for the template."""
         return self
 
 
 def parser(setting: Any) -> Parser:
-    """Build a parser from `json`, or `{type: regex, pattern: ..., group: 1}`.
+    """Build a parser from `output_parser`: a name such as `json`, or `{type: regex, pattern: ..., group: 1}`.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError for an unknown parser or an invalid pattern.
     """
     settings: Mapping[str, Any] = setting if isinstance(setting, dict) else {"type": setting or "text"}
     name = str(settings.get("type", "text"))
@@ -100,23 +104,26 @@ def _parse_json(text: str) -> Any:
     try:
         return find_json(text)
     except NoJsonError:
-        raise StepFailed(f"the reply holds no JSON: {_quote(text)}", "bad_output") from None
+        raise StepError(f"the reply holds no JSON: {_quote(text)}", "bad_output") from None
 
 
 def _parse_number(text: str) -> float | int:
-    """Return the last number in the text. A hyphen after a letter or digit is no minus; 85% is 85."""
+    """Return the last number in the text. Commas are thousands separators; "85%" is 85."""
     numbers = _NUMBER.findall(text)
     if not numbers:
-        raise StepFailed(f"the reply holds no number: {_quote(text)}", "bad_output")
+        raise StepError(f"the reply holds no number: {_quote(text)}", "bad_output")
     digits = numbers[-1].replace(",", "")
     value = float(digits)
     if not isfinite(value):
-        raise StepFailed(f"the number {_quote(digits)} is too large", "bad_output")
+        raise StepError(f"the number {_quote(digits)} is too large", "bad_output")
     return value if set(".eE") & set(digits) else int(digits)
 
 
 def _regex_parser(settings: Mapping[str, Any]) -> Parser:
-    """Without a `group`, named groups make an object; else the first group counts, or the whole match."""
+    """Build a regex parser. Without `group` it returns the named groups as an object.
+
+    A pattern without named groups gives its first group, or the whole match if it has no group.
+    """
     pattern, group = settings.get("pattern"), settings.get("group")
     if not isinstance(pattern, str):
         raise ValueError("a regex parser needs a `pattern`")  # noqa: TRY004 - a file is wrong, not a program
@@ -137,11 +144,11 @@ def _regex_parser(settings: Mapping[str, Any]) -> Parser:
     def find(text: str) -> Any:
         match = compiled.search(text)
         if match is None:
-            raise StepFailed(f"the pattern {pattern!r} does not match: {_quote(text)}", "bad_output")
+            raise StepError(f"the pattern {pattern!r} does not match: {_quote(text)}", "bad_output")
         return match.groupdict() if as_object else match[group]
 
     return find
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…")
+    return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + "…")

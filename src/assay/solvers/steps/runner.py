@@ -1,12 +1,17 @@
-"""What a kind of step is: a runner that turns values into an output, with its context and its failure.
+"""The interface of a pipeline step: `StepRunner`, its context and its error.
 
     class EchoStep(StepRunner):
+        enforces_timeout = False
+
         async def run(self, values, ctx):
             if "text" not in values:
-                raise StepFailed("there is no text")
+                raise StepError("there is no text")
             return values["text"]
 
-The kinds are `prompt_step`, `code_step`, `aggregate_step` and `hop_step`.
+        def with_settings(self, settings):
+            return self
+
+The kinds of steps are in `prompt_step`, `code_step`, `aggregate_step` and `hop_step`.
 """
 
 from __future__ import annotations
@@ -17,10 +22,10 @@ from assay.core.protocols import Context
 from assay.core.types import Call
 
 
-class StepFailed(Exception):
-    """A step gave no output. The message is for people; `kind` is a word a program can branch on.
+class StepError(Exception):
+    """A step has no output. `kind` is a short word for reports and programs, such as `timeout`.
 
-    It ends what depends on the step, never the run.
+    Steps that need this output are skipped. Other steps and other tests continue.
     """
 
     def __init__(self, message: str, kind: str = "failed") -> None:
@@ -29,21 +34,22 @@ class StepFailed(Exception):
 
 
 class Meter:
-    """Counts what one step asked: calls, tokens, and the time it waited for a permit to ask.
+    """Counts the model calls of one step: their number, tokens, and the time spent waiting for a permit.
 
-    A replayed call takes no time at all: then the wait is negative, and the call's own seconds are added.
+    `waited` is negative for a replayed call. The reply comes at once, but `call.seconds` is the original
+    duration. Subtracting `waited` from the elapsed time therefore gives the original duration.
     """
 
     __slots__ = ("attempts", "calls", "input", "longest", "output", "waited")
 
     def __init__(self) -> None:
         self.calls = self.input = self.output = 0
-        # The most attempts that the step, or one of its items, took.
+        # The highest number of attempts of the step, or of one item of a batch.
         self.attempts = 1
-        self.longest = self.waited = 0.0
+        self.longest = self.waited = 0.0  # in seconds
 
     def add(self, call: Call, elapsed: float) -> None:
-        """Count one call with its reply. `elapsed` is how long the step waited for it."""
+        """Count a call. `elapsed` is the time in seconds until the reply came, the wait for a permit included."""
         self.waited += elapsed - call.seconds
         self.calls += 1
         self.longest = max(self.longest, call.seconds)
@@ -53,24 +59,27 @@ class Meter:
 
 
 class StepContext(NamedTuple):
-    """The case's context, and the meter of this step."""
+    """The context of the case, and the meter of the step."""
 
     case: Context
     meter: Meter
 
 
 class StepRunner(Protocol):
-    """One kind of step."""
+    """Turns the values of a step into its output."""
 
     @property
-    def limits_itself(self) -> bool:
-        """Whether the runner keeps the step's timeout itself, because it must stop what it started."""
+    def enforces_timeout(self) -> bool:
+        """True if `run` applies the step's timeout itself, because it must stop a process or a thread.
+
+        The solver applies the timeout of all other runners.
+        """
         ...
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:
-        """Return the output, a JSON value. Raises StepFailed; a ModelError passes through."""
+        """Return the output, a JSON value. Raises StepError. A ModelError passes through and fails the case."""
         ...
 
-    def adapted(self, settings: dict[str, Any]) -> StepRunner:
-        """Return this step with settings that a test gives it; the same if it takes none."""
+    def with_settings(self, settings: dict[str, Any]) -> StepRunner:
+        """Return a copy with the settings from a test's `step_inputs`, or `self` if no setting applies."""
         ...

@@ -1,4 +1,4 @@
-"""Runs the tests of a case through a pipeline. Steps form a graph; each output and each failure is kept."""
+"""Runs the tests of a case through a pipeline. The steps of a pipeline form a graph."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ from assay.core.types import Failure
 from assay.solvers.code import CodeRunner
 from assay.solvers.steps.batch import BATCH_ITEMS, Batch, RunOnce, StepValues, run_batch
 from assay.solvers.steps.pipeline import AGGREGATE, Pipeline, Step, StepsInputs, TestInputs
-from assay.solvers.steps.runner import Meter, StepContext, StepFailed
+from assay.solvers.steps.runner import Meter, StepContext, StepError
 
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 
 
 class StepsSolver(Solver):
-    """Emits a `step` or `aggregation` record for each step of a test, then its `answer`; or `skipped`."""
+    """Runs pipelines. Emits one `step` or `aggregation` record per step of a test, then one `answer`.
+
+    A test that does not run has one `skipped` record instead. `pipelines` are by variant.
+    """
 
     def __init__(self, pipelines: Mapping[str, Pipeline], code_runners: Sequence[CodeRunner] = ()) -> None:
         self._pipelines = pipelines
         self._code_runners = code_runners
 
     async def solve(self, inputs: StepsInputs, ctx: Context) -> None:
-        """Run test after test. One that depends on another runs if that one passed."""
+        """Run the tests in order. A test runs only if the tests it depends on have passed."""
         pipeline = self._pipelines[inputs.variant]
         failures: list[Failure] = []
         skipped: set[str] = set()
         verdicts: dict[str, bool] = {}
 
         async def passed(other: str) -> bool:
-            if other not in verdicts:  # many tests may depend on the same one
+            if other not in verdicts:  # many tests may depend on the same test
                 verdicts[other] = await ctx.passed(other)
             return verdicts[other]
 
@@ -54,7 +57,7 @@ class StepsSolver(Solver):
             raise CaseFailed(failures[0])
 
     async def close(self) -> None:
-        """End the processes in which code ran."""
+        """Stop the processes in which code ran."""
         for runner in self._code_runners:
             await runner.close()
 
@@ -74,7 +77,7 @@ async def _reason_to_skip(
 
 
 class StepResult(Struct, frozen=True, omit_defaults=True):
-    """The outcome of one step, as its record holds it."""
+    """The outcome of one step: the data of its record. Default values are not written."""
 
     status: str
     output: Any = None
@@ -89,9 +92,9 @@ class StepResult(Struct, frozen=True, omit_defaults=True):
 
 
 class TestRun:
-    """One test on its way through the pipeline."""
+    """Runs one test through the pipeline."""
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class whose name starts with Test
 
     def __init__(self, pipeline: Pipeline, test: TestInputs, ctx: Context) -> None:
         self._pipeline = pipeline
@@ -104,12 +107,16 @@ class TestRun:
         self._results: dict[str, StepResult] = {}
 
     async def run(self) -> Failure | None:
-        """Run every step that can run, then emit the answer. Returns the first required step's failure."""
+        """Run the steps, then emit the answer. Returns the failure of the first required step that failed.
+
+        If none failed, the first required step that was skipped counts.
+        """
+        # A straight pipeline needs no tasks and events.
         if self._pipeline.straight:
             for step in self._pipeline.steps:
                 await self._run_step(step)
         else:
-            await self._run_side_by_side()
+            await self._run_concurrently()
         self._emit_answer()
         required = [step for step in self._pipeline.steps if step.required]
         for status in (FAILED, SKIPPED):
@@ -119,24 +126,24 @@ class TestRun:
                     return Failure("failed_step", f"step {step.id}: {result.error}", self._test.id)
         return None
 
-    async def _run_side_by_side(self) -> None:
-        """Each step begins as soon as the steps it waits for have ended."""
+    async def _run_concurrently(self) -> None:
+        """Start each step as soon as the steps it needs have ended."""
         ended = {step.id: asyncio.Event() for step in self._pipeline.steps}
 
-        async def run_in_turn(step: Step) -> None:
+        async def run_after_others(step: Step) -> None:
             try:
                 for other in step.after:
                     await ended[other].wait()
-                # A step without a result met a failed model, which ends the case.
+                # A step without a result had a ModelError, which fails the whole case.
                 if all(other in self._results for other in step.after):
                     await self._run_step(step)
             finally:
                 ended[step.id].set()
 
-        await self._ctx.map(run_in_turn, self._pipeline.steps)
+        await self._ctx.map(run_after_others, self._pipeline.steps)
 
     async def _run_step(self, step: Step) -> None:
-        """Run one step, unless a step it needs has no output; keep and emit the result."""
+        """Run a step and emit its record. The step is skipped if a step that it needs has no output."""
         missing = [other for other in step.after if self._results[other].status != OK]
         if missing:
             names = ", ".join(sorted(missing))
@@ -151,17 +158,21 @@ class TestRun:
         self._ctx.emit(kind, msgspec.to_builtins(result), f"{self._test.id}/{step.id}")
 
     async def _measure(self, step: Step) -> StepResult:
-        """Run a step and count what it cost. Waiting for a permit is not the step's own time."""
-        meter, started = Meter(), time.perf_counter()
+        """Run a step and return its result with calls, tokens and seconds.
+
+        The time spent waiting for a permit does not count as the step's time.
+        """
+        meter = Meter()
+        started = time.perf_counter()
         output: Any = None
         extra: dict[str, Any] = {}
-        error: StepFailed | None = None
+        error: StepError | None = None
         try:
             output, extra = await self._output(step, StepContext(self._ctx, meter))
-        except StepFailed as failed:
+        except StepError as failed:
             error = failed
         elapsed = time.perf_counter() - started
-        # The items of a batch wait beside each other, so their waits cannot be subtracted.
+        # The items of a batch wait at the same time, so the sum of their waits cannot be subtracted.
         seconds = elapsed - meter.waited if step.batch is None else max(elapsed, meter.longest)
         cost: dict[str, Any] = {
             "attempts": meter.attempts,
@@ -174,24 +185,28 @@ class TestRun:
         return StepResult(OK, output, **extra, **cost)
 
     async def _output(self, step: Step, ctx: StepContext) -> tuple[Any, dict[str, Any]]:
-        """Return the output, and a batch's counts of its items. In a batch each item has its own retries."""
+        """Return the output and, for a batch, the counts of its items. Each item of a batch has its own retries."""
         settings: dict[str, Any] = {}
         if self._test.step_inputs:
             by_step = self._test.step_inputs
             settings = {**(by_step.get(step.output_key) or {}), **(by_step.get(step.id) or {})}
         values = self._values(step, settings)
-        runner = step.runner.adapted(settings) if settings else step.runner
+        runner = step.runner.with_settings(settings) if settings else step.runner
 
-        # No coroutine of its own: a batch calls this for every item.
+        # Not `async def`: that would create a second coroutine for every item of a batch.
         def run_with_retries(values: dict[str, Any], ctx: StepContext) -> Awaitable[Any]:
             return _retry(runner.run, step, values, ctx)
 
         if step.batch is None:
             return await run_with_retries(values.all, ctx), {}
-        return await _run_items(step.batch.adapted(settings), run_with_retries, values, ctx)
+        return await _run_items(step.batch.with_settings(settings), run_with_retries, values, ctx)
 
     def _values(self, step: Step, settings: dict[str, Any]) -> StepValues:
-        """What the test gives this step wins over mapped values, and those over the pipeline's inputs."""
+        """Return the values of a step.
+
+        The test's `step_inputs` take precedence over mapped values, and these over the pipeline's inputs.
+        A step without a mapping gets the outputs of the steps it needs.
+        """
         mapped: dict[str, Any] = {}
         if step.sources:
             for name, path in step.sources.items():
@@ -211,7 +226,7 @@ class TestRun:
                 continue
             try:
                 outputs[output.key] = output.source.find(self._names)
-            except StepFailed as error:
+            except StepError as error:
                 missing[output.key] = str(error)
         answer: dict[str, Any] = {"outputs": outputs}
         if missing:
@@ -220,20 +235,22 @@ class TestRun:
 
 
 async def _retry(run: RunOnce, step: Step, values: dict[str, Any], ctx: StepContext) -> Any:
-    """Run a step, again for each retry that is left. Each attempt has the step's whole timeout."""
+    """Run a step, at most 1 + `retry` times. The timeout applies to each attempt."""
     attempt = 0
     while True:
         attempt += 1
         ctx.meter.attempts = max(ctx.meter.attempts, attempt)
         try:
-            if step.timeout is None:  # most steps: a timeout that never ends costs time itself
+            # asyncio.timeout(None) is valid, but costs time on every call, and most steps have no timeout.
+            if step.timeout is None:
                 return await run(values, ctx)
             async with asyncio.timeout(step.timeout):
                 return await run(values, ctx)
         except TimeoutError:
+            # Without a timeout of the step, the process for its code did not start in time.
             limit = f" than its timeout of {step.timeout:g} s" if step.timeout else " to start than it may"
-            error = StepFailed(f"it took longer{limit}", "timeout")
-        except StepFailed as failed:
+            error = StepError(f"it took longer{limit}", "timeout")
+        except StepError as failed:
             error = failed
         if attempt > step.retry:
             raise error
@@ -242,12 +259,14 @@ async def _retry(run: RunOnce, step: Step, values: dict[str, Any], ctx: StepCont
 async def _run_items(
     batch: Batch, run: RunOnce, values: StepValues, ctx: StepContext
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Return all items' outputs in order; a failed one is null. If every item failed, the step fails."""
+    """Return the outputs of all items in order, None for a failed item. Raises StepError if every item failed."""
     outcomes = await run_batch(batch, run, values, ctx)
-    failed = [{"item": place, "error": item.error} for place, item in enumerate(outcomes) if item.error]
-    if failed and len(failed) == len(outcomes):
-        raise StepFailed(f"all {len(outcomes)} items failed; the first: {failed[0]['error']}", "failed_items")
+    failures = [{"item": index, "error": item.error} for index, item in enumerate(outcomes) if item.error]
+    if failures and len(failures) == len(outcomes):
+        raise StepError(
+            f"all {len(outcomes)} items failed; the first: {failures[0]['error']}", "failed_items"
+        )
     extra: dict[str, Any] = {"items": len(outcomes)}
-    if failed:
-        extra["failed_items"] = failed
+    if failures:
+        extra["failed_items"] = failures
     return [item.output for item in outcomes], extra

@@ -239,7 +239,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
             # Results do not need the observer's records, but people may miss them.
             records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
             report.notices.append(
-                f"{self._observer.path}: {records} could not be written: {self._observer.why}"
+                f"{self._observer.path}: {records} could not be written: {self._observer.last_error}"
             )
         return Outcome(report, [path])
 
@@ -286,11 +286,13 @@ class HopSuite(Suite[HopOptions, HopRow]):
                 retries = f", {data['retry_count']:,} × retried" if data["retry_count"] else ""
                 took = f"({data['duration']:.3f} s{retries})"
                 heading = f"step {data['step']} {data['op']}: {data['status']} {took}"
-                sections.append(Section(heading=heading, text=data["task"], most=300))
+                sections.append(Section(heading=heading, text=data["task"], max_chars=300))
                 lines = [f"{name}: {value}" for name, value in data["metadata"].items()]
                 sections.append(Section(text="\n".join(lines), indent=1))
             elif record.kind == "answer":
-                sections.append(Section(heading=f"result: {data['status']}", text=data["result"], most=4000))
+                sections.append(
+                    Section(heading=f"result: {data['status']}", text=data["result"], max_chars=4000)
+                )
         for score, section in zip(case.scores, score_sections(case), strict=True):
             sections.append(section)
             for result in (score.data or {}).get("checks", []):
@@ -307,7 +309,7 @@ def _check_sections(result: Check) -> list[Section]:
         text = "(nothing)" if value is MISSING else json.dumps(value, ensure_ascii=False)
         lines.append(f"{sign} {text}")
     sections = [Section(text=f"✗ {result.path}", indent=1)]
-    sections += [Section(text=line, indent=2, most=300) for line in lines]
+    sections += [Section(text=line, indent=2, max_chars=300) for line in lines]
     return sections
 
 

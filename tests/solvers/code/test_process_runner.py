@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import assay
-from assay.solvers.code.own import OwnCode
-from assay.solvers.code.problem import Code, CodeProblem
+from assay.solvers.code.process_runner import ProcessRunner
+from assay.solvers.code.runner import Code, CodeError
 
 NAME = "pipeline.yaml:12 code"
 GOOD = "def main(x):\n    return x * 2\n"
@@ -24,7 +24,7 @@ PID = "import os\ndef main():\n    return os.getpid()\n"
 
 
 def using(
-    use: Callable[[OwnCode], Awaitable[Any]],
+    use: Callable[[ProcessRunner], Awaitable[Any]],
     workers: int = 1,
     folder: Path | None = None,
     timeout: float = 30,
@@ -32,7 +32,7 @@ def using(
     """What `use` gives for a runner that is closed afterwards."""
 
     async def whole() -> Any:
-        runner = OwnCode(workers, folder)
+        runner = ProcessRunner(workers, folder)
         try:
             return await asyncio.wait_for(use(runner), timeout)
         finally:
@@ -45,17 +45,17 @@ def result(source: str, argument: Any, folder: Path | None = None) -> Any:
     return using(lambda runner: runner.run(Code(source, NAME), argument, 20), folder=folder)
 
 
-def problem(source: str, argument: Any = None, timeout: float = 20) -> CodeProblem:
+def problem(source: str, argument: Any = None, timeout: float = 20) -> CodeError:
     """How the code fails; the same runner must run good code afterwards."""
 
-    async def use(runner: OwnCode) -> CodeProblem:
-        with pytest.raises(CodeProblem) as caught:
+    async def use(runner: ProcessRunner) -> CodeError:
+        with pytest.raises(CodeError) as caught:
             await runner.run(Code(source, NAME), {} if argument is None else argument, timeout)
         assert await runner.run(Code(GOOD, NAME), {"x": 21}, 20) == 42
         return caught.value
 
     found = using(use)
-    assert isinstance(found, CodeProblem)
+    assert isinstance(found, CodeError)
     return found
 
 
@@ -196,7 +196,7 @@ def test_no_state_goes_from_one_call_to_the_next() -> None:
         "seen = []\ndef main(x):\n    seen.append(x)\n    return [len(seen), __import__('os').getpid()]\n"
     )
 
-    async def use(runner: OwnCode) -> None:
+    async def use(runner: ProcessRunner) -> None:
         (first, pid), (second, same) = [await runner.run(Code(source, NAME), {"x": 1}, 20) for _ in range(2)]
         assert (first, second) == (1, 1)
         assert pid == same
@@ -208,7 +208,7 @@ def test_a_fork_of_the_code_does_not_answer_for_it() -> None:
     """Code that forks and lets both run on gives one reply, and the next call gets its own."""
     source = "import os\ndef main(x):\n    os.fork()\n    return x\n"
 
-    async def use(runner: OwnCode) -> list[int]:
+    async def use(runner: ProcessRunner) -> list[int]:
         return [await runner.run(Code(source, NAME), {"x": x}, 20) for x in range(20)]
 
     assert using(use) == list(range(20))
@@ -238,7 +238,7 @@ def test_more_calls_than_workers_wait_their_turn() -> None:
     """Eight calls on two workers: two at a time, every one answered, waiting is not counted as running."""
     source = "import os, time\ndef main(n):\n    time.sleep(0.3)\n    return [n, os.getpid()]\n"
 
-    async def use(runner: OwnCode) -> Any:
+    async def use(runner: ProcessRunner) -> Any:
         calls = [runner.run(Code(source, NAME), {"n": n}, 1.1) for n in range(8)]
         return await asyncio.gather(*calls)
 
@@ -248,7 +248,7 @@ def test_more_calls_than_workers_wait_their_turn() -> None:
 
 
 def test_a_cancelled_call_leaves_no_process_and_no_turn_taken() -> None:
-    async def use(runner: OwnCode) -> None:
+    async def use(runner: ProcessRunner) -> None:
         first = await runner.run(Code(PID, NAME), {}, 20)
         call = asyncio.create_task(runner.run(Code("while True: pass", NAME), {}, 20))
         await asyncio.sleep(0.2)
@@ -264,10 +264,10 @@ def test_a_cancelled_call_leaves_no_process_and_no_turn_taken() -> None:
 def test_a_process_that_was_killed_while_idle_is_replaced() -> None:
     """Nobody's code is to blame, so nobody's call fails."""
 
-    async def use(runner: OwnCode) -> None:
+    async def use(runner: ProcessRunner) -> None:
         first = await runner.run(Code(PID, NAME), {}, 20)
         os.kill(first, signal.SIGKILL)
-        await next(iter(runner._children)).exited.wait()
+        await next(iter(runner._processes)).exited.wait()
         assert await runner.run(Code(PID, NAME), {}, 20) != first
 
     using(use)
@@ -277,13 +277,13 @@ def test_closing_ends_every_process_also_those_at_work() -> None:
     """Idle, busy, and after a failure; afterwards nothing starts."""
 
     async def whole() -> list[int]:
-        runner = OwnCode(2)
+        runner = ProcessRunner(2)
         pids = [await runner.run(Code(PID, NAME), {}, 20)]
         busy = asyncio.create_task(runner.run(Code("while True: pass", NAME), {}, 20))
         await asyncio.sleep(0.3)
-        pids += [child._transport.get_pid() for child in runner._children if child._transport]
+        pids += [child._transport.get_pid() for child in runner._processes if child._transport]
         await runner.close()
-        with pytest.raises(CodeProblem) as caught:
+        with pytest.raises(CodeError) as caught:
             await busy
         assert caught.value.kind == "died"
         with pytest.raises(RuntimeError, match="closed"):
@@ -302,12 +302,12 @@ def test_closing_while_a_process_starts_leaves_none(seconds: float) -> None:
     """Before it is there, and before it has said that it is."""
 
     async def whole() -> None:
-        runner = OwnCode(1)
+        runner = ProcessRunner(1)
         call = asyncio.create_task(runner.run(Code("while True: pass", NAME), {"x": 1}, 20))
         await asyncio.sleep(seconds)
-        (child,) = runner._children
+        (child,) = runner._processes
         await runner.close()
-        with pytest.raises((RuntimeError, CodeProblem)):
+        with pytest.raises((RuntimeError, CodeError)):
             await call
         assert child._transport is None or child.exited.is_set()
 
@@ -316,11 +316,11 @@ def test_closing_while_a_process_starts_leaves_none(seconds: float) -> None:
 
 PARENT = """
 import asyncio, sys
-from assay.solvers.code.own import OwnCode
-from assay.solvers.code.problem import Code
+from assay.solvers.code.process_runner import ProcessRunner
+from assay.solvers.code.runner import Code
 
 async def main():
-    runner = OwnCode(1)
+    runner = ProcessRunner(1)
     print(await runner.run(Code("import os\\ndef main(): return os.getpid()", "n"), {}, 20), flush=True)
     await runner.run(Code("while True: pass", "n"), {}, 60)
 
