@@ -65,7 +65,7 @@ def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
 
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
-    """Do what `run` does, in the caller's event loop. Installs no signal handlers; cancelling it stops the run kindly."""
+    """Do what `run` does in the caller's event loop, without signal handlers. Cancelling it stops the run kindly."""
     return await open_run(spec, observers).start_or_show()
 
 

@@ -391,7 +391,9 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if case.row is not None:
             row = [
                 Section(
-                    heading="row", text=msgspec.json.format(msgspec.json.encode(case.row)).decode(), most=4000
+                    heading="row",
+                    text=msgspec.json.format(msgspec.json.encode(case.row)).decode(),
+                    max_chars=4000,
                 )
             ]
         return [*row, *record_sections(case), *score_sections(case)]
