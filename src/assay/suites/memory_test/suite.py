@@ -46,7 +46,7 @@ from assay.solvers.memory.conversation import (
     ConversationSolver,
     QuestionInput,
     read_answers,
-    read_fed,
+    read_insertion,
 )
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
@@ -313,7 +313,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """Count one conversation and write its file. Nothing is written of one that was not inserted to its end."""
         caller = result.row.data
         end = result.end
-        if end is None or read_fed(result.records) is None:
+        if end is None or read_insertion(result.records) is None:
             reason = "it was not fed to its end"
             if end is not None and end.failure is not None:
                 reason = end.failure.message
