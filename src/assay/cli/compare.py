@@ -15,7 +15,7 @@ from assay.cli.screen import block, counted, heading, rule, table, tell
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
 from assay.store.comparison import Comparison, Flip, Flips
-from assay.store.judges import why_too_weak
+from assay.store.judges import kappa_problem
 
 MOST_CHARACTERS = 400
 GATE = "--fail-on-regression"
@@ -103,7 +103,7 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
         metrics = {row.metric for row in comparison.rows}
         for judge in (*comparison.base.judges, *comparison.new.judges):
             decides = [name for name in judge.metrics if name in metrics]
-            if decides and (why := why_too_weak(judge.name, judge.calibration, floor)):
+            if decides and (why := kappa_problem(judge.name, judge.calibration, floor)):
                 refusals[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(refusals)
 

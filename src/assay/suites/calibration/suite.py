@@ -36,8 +36,8 @@ from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_catego
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
-from assay.store.calibrations import remember, write
-from assay.store.judges import panel_judge, rubric_judge, why_too_weak
+from assay.store.calibrations import save_calibration, write_calibration
+from assay.store.judges import kappa_problem, panel_judge, rubric_judge
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
@@ -168,7 +168,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
                 if accepted is not row.label:
                     file.write(_encode(_disagreement(row, score, accepted)) + b"\n")
         calibration = self._calibration(judged)
-        files = [write(run.folder / "calibration.json", calibration), disagreements]
+        files = [write_calibration(run.folder / "calibration.json", calibration), disagreements]
         judge = replace(self._judge, calibration=calibration)
         report = Report(
             entries=[calibration_entry(self._path.stem, judge, calibration)],
@@ -212,15 +212,15 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         calibration = report.entries[0].judges[0].calibration
         if calibration is None:
             return ()
-        notices = [why for why in [remember(calibration)] if why]
+        notices = [why for why in [save_calibration(calibration)] if why]
         if self.options.save:
             path = Path(self.options.save)
             try:
-                write(path, calibration)
+                write_calibration(path, calibration)
             except OSError as error:
                 raise UsageError(f"{path} cannot be written: {error.strerror}") from None
         least = self.options.min_kappa
-        if least is not None and (why := why_too_weak(calibration.judge, calibration, least)):
+        if least is not None and (why := kappa_problem(calibration.judge, calibration, least)):
             notices.append(why)
         return notices
 
