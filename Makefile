@@ -6,10 +6,12 @@ ORACLE ?= .oracle
 ORACLE_EXAMPLES ?= 60
 # So has the real mem0, with its 35 packages.
 MEM0 ?= .mem0
+# An environment without extras, as `pip install .` makes it.
+INSTALL ?= .install
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline clean
+.PHONY: quickstart test test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -22,6 +24,13 @@ test: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -n auto
+
+# `pip install .` into a fresh environment, with downloads and without extras; then the tests of an installation.
+test-install: $(VENV)/.dev
+	rm -rf $(INSTALL)
+	$(PYTHON) -m venv $(INSTALL)
+	$(INSTALL)/bin/pip install --quiet --disable-pip-version-check .
+	ASSAY_INSTALLED=$(abspath $(INSTALL)) $(BIN)/python -m pytest tests/test_install.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks --write
@@ -83,4 +92,4 @@ $(VENV)/.dev: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ORACLE) $(MEM0) results bench-out
+	rm -rf $(VENV) $(ORACLE) $(MEM0) $(INSTALL) results bench-out
