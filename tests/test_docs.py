@@ -226,7 +226,7 @@ def test_every_setting_of_a_test_is_named() -> None:
     problems: list[Problem] = []
     record = {"id": "a", "evaluation_config": {"?": 1}}
     validation.check_record(record, frozenset(), validation.MemoryRecord(), problems)
-    assert set(problems[0].message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
+    assert set(problems[0].message.partition("the settings are ")[2].split(", ")) <= in_code(PIPELINES)
 
 
 def example(heading: str, page: str = PIPELINES) -> tuple[dict[str, str], list[str]]:
