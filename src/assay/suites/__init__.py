@@ -30,6 +30,7 @@ ENTRY_POINTS = "assay.suites"
 class BuiltIn(NamedTuple):
     """A built-in suite. Nothing of it is imported until it is used, so that commands start fast.
 
+    An empty `command` means that only Python runs the suite.
     `options` and `suite` are `module:Class`. They are separate so that `--help` imports the options only.
     """
 
@@ -75,6 +76,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         summary="Insert samples into memories session by session and score six dimensions with a judge.",
         options="assay.suites.memory_eval.options:MemoryEvalOptions",
         suite="assay.suites.memory_eval.suite:MemoryEvalSuite",
+    ),
+    "evaluate": BuiltIn(
+        command="",
+        summary="Evaluate functions, prompts and models from Python.",
+        options="assay.suites.evaluate.options:EvaluateOptions",
+        suite="assay.suites.evaluate.suite:EvaluateSuite",
     ),
 }
 """The built-in suites, by name."""
@@ -128,7 +135,9 @@ def command_table() -> dict[str, SuiteCommand]:
 
     The summary of a suite that cannot be imported is the error message. The other commands still work.
     """
-    commands = {about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items()}
+    commands = {
+        about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items() if about.command
+    }
     for name in installed_suites():
         try:
             options = find_options(name)
