@@ -147,12 +147,12 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
     [
         pytest.param(told, id=name)
         for name, told in {
-            "keys of a contract": vars(contract)["_KEYS"],
-            "keys of an output": (*vars(contract)["_OUTPUT_KEYS"], *vars(contract)["_OUTPUT_ALIASES"]),
+            "keys of a contract": contract.CONTRACT_KEYS,
+            "keys of an output": (*contract.OUTPUT_KEYS, *contract.OUTPUT_ALIASES),
             "types": contract.TYPES,
             "aggregates": contract.AGGREGATES,
             "comparisons": contract.COMPARISONS,
-            "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
+            "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *settings.LLM_KEYS),
             "keys of a profile": settings.Profile.__struct_fields__[1:],
             "difficulties": rows.DIFFICULTIES,
             "statuses": STATUSES,

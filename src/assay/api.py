@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +19,7 @@ from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
+from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section
@@ -38,7 +40,9 @@ __all__ = [
     "check",
     "compare",
     "convert",
+    "file_schemas",
     "instead_of_run",
+    "json_schema",
     "load",
     "options_of",
     "overview",
@@ -189,6 +193,31 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     from assay.suites.pipeline.testset.loader import convert_testset
 
     return convert_testset(path, output)
+
+
+def file_schemas() -> dict[str, FileSchema]:
+    """Return the JSON Schema of every file format by its name, in the order of the suites.
+
+    `config-SUITE` is the `--config` file of a suite's command.
+    """
+    schemas: dict[str, FileSchema] = {}
+    suites = [find_suite(name) for name in suite_names()]
+    for suite in suites:
+        for schema in suite.file_schemas():
+            schemas.setdefault(schema.name, schema)
+    for suite in suites:
+        words = suite.Options.command or suite.name
+        name, summary = f"config-{suite.name}", f"Options of assay {words}, for --config (YAML)."
+        schemas.setdefault(name, FileSchema(name, summary, partial(config_schema, suite.Options)))
+    return schemas
+
+
+def json_schema(name: str) -> JsonSchema:
+    """Return the JSON Schema of a file format. Raises UsageError for an unknown name."""
+    schemas = file_schemas()
+    if name not in schemas:
+        raise UsageError(registry.unknown("schema", name, list(schemas)))
+    return schemas[name].build()
 
 
 def analyse_hop(path: Path, target: str = "") -> Report:

@@ -22,8 +22,10 @@ from assay.core.yamlfile import load_yaml
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
 _FOLDERS_ABOVE = 3
+SETTINGS_KEYS = ("defaults", "llms", "profiles", "shared_endpoint")
+PROFILE_KEYS = ("run", "verify", "description")
 _UNUSED_KEYS = ("protocol", "inference_engine")
-_LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
+LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
 _SECRET = re.compile(
     r"(.*[_-])?(api[_-]?keys?|secret([_-]key)?|password|passwd|authorization|credentials?)"
     r"|((access|auth|bearer|api)[_-])?token|key",
@@ -153,7 +155,7 @@ class _SettingsReader:
 
     def settings(self) -> HopSettings:
         value = self._yaml.value
-        self._known(value, ("defaults", "llms", "profiles", "shared_endpoint"))
+        self._known(value, SETTINGS_KEYS)
         for path in _find_secrets(value):
             self._add(path, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
         defaults = self._params(value, "defaults")
@@ -202,8 +204,8 @@ class _SettingsReader:
     def _llm(self, name: str, entry: dict[str, Any], defaults: dict[str, Any]) -> LlmSettings:
         path = ("llms", name)
         for key in entry:
-            if key not in _LLM_KEYS and not _SECRET.fullmatch(str(key)):
-                message = unknown("key", str(key), list(_LLM_KEYS))
+            if key not in LLM_KEYS and not _SECRET.fullmatch(str(key)):
+                message = unknown("key", str(key), list(LLM_KEYS))
                 self._add((*path, str(key)), f"{message} (parameters of requests stand in `params`)")
         model = self._typed(entry, "model", str, path)
         if not (model and model.strip()) and (model is not None or entry.get("model") is None):
@@ -244,7 +246,7 @@ class _SettingsReader:
 
     def _profile(self, name: str, entry: dict[str, Any]) -> Profile:
         path = ("profiles", name)
-        self._known(entry, ("run", "verify", "description"), path)
+        self._known(entry, PROFILE_KEYS, path)
         run = self._side(entry, "run", path)
         if entry.get("run") is None:
             self._add((*path, "run"), "a profile names the llm that runs: `run: NAME`")

@@ -50,7 +50,7 @@ _Count = Annotated[int, Meta(ge=0, description="a whole number from 0 on")]
 _Mapping = dict[Any, Any]
 
 
-class _StepKeys(Struct, forbid_unknown_fields=True):
+class StepKeys(Struct, forbid_unknown_fields=True):
     """The keys that every step may have."""
 
     id: Any = None
@@ -68,7 +68,9 @@ class _StepKeys(Struct, forbid_unknown_fields=True):
     with_item: Any = None
 
 
-class _PromptKeys(_StepKeys):
+class PromptKeys(StepKeys):
+    """The keys of a prompt step."""
+
     template: Any = None
     system: Any = None
     model: str | None = None
@@ -80,13 +82,17 @@ class _PromptKeys(_StepKeys):
     defaults: _Mapping | None = None
 
 
-class _CodeKeys(_StepKeys):
+class CodeKeys(StepKeys):
+    """The keys of a code step."""
+
     code: Any = None
     language: Any = None
     env_vars: Any = None
 
 
-class _AggregateKeys(_CodeKeys):
+class AggregateKeys(CodeKeys):
+    """The keys of an aggregate step."""
+
     strategy: Any = None
     separator: Any = None
     fields: Any = None
@@ -99,25 +105,29 @@ class _AggregateKeys(_CodeKeys):
     output: _Mapping | None = None
 
 
-class _HopKeys(_StepKeys):
+class HopKeys(StepKeys):
+    """The keys of a hop step."""
+
     target: str | None = None
     model: str | None = None
 
 
-class _OutputKeys(Struct, forbid_unknown_fields=True):
+class OutputKeys(Struct, forbid_unknown_fields=True):
+    """The keys of an output."""
+
     key: Any = None
     label: Any = None
     rules: Any = None
     from_: Any = field(name="from", default=None)
 
 
-_KEYS: dict[str, type[_StepKeys]] = {
-    "prompt": _PromptKeys,
-    "code": _CodeKeys,
-    "aggregate": _AggregateKeys,
-    "hop": _HopKeys,
+KEYS_BY_TYPE: dict[str, type[StepKeys]] = {
+    "prompt": PromptKeys,
+    "code": CodeKeys,
+    "aggregate": AggregateKeys,
+    "hop": HopKeys,
 }
-STEP_KEYS = frozenset(key for keys in _KEYS.values() for key in keys.__struct_fields__)
+STEP_KEYS = frozenset(key for keys in KEYS_BY_TYPE.values() for key in keys.__struct_fields__)
 """What a step of a file may say, of whatever type."""
 
 
@@ -201,8 +211,8 @@ class PipelineBuilder:
         at: KeyPath = ("steps", step["at"])
         own = {key: value for key, value in step.items() if key not in READER_KEYS}
         # With a wrong type nobody knows the step's keys; the type alone is the mistake then.
-        kind = _KEYS.get(step["type"])
-        keys: Any = _PromptKeys()
+        kind = KEYS_BY_TYPE.get(step["type"])
+        keys: Any = PromptKeys()
         if kind is not None:
             keys = convert(own, kind, self._file.yaml, self._file.problems, at) or kind()
         sources = self._sources(keys.input_mapping or {}, at)
@@ -225,11 +235,11 @@ class PipelineBuilder:
 
     def _runner(self, step: dict[str, Any], keys: Any, at: KeyPath) -> StepRunner:
         timeout = float(keys.timeout) if keys.timeout is not None else None
-        if isinstance(keys, _AggregateKeys):
+        if isinstance(keys, AggregateKeys):
             return self._aggregate(step, keys, at, timeout or DEFAULT_TIMEOUT)
-        if isinstance(keys, _HopKeys):
+        if isinstance(keys, HopKeys):
             return self._hop(step, keys, at, timeout)
-        if isinstance(keys, _CodeKeys):
+        if isinstance(keys, CodeKeys):
             return CodeStep(
                 code=self._code(step, keys, at) or Code("", ""),
                 runner=self._runners.own,
@@ -238,7 +248,7 @@ class PipelineBuilder:
             )
         return self._prompt(step, keys, at)
 
-    def _hop(self, step: dict[str, Any], keys: _HopKeys, at: KeyPath, timeout: float | None) -> HopStep:
+    def _hop(self, step: dict[str, Any], keys: HopKeys, at: KeyPath, timeout: float | None) -> HopStep:
         """A function and its code. Without --model it may ask no model."""
         role = self._models.role(keys.model) if keys.model or self._models.main else MAIN
         target = keys.target
@@ -257,7 +267,7 @@ class PipelineBuilder:
         inputs = frozenset(found.contract.inputs) if found.contract else frozenset[str]()
         return hop_step(found.function, role, inputs, timeout)
 
-    def _prompt(self, step: dict[str, Any], keys: _PromptKeys, at: KeyPath) -> PromptStep:
+    def _prompt(self, step: dict[str, Any], keys: PromptKeys, at: KeyPath) -> PromptStep:
         template, system = step.get("template"), step.get("system")
         if not isinstance(template, str):
             self._add(at, "a prompt needs a template, or an agent and a flow")
@@ -287,7 +297,7 @@ class PipelineBuilder:
             return str.strip
 
     def _aggregate(
-        self, step: dict[str, Any], keys: _AggregateKeys, at: KeyPath, timeout: float
+        self, step: dict[str, Any], keys: AggregateKeys, at: KeyPath, timeout: float
     ) -> AggregateStep:
         own = {key: step[key] for key in SETTINGS if key in step}
         if "aggregation_strategy" in step:
@@ -322,7 +332,7 @@ class PipelineBuilder:
             timeout=timeout,
         )
 
-    def _items_name(self, step: dict[str, Any], keys: _AggregateKeys) -> str:
+    def _items_name(self, step: dict[str, Any], keys: AggregateKeys) -> str:
         """Return the name of the list to aggregate: `items`, or the only name that is mapped.
 
         Without a mapping it is the output of the nearest batch step above, else the test's batch items.
@@ -336,7 +346,7 @@ class PipelineBuilder:
         batches = [other for other in above if other.get("batch_mode")]
         return output_key(batches[-1]) if batches else BATCH_ITEMS
 
-    def _code(self, step: dict[str, Any], keys: _CodeKeys, at: KeyPath) -> Code | None:
+    def _code(self, step: dict[str, Any], keys: CodeKeys, at: KeyPath) -> Code | None:
         if keys.env_vars:
             message = "they are not passed on; code reads the environment"
             self._add((*at, "env_vars"), message, "warning")
@@ -354,7 +364,7 @@ class PipelineBuilder:
             self._add((*at, "code"), f"line {error.lineno}: {error.msg}")
         return Code(step["code"], name)
 
-    def _batch(self, step: dict[str, Any], keys: _StepKeys, at: KeyPath) -> Batch | None:
+    def _batch(self, step: dict[str, Any], keys: StepKeys, at: KeyPath) -> Batch | None:
         own = {key: step[key] for key in _BATCH_KEYS if key in step}
         problems = list(batch_problems(own))
         for problem in problems:
@@ -432,7 +442,7 @@ class PipelineBuilder:
             if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
                 self._add(at, "an output is a key, or {key, label, from}")
                 continue
-            convert(entry, _OutputKeys, self._file.yaml, self._file.problems, at)
+            convert(entry, OutputKeys, self._file.yaml, self._file.problems, at)
             source = self._source(entry.get("from") or entry["key"], at)
             if source is not None and source.root not in self._makers:
                 self._add(at, f"no step has the output {source.root!r}")

@@ -28,7 +28,7 @@ OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "
 READER_KEYS = frozenset({"at", "code_name"})
 """What the reader adds to a step: its place in the file and its code's name. No key of a file."""
 
-_TYPE_ALIASES = {
+TYPE_ALIASES = {
     "agent_flow": "prompt",
     "code_node": "code",
     "batch_aggregator": "aggregate",
@@ -46,7 +46,7 @@ _FLOW_FIELD_IN_JINJA = re.compile(r"(?<![{%])\{(\w+)\}(?!\})")
 _Mapping = dict[Any, Any]
 
 
-class _FileShape(Struct, forbid_unknown_fields=True):
+class FileShape(Struct, forbid_unknown_fields=True):
     """The keys of a pipeline file."""
 
     id: str | None = None
@@ -61,7 +61,9 @@ class _FileShape(Struct, forbid_unknown_fields=True):
     evaluation_target: str | None = None
 
 
-class _InputShape(Struct, forbid_unknown_fields=True):
+class InputShape(Struct, forbid_unknown_fields=True):
+    """The keys of an input."""
+
     name: str
     desc: Any = None
     description: Any = None
@@ -69,19 +71,25 @@ class _InputShape(Struct, forbid_unknown_fields=True):
     type: Any = None
 
 
-class _BaselineShape(Struct, forbid_unknown_fields=True):
+class BaselineShape(Struct, forbid_unknown_fields=True):
+    """The keys of `baseline`."""
+
     name: Any = None
     description: Any = None
     steps: Any = None
 
 
-class _VariantShape(Struct, forbid_unknown_fields=True):
+class VariantShape(Struct, forbid_unknown_fields=True):
+    """The keys of a variant."""
+
     name: Any = None
     description: Any = None
     overrides: Any = None
 
 
-class _OverrideShape(Struct, forbid_unknown_fields=True):
+class OverrideShape(Struct, forbid_unknown_fields=True):
+    """The keys of a step that a variant may change."""
+
     flow: Any = None
     model: Any = None
     template: Any = None
@@ -93,7 +101,9 @@ class _OverrideShape(Struct, forbid_unknown_fields=True):
     target: Any = None
 
 
-class _CodeShape(Struct, forbid_unknown_fields=True):
+class CodeShape(Struct, forbid_unknown_fields=True):
+    """The keys of `code_config`."""
+
     language: Any | UnsetType = UNSET
     code: Any | UnsetType = UNSET
     code_file: Any | UnsetType = UNSET
@@ -101,7 +111,7 @@ class _CodeShape(Struct, forbid_unknown_fields=True):
     env_vars: Any | UnsetType = UNSET
 
 
-KEYS = _FileShape.__struct_fields__
+KEYS = FileShape.__struct_fields__
 
 
 class InputField(Struct, frozen=True):
@@ -118,7 +128,7 @@ class PipelineFile:
         self.path = path
         self.yaml = load_yaml(path)
         self.problems: list[Problem] = []
-        shape = convert(self.yaml.value, _FileShape, self.yaml, self.problems) or _FileShape()
+        shape = convert(self.yaml.value, FileShape, self.yaml, self.problems) or FileShape()
         self.id = shape.id or path.stem
         # The id names a folder of results, so it is no path, and not the folder of runs.
         if not _FOLDER_NAME.fullmatch(self.id) or self.id == "assay":
@@ -167,7 +177,7 @@ class PipelineFile:
             if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                 self.add(("inputs", place), "an input is a name, or {name, desc, required}")
                 continue
-            shape = convert(entry, _InputShape, self.yaml, self.problems, ("inputs", place))
+            shape = convert(entry, InputShape, self.yaml, self.problems, ("inputs", place))
             if shape is not None:
                 fields.append(InputField(shape.name, shape.required is not False))
         return fields
@@ -221,15 +231,15 @@ class PipelineFile:
             type_ = "code"
         else:
             type_ = "prompt"
-        type_ = _TYPE_ALIASES.get(type_, type_)
+        type_ = TYPE_ALIASES.get(type_, type_)
         if type_ not in TYPES:
-            message = unknown("type of step", type_, [*TYPES, *_TYPE_ALIASES])
+            message = unknown("type of step", type_, [*TYPES, *TYPE_ALIASES])
             self.add(("steps", place, "type"), message)
         return type_
 
     def _read_variants(self, baseline: _Mapping, variants: _Mapping) -> dict[str, dict[str, Any]]:
         """Return every variant's changes by step; `baseline` is always one."""
-        shape = convert(baseline, _BaselineShape, self.yaml, self.problems, ("baseline",))
+        shape = convert(baseline, BaselineShape, self.yaml, self.problems, ("baseline",))
         changes = {BASELINE: self._read_overrides(shape.steps if shape else None, ("baseline", "steps"))}
         for name, variant in variants.items():
             at = ("variants", name)
@@ -240,7 +250,7 @@ class PipelineFile:
                 self.add(at, f"{ALL!r} means all variants; choose another name")
             elif str(name) == BASELINE and baseline:
                 self.add(at, f"{BASELINE!r} means what `baseline:` says; choose another name")
-            own = convert(variant, _VariantShape, self.yaml, self.problems, at)
+            own = convert(variant, VariantShape, self.yaml, self.problems, at)
             changes[str(name)] = self._read_overrides(own.overrides if own else None, (*at, "overrides"))
         return changes
 
@@ -257,7 +267,7 @@ class PipelineFile:
             elif not isinstance(change, dict) or not change:
                 self.add((*at, step), f"expected one of {', '.join(OVERRIDES)}")
             else:
-                convert(change, _OverrideShape, self.yaml, self.problems, (*at, step))
+                convert(change, OverrideShape, self.yaml, self.problems, (*at, step))
                 changes[step] = {key: value for key, value in change.items() if key in OVERRIDES}
         return changes
 
@@ -266,8 +276,8 @@ class PipelineFile:
         own = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
         config = own.pop("code_config", None)
         if isinstance(config, dict):
-            convert(config, _CodeShape, self.yaml, self.problems, (*at, "code_config"))
-            own |= {key: value for key, value in config.items() if key in _CodeShape.__struct_fields__}
+            convert(config, CodeShape, self.yaml, self.problems, (*at, "code_config"))
+            own |= {key: value for key, value in config.items() if key in CodeShape.__struct_fields__}
         elif config is not None:
             self.add((*at, "code_config"), f"expected a mapping, found {config!r}")
         if "flow" in change:  # another prompt replaces the step's own

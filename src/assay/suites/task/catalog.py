@@ -250,7 +250,7 @@ def list_tasks(include: list[str]) -> Iterator[tuple[str, str, str]]:
 # Groups
 
 GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
-_GROUP_METRIC_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
+GROUP_METRIC_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
 
 
 class GroupMetric(Struct, frozen=True):
@@ -335,8 +335,8 @@ def read_group(
         if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
             problems.append(Problem(where, "expected a mapping with the key 'metric'"))
             continue
-        strange = [str(key) for key in entry if key not in _GROUP_METRIC_KEYS]
-        problems += [Problem(where, unknown("key", key, list(_GROUP_METRIC_KEYS))) for key in strange]
+        strange = [str(key) for key in entry if key not in GROUP_METRIC_KEYS]
+        problems += [Problem(where, unknown("key", key, list(GROUP_METRIC_KEYS))) for key in strange]
         aggregation = entry.get("aggregation", "mean")
         if aggregation != "mean" and not isinstance(aggregation, FunctionRef):
             message = f"groups are aggregated by 'mean' only, found {aggregation!r}"
