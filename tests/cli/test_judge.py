@@ -114,8 +114,8 @@ def test_bad_labels_are_told_with_their_lines(capsys: Captured) -> None:
     labels = write(Path("bad.jsonl"), [answer(1, right=True, label="?"), {"response": "x", "label": 1}])
     code, _, err = typed(capsys, "judge", "calibrate", "--labels", labels, "--output-dir", "out")
     assert code == 2
-    assert err.splitlines()[0].startswith("bad.jsonl:1 $.label: '?' is no label")
-    assert "bad.jsonl:2: it has no question" in err
+    assert err.splitlines()[0].startswith("bad.jsonl:1 $.label: '?' is not a label")
+    assert "bad.jsonl:2: the row has no question" in err
     assert not Path("out").exists()
 
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from assay.cli.main import COMMANDS
 from assay.suites import BUILT_IN
 
 from support.commands import environment
@@ -46,6 +47,14 @@ def test_help_imports_nothing_that_runs(name: str) -> None:
     assert modules.isdisjoint(HEAVY)
     suites = {module.split(".")[2] for module in modules if module.startswith("assay.suites.")}
     assert suites == {BUILT_IN[name].options.split(".")[2]}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_of_other_commands_imports_nothing_that_runs(name: str) -> None:
+    command = [sys.executable, "-c", CODE, name, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout.startswith(f"Usage: assay {name}")
+    assert set(done.stderr.split()).isdisjoint(HEAVY)
 
 
 def test_the_list_of_commands_imports_no_suite() -> None:

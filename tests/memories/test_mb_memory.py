@@ -153,7 +153,7 @@ def test_days_without_a_date_are_sessions() -> None:
 
 
 def test_no_coefficient_is_refused() -> None:
-    with pytest.raises(UsageError, match="coef is a number above 0"):
+    with pytest.raises(UsageError, match="coef must be above 0"):
         mb_memory.make(around(coef=0))
 
 

@@ -30,7 +30,7 @@ def test_both_dates_are_the_sessions() -> None:
 
 def test_a_date_elsewhere_is_not_overlooked() -> None:
     """Another wording of mem0 stops the run instead of letting the clock in."""
-    with pytest.raises(UsageError, match="install 2.2"):
+    with pytest.raises(UsageError, match="pip install 'mem0ai==2.2"):
         replace_dates("Today is 2026-01-01.", "8 May")
 
 

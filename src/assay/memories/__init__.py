@@ -1,4 +1,5 @@
-"""Built-in memories, one per file. `core/memory.py` has the contract, `helpers/` the parts that they share.
+"""Built-in memories, one per file. `core/memory.py` defines the interface, `helpers/` has shared parts.
 
-A file `ga_memory.py` is the memory `GAMemory`; any other file has its memory's name.
+The name of a memory comes from its file: `ga_memory.py` is `GAMemory`, `bm25.py` is `bm25`. The memories with
+`Memory` in their name are those of the MemEngine library, written anew for this interface.
 """

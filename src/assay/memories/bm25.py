@@ -1,4 +1,4 @@
-"""BM25: finds the messages that share the question's rare words, as a search engine does."""
+"""`bm25`: finds messages that share words with the question; rare words count more, as in a search engine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from assay.memories.helpers.bm25_index import Bm25Index
 from assay.memories.helpers.messages import MessageList, index_text
 from assay.memories.helpers.terms import terms
 
-# Messages are short, and their length says little. So b is below the 0.75 that is usual for long documents.
+# `b` sets how much a long text is penalised. The usual 0.75 is for long documents. The lengths of chat messages
+# say little about their content, so it is lower here.
 ABOUT = AboutMemory(
-    summary="finds messages by their words (BM25), dates and speakers included",
+    summary="finds messages by words (BM25), including dates and speakers",
     quick=True,
     options={"k1": 1.2, "b": 0.4, "date": True},
 )

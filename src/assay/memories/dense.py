@@ -1,4 +1,4 @@
-"""Embeddings: finds the messages whose vectors are nearest to the question's vector."""
+"""`dense`: finds the messages whose embedding vectors are nearest to the vector of the question."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from assay.memories.helpers.scores import limit
 from assay.memories.helpers.vectors import EmbeddedItems
 
 ABOUT = AboutMemory(
-    summary="finds messages by the cosine of embeddings, dates and speakers included",
+    summary="finds messages by cosine of embeddings, including dates and speakers",
     embeds=True,
     options={"centre": True, "date": True},
 )
 
 
 class DenseMemory:
-    """Searches messages by the cosine of their vectors. LTMemory uses it too, with other settings."""
+    """Searches messages by the cosine of their vectors. LTMemory uses this class too, with other settings."""
 
     def __init__(
         self, context: MemoryContext, *, centre: bool = False, date: bool = False, k: int = 0
@@ -35,11 +35,11 @@ class DenseMemory:
         await self._embedded.add([message_item(message) for message in messages], texts)
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return the nearest messages, however far they are. A question without words finds nothing."""
+        """Return the nearest messages, without a minimum score. A question without words returns none."""
         return await self._embedded.nearest(query.text, limit(k, self._k))
 
     def items(self) -> list[MemoryItem]:
-        """Return the messages in the order in which they came."""
+        """Return the messages in the order in which they were stored."""
         return list(self._embedded.items)
 
     def end_session(self) -> None:

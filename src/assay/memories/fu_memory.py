@@ -1,7 +1,7 @@
-"""FUMemory, full memory: gives everything that was said, as one text.
+"""FUMemory, full memory: returns the whole conversation as one text.
 
-The text has at most `words` words. `keep: tail` keeps the newest messages, `keep: head` the oldest, as
-MemEngine does.
+The text has at most `words` words. If the conversation is longer, `keep: tail` keeps its newest messages and
+`keep: head` the oldest ones. MemEngine keeps the oldest.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from assay.core.memory import AboutMemory, MemoryContext, Query, SearchHit, opti
 from assay.memories.helpers.messages import TAIL, BoundedMessageList
 
 ABOUT = AboutMemory(
-    summary="everything that was said, the newest within a budget of words; the question does not matter",
+    summary="returns the whole conversation, cut to the newest 50,000 words, whatever the question is",
     bundle=True,
     quick=True,
     options={"words": 50_000, "keep": TAIL},

@@ -1,12 +1,15 @@
-"""GAMemory, Generative Agents: finds what is near, recent and important.
+"""GAMemory, Generative Agents: finds items that are near to the question, recent and important.
 
-score = cosine + decay ** (messages since it was last found) + importance / 10. The model rates the
-importance from 1 to 10; it is 4 where two replies have no rating, as the authors do.
+    score = cosine + decay ** (messages since the item was last found) + importance / 10
 
-When a session ends and the importance gathered since the last reflection (in tenths) has reached
-`reflect_at`, the memory reflects: the last `recent` items raise `questions` questions, the `recent` items
-nearest to each question lead to `insights` new items, and their importance is rated too. The paper reflects
-at 15, over the last 100 items; the defaults are MemEngine's. Two replies without any line fail the case.
+The model rates the importance of each item from 1 to 10. If two replies have no rating, the importance is 4, as
+in the authors' code.
+
+At the end of a session the memory reflects if the sum of importance / 10 since the last reflection has reached
+`reflect_at`. To reflect, the model writes `questions` questions about the last `recent` items. From the `recent`
+items nearest to each question it writes `insights` insights, which become new items. The paper reflects at 15
+and over the last 100 items; the defaults here are those of MemEngine. If two replies contain no line, the case
+fails.
 """
 
 from __future__ import annotations
@@ -22,19 +25,20 @@ from assay.memories.helpers.scores import limit, recency, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
 ABOUT = AboutMemory(
-    summary="what is near to the question, recent and important; insights after a session",
+    summary="finds items that are near to the question, recent and important; adds insights after sessions",
     asks=True,
     embeds=True,
     options={"k": 0, "decay": 0.995, "reflect_at": 0.3, "recent": 2, "questions": 2, "insights": 2},
     prompts=fingerprint("importance", "questions", "insights"),
 )
+# Used if the model gives no rating. The value is that of the authors' code.
 DEFAULT_IMPORTANCE = 4.0
 
 
 class GenerativeAgentsMemory:
-    """Messages and insights, each with its importance and the time at which it was last found.
+    """Stores messages and insights, each with its importance and the time at which a search last returned it.
 
-    Time is the number of messages so far.
+    Time is counted in messages.
     """
 
     def __init__(self, context: MemoryContext) -> None:
@@ -53,13 +57,13 @@ class GenerativeAgentsMemory:
         self._importance_since_reflection = 0.0
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """Store one item for each message, and ask for its importance."""
+        """Store one item for each message. The model rates its importance."""
         for message in messages:
             self._now += 1
             await self._store(message_item(message))
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return the items with the best scores. They count as found now, which makes them recent."""
+        """Return the items with the best scores. Being found makes an item recent for later searches."""
         if not self._embedded.items:
             return []
         scores = await self._embedded.similarity(query.text)
@@ -70,12 +74,12 @@ class GenerativeAgentsMemory:
         return self._embedded.hits(places, scores)
 
     def items(self) -> list[MemoryItem]:
-        """Return messages and insights in the order in which they came."""
+        """Return messages and insights in the order in which they were stored."""
         return list(self._embedded.items)
 
     async def end_session(self) -> None:
-        """Reflect, if enough of importance was said since the last reflection."""
-        # An option of 0 switches reflection off.
+        """Reflect, if the messages since the last reflection are important enough."""
+        # Any of these options can be set to 0 to switch reflection off.
         enabled = all(self._options[name] for name in ("recent", "questions", "insights"))
         enough = self._importance_since_reflection >= self._options["reflect_at"]
         if enabled and enough and self._embedded.items:
@@ -106,5 +110,5 @@ class GenerativeAgentsMemory:
 
 
 def make(context: MemoryContext) -> GenerativeAgentsMemory:
-    """Make an empty memory. It asks once for each message, and when it reflects."""
+    """Make an empty memory. It asks the model once per message, and when it reflects."""
     return GenerativeAgentsMemory(context)

@@ -1,6 +1,9 @@
-"""Words and embeddings together, fused by rank, with the messages around each message.
+"""`hybrid`: finds messages by words and by embeddings, taking the surrounding messages into account.
 
-The defaults were chosen on LoCoMo. There they lie on a plateau: half or twice a share costs at most 1.3
+Each message gets a BM25 score and a cosine. Both are spread to neighbouring messages and to the session, and the
+two rankings are merged by reciprocal rank fusion.
+
+The defaults were chosen on LoCoMo and are not sensitive there: halving or doubling any share costs at most 1.3
 points of recall@10.
 """
 
@@ -21,11 +24,12 @@ from assay.memories.helpers.vectors import EmbeddedItems
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# `before`, `after`, `session` and `speaker` are the fields of ContextShares. `weight` is the weight of the
-# ranking by embeddings; the ranking by words has weight 1. `constant` belongs to the rank fusion, which
-# takes the first `depth` places of each ranking.
+# `k1` and `b` belong to BM25, `date` and `centre` are those of the memory `dense`. `before`, `after`, `session` and
+# `speaker` are the fields of ContextShares. `weight` is the weight of the ranking by embeddings; the ranking by
+# words has weight 1. `constant` is the k of reciprocal rank fusion (60 in its paper), which merges the first
+# `depth` places of each ranking.
 ABOUT = AboutMemory(
-    summary="finds messages by words and embeddings, in the context of their sessions",
+    summary="finds messages by words and embeddings, and by the messages around them",
     embeds=True,
     options={
         "k1": 1.2,
@@ -41,7 +45,7 @@ ABOUT = AboutMemory(
         "depth": 200,
     },
 )
-# A message shares its score with messages up to two steps away, and gives half as much at two steps.
+# A message shares its score with messages up to two steps away. At two steps the share is half as large.
 _NEIGHBOUR_STEPS = 2
 _STEP_FACTOR = 0.5
 
@@ -71,7 +75,7 @@ class HybridMemory:
         self._neighbours.add(messages)
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return messages by their fused rank, best first. An empty question finds nothing."""
+        """Return messages by their fused rank, best first. An empty question returns none."""
         if not self._embedded.items or not query.text.strip():
             return []
         vector, query_terms = await self._embedded.embed(query.text), terms(query.text)
@@ -87,19 +91,20 @@ class HybridMemory:
         return top_places(spread, max(k, self._options["depth"]), **bound)
 
     def items(self) -> list[MemoryItem]:
-        """Return the messages in the order in which they came."""
+        """Return the messages in the order in which they were stored."""
         return list(self._embedded.items)
 
     def end_session(self) -> None:
-        """The next message begins another session."""
+        """Let the next message begin a new session."""
         self._neighbours.end_session()
 
 
 class ContextShares(Struct, frozen=True):
-    """The shares of other scores that a message's score gets.
+    """How much of other scores is added to the score of a message.
 
-    `before` and `after` are shares of its neighbours' scores, `session` is a share of the best score of its
-    session. If the question names the message's speaker, the score grows by the share `speaker`.
+    `before` and `after` are shares of the scores of the messages before and after it. `session` is a share of
+    the best score in its session. If the question names the speaker of the message, its score is multiplied
+    by 1 + `speaker`.
     """
 
     before: float
@@ -109,10 +114,10 @@ class ContextShares(Struct, frozen=True):
 
 
 class ConversationContext:
-    """Sessions and speakers of all messages, to spread scores among messages that belong together.
+    """Sessions and speakers of all messages. Spreads scores among messages that belong together.
 
-    An answer follows its question, a session has a topic, and a question that names somebody is usually about
-    what that person said. Sessions without a name are told apart by `end_session`.
+    The reasons: an answer follows its question, a session has a topic, and a question with a person's name is
+    usually about something this person said. `end_session` separates sessions that have no name.
     """
 
     def __init__(self) -> None:
@@ -122,7 +127,7 @@ class ConversationContext:
         self._speakers_by_term: dict[str, list[int]] = {}
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Append messages. A message with another session's name begins a session."""
+        """Append messages. A message with another session name begins a new session."""
         sessions = []
         for message in messages:
             if message.session != self._session_name:
@@ -132,7 +137,7 @@ class ConversationContext:
         self._speakers.extend([self._speaker_number(message.speaker) for message in messages])
 
     def end_session(self) -> None:
-        """The next message begins a session, whatever its name is."""
+        """Let the next message begin a new session, even if it has the same session name."""
         self._session_name = None
 
     def _speaker_number(self, speaker: str) -> int:
@@ -143,22 +148,22 @@ class ConversationContext:
         return self._speaker_numbers[speaker]
 
     def spread(self, scores: NDArray[Any], shares: ContextShares, query_terms: Iterable[str]) -> NDArray[Any]:
-        """Return the scores, each with its shares of other scores."""
+        """Return a copy of the scores to which the shares of other scores are added."""
         import numpy as np
 
         sessions, spread = self._sessions.rows, scores.copy()
         for step in range(1, min(_NEIGHBOUR_STEPS, len(scores) - 1) + 1):
-            same = (sessions[step:] == sessions[:-step]) * _STEP_FACTOR ** (step - 1)
-            spread[step:] += shares.before * same * scores[:-step]
-            spread[:-step] += shares.after * same * scores[step:]
+            factors = (sessions[step:] == sessions[:-step]) * _STEP_FACTOR ** (step - 1)
+            spread[step:] += shares.before * factors * scores[:-step]
+            spread[:-step] += shares.after * factors * scores[step:]
         starts = np.flatnonzero(np.diff(sessions, prepend=-1))
         spread += shares.session * np.maximum.reduceat(scores, starts)[sessions]
         speakers = {number for term in query_terms for number in self._speakers_by_term.get(term, ())}
         if speakers:
-            factors = np.ones(len(self._speaker_numbers))
-            factors[list(speakers)] += shares.speaker
-            # A negative score must not grow: it would become worse.
-            spread *= np.where(spread > 0, factors[self._speakers.rows], 1)
+            speaker_factors = np.ones(len(self._speaker_numbers))
+            speaker_factors[list(speakers)] += shares.speaker
+            # Only positive scores are multiplied: a negative score would become worse.
+            spread *= np.where(spread > 0, speaker_factors[self._speakers.rows], 1)
         return spread
 
 

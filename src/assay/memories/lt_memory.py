@@ -1,6 +1,6 @@
-"""LTMemory, long-term memory: finds the k messages nearest to the question, by cosine.
+"""LTMemory, long-term memory: returns the k messages whose embeddings are nearest to the question, by cosine.
 
-Unlike `dense`, it subtracts no mean from the vectors and embeds no dates.
+It is `dense` without two improvements: it does not subtract the mean vector, and it does not embed dates.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from assay.core.memory import AboutMemory, MemoryContext, options_of
 from assay.memories.dense import DenseMemory
 
 ABOUT = AboutMemory(
-    summary="the k messages nearest to the question, by cosine", embeds=True, options={"k": 0}
+    summary="returns the k messages nearest to the question, by cosine of embeddings",
+    embeds=True,
+    options={"k": 0},
 )
 
 

@@ -1,10 +1,11 @@
 """MBMemory, MemoryBank: a summary of each day, an overview of all days, and a forgetting curve.
 
-A search returns the overview, then the nearest items. Each item is kept with the chance R = exp(-t / (coef
-* S)). t is the number of days since it was last found. Its strength S begins at 1 and grows by 1 whenever
-it is found. A day is a date of the conversation, or a session where there is no date. Days are counted, not
-measured. `original: true` is MemEngine's formula exp(-t / coef * S), in which nothing gets stronger. Two
-empty summaries fail the case.
+A search returns the overview, then the nearest items, each with the probability exp(-t / (coef * S)). t is the
+number of days since the item was last found. Its strength S starts at 1 and grows by 1 each time it is found.
+
+A day is a date of the conversation, or a session if there are no dates. t counts the days on which messages
+arrived, not the days of the calendar. `original: true` uses MemEngine's formula exp(-t / coef * S); S then
+stays 1. If the model writes an empty summary twice, the case fails.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from assay.memories.helpers.scores import limit, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
 ABOUT = AboutMemory(
-    summary="summaries of each day and of all, and what is nearest unless it is forgotten",
+    summary="returns an overview and the nearest items, some of them forgotten; summarises each day",
     asks=True,
     embeds=True,
     options={"k": 0, "coef": 5.0, "original": False, "day_words": 4_000},
     prompts=fingerprint("summary", "overview"),
 )
+# The `kind` of summaries and of the overview.
 KIND = "mb_summary"
 
 
 class MemoryBank:
-    """Messages and summaries of days, each with a strength and the day on which it was last found."""
+    """Stores messages and summaries of days, each with a strength and the day on which it was last found."""
 
     def __init__(self, context: MemoryContext) -> None:
         self._options = options_of(ABOUT, context.options)
         if not self._options["coef"]:
-            raise UsageError("MBMemory forgets by exp(-t / coef): coef is a number above 0")
+            raise UsageError("MBMemory: coef must be above 0 (items are forgotten by exp(-t / coef))")
         self._asker = PromptAsker(context, "MBMemory")
         self._embedded = EmbeddedItems(context)
         self._rng = context.rng
@@ -55,7 +57,7 @@ class MemoryBank:
         self._unsummarised = False
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """Store one item for each message. Where another day begins, the day before is summarised."""
+        """Store one item for each message. When another day begins, the previous day is summarised."""
         for day, messages_of_day in groupby(messages, _day):
             if day != self._today:
                 await self.end_session()
@@ -66,15 +68,15 @@ class MemoryBank:
             self._unsummarised = True
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return the overview, and the nearest items that are not forgotten. An item found gets stronger."""
-        wanted = limit(k, self._options["k"])
-        if not self._embedded.items or not wanted:
+        """Return the overview and the nearest items that are not forgotten. Found items get stronger."""
+        max_hits = limit(k, self._options["k"])
+        if not self._embedded.items or not max_hits:
             return []
         scores = await self._embedded.similarity(query.text)
         hits = [SearchHit(self._overview, 1.0)] if self._overview else []
         original = self._options["original"]
         for place in top_places(scores, len(scores)):
-            if len(hits) >= wanted:
+            if len(hits) >= max_hits:
                 break
             days, strength = self._now - self._last_found[place], self._strength[place]
             if self._rng.random() < retention(days, strength, self._options["coef"], original=original):
@@ -85,12 +87,12 @@ class MemoryBank:
         return hits
 
     def items(self) -> list[MemoryItem]:
-        """Return the overview, then messages and summaries in the order in which they came."""
+        """Return the overview, then messages and summaries in the order in which they were stored."""
         overview = [self._overview] if self._overview else []
         return [*overview, *self._embedded.items]
 
     async def end_session(self) -> None:
-        """Summarise the day so far. A later session of the same day writes its summary anew."""
+        """Summarise the day so far. A later session of the same day replaces this summary."""
         if self._unsummarised and self._today is not None:
             self._unsummarised = False
             await self._summarise(self._today, self._messages_by_day[self._today])
@@ -109,7 +111,7 @@ class MemoryBank:
             await self._store([item])
 
     async def _update_overview(self) -> None:
-        """Write the overview of all days. It is made of summaries, so it names no message as its source."""
+        """Rewrite the overview from the summaries of all days. It has no message as its source."""
         days = [self._embedded.items[place] for place in self._summary_places.values()]
         lines = (f"{item.date or item.session}: {item.text}" for item in days)
         text = await self._asker.text("overview", text=join_newest(lines, self._options["day_words"]))
@@ -122,7 +124,10 @@ class MemoryBank:
 
 
 def retention(days: float, strength: float, coef: float, *, original: bool = False) -> float:
-    """Return the chance that an item is still remembered: Ebbinghaus's curve, slower for a strong item."""
+    """Return the probability that an item is remembered, by Ebbinghaus's forgetting curve.
+
+    A higher strength makes forgetting slower; with `original` it makes forgetting faster.
+    """
     if original:
         return math.exp(-days / coef * strength)
     return math.exp(-days / (coef * strength))
@@ -133,5 +138,5 @@ def _day(message: Message) -> str:
 
 
 def make(context: MemoryContext) -> MemoryBank:
-    """Make an empty memory. It asks twice for each session."""
+    """Make an empty memory. It asks the model twice per session."""
     return MemoryBank(context)

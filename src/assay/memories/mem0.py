@@ -1,12 +1,15 @@
-"""The real `mem0ai` package: it extracts facts from each packet of messages and finds them by their vectors.
+"""`mem0`: the real `mem0ai` package. It extracts facts from the messages and finds them by their vectors.
 
-mem0 writes below the case's own folder and reaches the run's model through the gateway. So its replies are
-logged, and served again after a kill. Three things are changed: today is the session's date, a failed call
-is never swallowed, and nothing is sent or downloaded. The first speaker is mem0's user, everybody else its
-assistant. Each line begins with a name, since mem0's prompt asks for facts of named speakers in both roles.
+mem0 writes its files below the folder of the case. It reaches the run's model through the gateway, so its calls
+are logged and replayed when a run continues. assay changes three things: today is the date of the session, a
+failed call always fails the operation, and mem0 sends no telemetry and downloads nothing.
 
-The layers, from top to bottom: Mem0Memory (the contract), Mem0Store (one `mem0.Memory`, which blocks),
-Mem0Llm and Mem0Embedder (what mem0 asks through), CallMonitor (the first failed call).
+The first speaker has the role `user`, all others have `assistant`. Each line begins with the speaker's name,
+because mem0's prompt asks for facts about named speakers in both roles.
+
+The layers, from top to bottom: Mem0Memory (the interface of a memory), Mem0Store (one `mem0.Memory`, which
+blocks), Mem0Llm and Mem0Embedder (through which mem0 calls models), CallMonitor (remembers the first failed
+call).
 """
 
 from __future__ import annotations
@@ -36,41 +39,46 @@ if TYPE_CHECKING:
     import numpy as np
 
 T = TypeVar("T")
-# Turns texts into vectors, in a thread of mem0.
+# Returns the vectors of texts. mem0 calls it in a thread.
 EmbedTexts = Callable[[list[str]], list[list[float]]]
-# Makes that function for a given OpenAI client of the gateway.
+# Returns such a function for an OpenAI client that uses the gateway.
 EmbedFactory = Callable[[Any], EmbedTexts]
 
 
 def _version() -> str:
-    """Return the installed version. Another version asks with other prompts, which makes another run."""
+    """Return the installed version, which is part of a run's identity: other versions have other prompts."""
     try:
         return f"mem0ai {metadata.version('mem0ai')}"
     except metadata.PackageNotFoundError:
         return ""
 
 
+# Values of the option `embedder`: vectors from the run's endpoint, or from --embedder.
 ENDPOINT, LOCAL = "endpoint", "local"
 ABOUT = AboutMemory(
-    summary="mem0ai: facts that it extracts from the messages, by their vectors",
+    summary="the mem0ai package: extracts facts from messages and finds them by embeddings",
     asks=True,
     embeds=True,
     options={"k": 0, "threshold": 0.1, "embedder": ENDPOINT, "embedding_model": "text-embedding-3-small"},
     prompts=_version(),
 )
-# The date of a session without a date. The clock's date would change the prompt from day to day.
+# Replaces the date in prompts for a session without a date. Today's date would make the prompt, and so the key of
+# its logged reply, change from day to day.
 UNKNOWN_DATE = "unknown"
-# SDKs do not start without a key. The gateway ignores it.
+# The OpenAI SDK does not start without a key. The gateway ignores it.
 _KEY = "not-a-key"
-# mem0 asks whose memories these are. A store has one conversation.
+# mem0 requires an owner for each fact. A store has one conversation, so one owner is enough.
 _OWNER = {"user_id": "conversation"}
+# The part of mem0's prompt that contains dates.
 _DATES = re.compile(r"\n\n## Observation Date\n[^\n]*\n\n## Current Date\n[^\n]*\n\n")
+# mem0 blocks while it waits for the model, so every open case needs a thread of its own. `replaces` starts a new
+# thread for one that hangs.
 _POOL = DaemonPool(64, "assay-mem0", replaces=True)
 _import_lock = threading.Lock()
 
 
 def make(context: MemoryContext) -> Mem0Memory:
-    """Make an empty memory. Refuses where the package is not installed."""
+    """Make an empty memory. Raises MissingExtra if the package is not installed."""
     if importlib.util.find_spec("mem0") is None:
         raise MissingExtra("the memory 'mem0'", "mem0")
     embedder = options_of(ABOUT, context.options)["embedder"]
@@ -80,9 +88,10 @@ def make(context: MemoryContext) -> Mem0Memory:
 
 
 class Mem0Memory:
-    """One mem0 for one conversation. The first message opens it.
+    """The facts of one conversation. The first message opens the store.
 
-    mem0's ids are random. Ours are numbers in the order of making, so that a resumed run has the same.
+    mem0's ids are random. Items get numbers in the order of their creation instead, so that a continued run
+    has the same ids.
     """
 
     def __init__(self, context: MemoryContext) -> None:
@@ -93,7 +102,7 @@ class Mem0Memory:
         self.reset()
 
     def reset(self) -> None:
-        """Close the store. The next message opens another."""
+        """Close the store. The next message opens a new one."""
         if self._store is not None:
             self._store.close()
         self._store = None
@@ -101,7 +110,7 @@ class Mem0Memory:
         self._items: dict[str, MemoryItem] = {}  # by mem0's id
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """Let mem0 extract facts. Each has the whole packet as its source, since mem0 names none."""
+        """Let mem0 extract facts. mem0 does not tell which message a fact is from, so all are its sources."""
         if not messages:
             return
         first = messages[0]
@@ -121,15 +130,16 @@ class Mem0Memory:
             self._items[mem0_id] = MemoryItem(f"mem0:{number}", text, first.session, first.date, sources)
 
     async def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return facts by mem0's score, none below its threshold. An empty question finds nothing."""
-        wanted = limit(k, self._options["k"])
-        if self._store is None or not self._items or not wanted or not query.text.strip():
+        """Return facts by mem0's score, if it reaches the threshold. An empty question returns none."""
+        max_hits = limit(k, self._options["k"])
+        if self._store is None or not self._items or not max_hits or not query.text.strip():
             return []
-        scores = await _POOL.run(partial(self._store.search, query.text, wanted, self._options["threshold"]))
+        search = partial(self._store.search, query.text, max_hits, self._options["threshold"])
+        scores = await _POOL.run(search)
         return [SearchHit(self._items[mem0_id], score) for mem0_id, score in scores]
 
     async def items(self) -> list[MemoryItem]:
-        """Return the facts that mem0 still has, in the order in which they were made."""
+        """Return the facts that mem0 still has, in the order in which they were created."""
         if self._store is None or not self._items:
             return []
         ids = await _POOL.run(partial(self._store.ids, len(self._items)))
@@ -150,7 +160,7 @@ class Mem0Memory:
 
 
 class Mem0Store:
-    """One `mem0.Memory`. Its methods block, so they are called in threads, one after the other."""
+    """One `mem0.Memory`. Its methods block, so they run in threads, one at a time."""
 
     def __init__(self, memory: Any, llm: Mem0Llm, monitor: CallMonitor, close: Callable[[], None]) -> None:
         self._memory = memory
@@ -159,36 +169,36 @@ class Mem0Store:
         self.close = weakref.finalize(self, close)
 
     def add(self, messages: list[dict[str, str]], date: str) -> list[tuple[str, str]]:
-        """Return ids and texts of the facts that mem0 made of the messages, at this date."""
+        """Return (id, text) of the facts that mem0 extracts from messages of this date."""
         self._llm.date = date
         reply = self._monitor.operation(partial(self._memory.add, messages, **_OWNER))
         return [(fact["id"], fact["memory"]) for fact in reply["results"]]
 
     def search(self, text: str, k: int, threshold: float) -> list[tuple[str, float]]:
-        """Return ids and scores, best first."""
+        """Return (id, score) of the best facts, best first."""
         search = partial(self._memory.search, text, top_k=k, filters=dict(_OWNER), threshold=threshold)
         reply = self._monitor.operation(search)
         return [(fact["id"], float(fact["score"])) for fact in reply["results"]]
 
     def ids(self, count: int) -> set[str]:
-        """Return the ids of all facts, of which there are at most `count`."""
+        """Return the ids of all stored facts. `count` is an upper bound of their number."""
         reply = self._memory.get_all(filters=dict(_OWNER), top_k=count, show_expired=True)
         return {fact["id"] for fact in reply["results"]}
 
 
 def open_store(folder: Path, url: str, embed: EmbedFactory, sample_text: str) -> Mem0Store:
-    """Open an empty store. `url` is the gateway's. The vector of `sample_text` gives the vector length."""
+    """Open an empty store. `url` is the gateway's. `sample_text` is embedded to learn the vector dimension."""
     mem0 = _load_package()
     import openai
 
-    # The client waits as long as the run does, repeats nothing that the gateway repeated, and uses no proxy.
+    # No timeout and no retries, because the gateway has both. No proxy, because the gateway is on loopback.
     http = openai.DefaultHttpxClient(trust_env=False)
     client = openai.OpenAI(base_url=url, api_key=_KEY, max_retries=0, timeout=None, http_client=http)
     monitor = CallMonitor()
     try:
         embed_texts = embed(client)
         size = len(monitor.operation(lambda: embed_texts([sample_text])[0]))
-        # The endpoint's own name of the model: mem0 knows by the name which parameters a model takes.
+        # The name that the endpoint uses for the model. mem0 chooses request parameters by this name.
         model: str = monitor.operation(client.models.list).data[0].id
         memory = mem0.Memory.from_config(_config(folder, model, size))
     except BaseException:
@@ -199,11 +209,11 @@ def open_store(folder: Path, url: str, embed: EmbedFactory, sample_text: str) ->
     memory.llm.client = client
     llm = memory.llm = Mem0Llm(memory.llm, monitor)
     memory.embedding_model = Mem0Embedder(embed_texts, monitor)
-    memory.vector_store._bm25_encoder = False  # noqa: SLF001 - fastembed, where installed, downloads its model
+    memory.vector_store._bm25_encoder = False  # noqa: SLF001 - if fastembed is installed, it would download a model
 
     def close() -> None:
         for part in (memory.vector_store.client, memory.db, client):
-            with suppress(Exception):  # the folder may be gone already
+            with suppress(Exception):  # the folder may have been deleted already
                 part.close()
 
     return Mem0Store(memory, llm, monitor, close)
@@ -228,7 +238,7 @@ def _config(folder: Path, model: str, size: int) -> dict[str, Any]:
 
 
 def _load_package() -> Any:
-    """Import mem0 without its telemetry, and without the downloads and files it makes by default."""
+    """Import mem0 without telemetry, and without the downloads and files that it makes by default."""
     with _import_lock:
         if "mem0" not in sys.modules:
             _import_mem0()
@@ -239,16 +249,17 @@ def _load_package() -> Any:
 
     if telemetry.MEM0_TELEMETRY:
         raise UsageError(
-            "mem0 was imported with its telemetry on: set MEM0_TELEMETRY=False in the environment"
+            "mem0 was imported with telemetry switched on. Set MEM0_TELEMETRY=False in the environment"
         )
-    # With spaCy it would download a model, and find other things than on a machine without.
+    # If spaCy is installed, mem0 would download a model for it, and search results would depend on spaCy.
     spacy_models._load_failed_full = spacy_models._load_failed_lemma = True  # noqa: SLF001
-    CollectionPersistence.CHECK_SAME_THREAD = False  # one call at a time, but not always in the same thread
+    CollectionPersistence.CHECK_SAME_THREAD = False  # calls come one at a time, but from several threads
     return mem0
 
 
 def _import_mem0() -> None:
-    # mem0 reads these variables once, when it is imported. It would write its settings to the home folder.
+    # mem0 reads these variables once, during the import. Without MEM0_DIR it writes its settings to the home
+    # folder.
     previous = os.environ.get("MEM0_DIR")
     os.environ["MEM0_TELEMETRY"] = "False"
     with tempfile.TemporaryDirectory(prefix="assay-mem0-") as folder:
@@ -256,7 +267,9 @@ def _import_mem0() -> None:
         try:
             import mem0  # noqa: F401
         except ImportError as error:
-            raise UsageError(f"the package mem0ai is installed but cannot be loaded: {error}") from error
+            raise UsageError(
+                f"the package mem0ai is installed but cannot be imported: {error}. Try: pip install 'assay[mem0]'"
+            ) from error
         finally:
             del os.environ["MEM0_DIR"]
             if previous is not None:
@@ -264,13 +277,16 @@ def _import_mem0() -> None:
 
 
 class CallMonitor:
-    """Keeps the first failed call of an operation. mem0 goes on after some failures, and would store less."""
+    """Remembers the first failed call of an operation.
+
+    mem0 ignores some failures and stores fewer facts. The operation must fail instead, so that it is repeated.
+    """
 
     def __init__(self) -> None:
         self.failure: Exception | None = None
 
     def call(self, function: Callable[[], T]) -> T:
-        """Make one call to the model. After a failure no further call is made."""
+        """Make one call to a model. After a failure, raise that failure again without a call."""
         if self.failure is not None:
             raise self.failure
         try:
@@ -280,7 +296,7 @@ class CallMonitor:
             raise
 
     def operation(self, function: Callable[[], T]) -> T:
-        """Run one operation of mem0. It fails if one of its calls failed, even if mem0 hid that."""
+        """Run one operation of mem0. Raises if one of its calls failed, even if mem0 swallowed the error."""
         self.failure = None
         try:
             result = function()
@@ -292,7 +308,7 @@ class CallMonitor:
 
 
 class Mem0Llm:
-    """Wraps mem0's model object, and replaces the two dates that mem0 takes from the clock."""
+    """Wraps mem0's model object, and replaces the two dates that mem0 puts into its prompt."""
 
     def __init__(self, llm: Any, monitor: CallMonitor) -> None:
         self._llm = llm
@@ -300,18 +316,18 @@ class Mem0Llm:
         self.date = ""
 
     def generate_response(self, messages: list[dict[str, Any]], **params: Any) -> Any:
-        """Ask what mem0 asks, at the date of the session."""
+        """Send mem0's request with the date of the session."""
 
         def ask() -> Any:
-            *before, last = messages
+            *earlier, last = messages
             last = {**last, "content": replace_dates(last["content"], self.date)}
-            return self._llm.generate_response(messages=[*before, last], **params)
+            return self._llm.generate_response(messages=[*earlier, last], **params)
 
         return self._monitor.call(ask)
 
 
 class Mem0Embedder:
-    """Replaces mem0's embedder. It keeps a failure, whoever gives the vectors."""
+    """Replaces mem0's embedder. Reports failures to the monitor."""
 
     def __init__(self, embed_texts: EmbedTexts, monitor: CallMonitor) -> None:
         self._embed_texts = embed_texts
@@ -329,20 +345,23 @@ class Mem0Embedder:
 
 
 def replace_dates(prompt: str, date: str) -> str:
-    """Return mem0's prompt with the session's date in place of today's.
+    """Return mem0's prompt with the session's date instead of today's.
 
-    The messages come before the dates, and may imitate them. So the last match is mem0's own.
+    The messages come before the dates and may contain text that looks like them. So the last match counts.
     """
     matches = list(_DATES.finditer(prompt))
     if not matches:
-        raise UsageError("this version of mem0ai writes its date in a way assay does not know: install 2.2")
+        raise UsageError(
+            "this version of mem0ai writes dates in a form that assay does not know. "
+            "Install one that it knows: pip install 'mem0ai==2.2.*'"
+        )
     line = " ".join(date.split()) or UNKNOWN_DATE
     dates = f"\n\n## Observation Date\n{line}\n\n## Current Date\n{line}\n\n"
     return prompt[: matches[-1].start()] + dates + prompt[matches[-1].end() :]
 
 
 def embed_at_endpoint(model: str) -> EmbedFactory:
-    """Embed at the run's endpoint, with mem0's own request."""
+    """Return the factory of a function that embeds at the run's endpoint, with mem0's own requests."""
 
     def create(client: Any) -> EmbedTexts:
         from mem0.utils.factory import EmbedderFactory
@@ -357,7 +376,10 @@ def embed_at_endpoint(model: str) -> EmbedFactory:
 
 
 def embed_with_run(embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, Any]]]) -> EmbedFactory:
-    """Embed with the run's own embedder. mem0 calls it from its threads, the embedder runs in the loop."""
+    """Return the factory of a function that embeds with --embedder.
+
+    mem0 calls the function in a thread. The embedder runs in the event loop.
+    """
     loop = asyncio.get_running_loop()
 
     async def embed_rows(texts: list[str]) -> list[list[float]]:
@@ -371,7 +393,7 @@ def embed_with_run(embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, An
 
 
 def _translate_error(error: Exception) -> Exception:
-    """Return the assay error for an error of the OpenAI SDK: a failed endpoint is not the memory's fault."""
+    """Return the assay error for an error of the OpenAI SDK. A failed endpoint is not the memory's fault."""
     import openai
 
     if isinstance(error, openai.APIConnectionError):
@@ -384,7 +406,9 @@ def _translate_error(error: Exception) -> Exception:
 
 def _gateway_error(status: int, code: str, message: str) -> AssayError:
     if status == 501:
-        return UsageError(f"the memory mem0: {message}. For vectors: --memory-args embedder=local")
+        return UsageError(
+            f"the memory mem0: {message}. If the endpoint has no embeddings, pass --memory-args embedder=local"
+        )
     if code in ("gateway", "stopped"):
         return CaseFailed(Failure("user_code", f"mem0: {message}"))
     return ModelError(Failure(code, message, http=status))

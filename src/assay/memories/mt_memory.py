@@ -1,8 +1,9 @@
-"""MTMemory, MemTree: a tree of notes whose upper notes summarise those below them.
+"""MTMemory, MemTree: a tree of notes. A note summarises the notes below it.
 
-A message goes down from the root to the nearest child while the cosine is at least base * exp(rate * depth
-/ depth of the tree). It becomes a child of the note at which it stops. The model rewrites each note that it
-passes; the root has no text. A search compares all notes by cosine. Two empty replies fail the case.
+A new message starts at the root, which has no text. It moves to the nearest child as long as the cosine is at
+least base * exp(rate * depth / depth of the tree). It becomes a child of the note at which it stops, and the
+model rewrites the notes that it passed. A search compares the question with all notes by cosine. If the model
+writes an empty note twice, the case fails.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ if TYPE_CHECKING:
     import numpy as np
 
 ABOUT = AboutMemory(
-    summary="a tree of notes: a message goes to what is near it, and the notes above it are rewritten",
+    summary="a tree of notes: similar messages share a branch, and the model rewrites the notes above them",
     asks=True,
     embeds=True,
     options={"k": 0, "base": 0.4, "rate": 0.5},
     prompts=fingerprint("node"),
 )
+# Place of the root, which has no text and no vector. Places of notes begin at 0.
 ROOT = -1
 
 
 class MemTree:
-    """Notes by their place. A rewritten note keeps its id. Its sources are all messages that went into it."""
+    """Stores notes by their place. A rewritten note keeps its id; its sources are all messages it summarises."""
 
     def __init__(self, context: MemoryContext) -> None:
         self._options = options_of(ABOUT, context.options)
@@ -49,7 +51,7 @@ class MemTree:
         self._tree_depth = 0
 
     async def add(self, messages: Sequence[Message]) -> None:
-        """Send one message after the other down the tree."""
+        """Insert the messages into the tree, one after the other."""
         for message in messages:
             place = len(self._embedded.items)
             note = replace(message_item(message), id=f"node:{place + 1}", kind="graph_node")
@@ -65,25 +67,25 @@ class MemTree:
         return await self._embedded.nearest(query.text, limit(k, self._options["k"]))
 
     def items(self) -> list[MemoryItem]:
-        """Return all notes in the order in which they were made."""
+        """Return all notes in the order in which they were created."""
         return list(self._embedded.items)
 
     def end_session(self) -> None:
         """Do nothing."""
 
     async def _descend(self, note: MemoryItem, vector: np.ndarray[Any, Any]) -> int:
-        """Return the parent for a new note. Rewrites the notes that it passes."""
-        here = ROOT
-        while children := self._children[here]:
+        """Return the parent for a new note. Rewrites the notes on the way down to it."""
+        parent = ROOT
+        while children := self._children[parent]:
             cosines = self._embedded.cosines(vector, children)
             (nearest,) = top_places(cosines, 1)
             base, rate = self._options["base"], self._options["rate"]
-            if cosines[nearest] < threshold(self._depth[here], self._tree_depth, base, rate):
+            if cosines[nearest] < threshold(self._depth[parent], self._tree_depth, base, rate):
                 break
-            if here != ROOT:
-                await self._rewrite(here, note)
-            here = children[nearest]
-        return here
+            if parent != ROOT:
+                await self._rewrite(parent, note)
+            parent = children[nearest]
+        return parent
 
     async def _rewrite(self, place: int, note: MemoryItem) -> None:
         old, number = self._embedded.items[place], str(len(self._children[place]))
@@ -92,10 +94,10 @@ class MemTree:
 
 
 def threshold(depth: int, tree_depth: int, base: float, rate: float) -> float:
-    """Return the least cosine for a step down from a note at this depth. It grows with the depth."""
+    """Return the lowest cosine at which a note moves down from this depth. It grows with the depth."""
     return base * math.exp(rate * depth / tree_depth)
 
 
 def make(context: MemoryContext) -> MemTree:
-    """Make an empty memory. It asks once for each note that a message passes."""
+    """Make an empty memory. It asks the model once for each note that a message passes."""
     return MemTree(context)

@@ -1,4 +1,4 @@
-"""No memory at all. It shows what a model answers without any."""
+"""`none`, an empty memory: a reference that shows what the model answers without a memory."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit
 
-ABOUT = AboutMemory(summary="holds nothing: the answer without a memory", reference=True, quick=True)
+ABOUT = AboutMemory(
+    summary="stores nothing: shows what the model answers without a memory", reference=True, quick=True
+)
 
 
 class EmptyMemory:
-    """Takes every message and stores none."""
+    """Accepts every message and stores none."""
 
     def reset(self) -> None:
         """Do nothing."""
@@ -19,11 +21,11 @@ class EmptyMemory:
         """Drop the messages."""
 
     def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return nothing."""
+        """Return an empty list."""
         return []
 
     def items(self) -> list[MemoryItem]:
-        """Return nothing."""
+        """Return an empty list."""
         return []
 
     def end_session(self) -> None:
@@ -31,5 +33,5 @@ class EmptyMemory:
 
 
 def make(context: MemoryContext) -> EmptyMemory:
-    """Make an empty memory, which stays empty."""
+    """Make a memory that stays empty."""
     return EmptyMemory()

@@ -1,4 +1,4 @@
-"""The oracle gives the evidence itself: the best that any memory could find."""
+"""`oracle`: a reference that returns exactly the evidence of each question, the best possible search result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from assay.core.memory import AboutMemory, MemoryContext, Query, SearchHit
 from assay.memories.helpers.messages import MessageList
 
 ABOUT = AboutMemory(
-    summary="gives exactly the evidence of each question, whatever k is",
+    summary="returns exactly the evidence of each question, whatever k is",
     reference=True,
     needs_evidence=True,
     quick=True,
@@ -17,7 +17,7 @@ class OracleMemory(MessageList):
     """Stores every message, and returns those that the question names as its evidence."""
 
     def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return all evidence that was inserted so far, in the order of the question's own list."""
+        """Return all evidence that was inserted so far, in the order in which the question lists it."""
         items = {item.id: item for item in self._items}
         return [SearchHit(items[id_], 1.0) for id_ in query.evidence if id_ in items]
 

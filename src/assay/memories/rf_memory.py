@@ -1,6 +1,7 @@
-"""RFMemory, Reflexion: gives everything that was said, and one insight that is rewritten after each session.
+"""RFMemory, Reflexion: returns the whole conversation, and one insight that is rewritten after each session.
 
-The model rewrites the insight from the last insight and the session. Two empty replies fail the case.
+The insight is a text. After each session the model rewrites it from the previous insight and the messages of
+the session. If the model replies with an empty text twice, the case fails.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from assay.memories.helpers.messages import (
 from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
 
 ABOUT = AboutMemory(
-    summary="everything that was said, and an insight that is rewritten after each session",
+    summary="returns the whole conversation, and an insight that the model rewrites after each session",
     asks=True,
     bundle=True,
     options={"words": 50_000, "keep": TAIL, "session_words": 4_000},
     prompts=fingerprint("insight"),
 )
+# Id of the insight. It stays the same when the insight is rewritten.
 INSIGHT = "insight"
 
 
@@ -45,12 +47,12 @@ class ReflexionMemory:
         self._session: list[Message] = []
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Store one item for each message. The session's end uses them for the insight."""
+        """Store one item for each message. `end_session` writes the insight from them."""
         self._messages.add(messages)
         self._session += messages
 
     def search(self, query: Query, k: int) -> list[SearchHit]:
-        """Return the insight, and the messages that fit into the rest of the budget, whatever `k` is."""
+        """Return the insight, and as many messages as fit into the rest of the word budget. Ignores `k`."""
         budget: int = self._options["words"]
         if self._insight is None:
             return [SearchHit(item, 1.0) for item in self._messages.within(budget)]
@@ -83,5 +85,5 @@ class ReflexionMemory:
 
 
 def make(context: MemoryContext) -> ReflexionMemory:
-    """Make an empty memory. It asks once for each session."""
+    """Make an empty memory. It asks the model once per session."""
     return ReflexionMemory(context)

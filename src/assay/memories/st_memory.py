@@ -1,4 +1,4 @@
-"""STMemory, short-term memory: gives the last k messages, newest first."""
+"""STMemory, short-term memory: returns the last k messages, newest first. It ignores the question."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from assay.memories.helpers.messages import MessageList
 from assay.memories.helpers.scores import limit
 
 ABOUT = AboutMemory(
-    summary="the last k messages, newest first; the question does not matter", quick=True, options={"k": 0}
+    summary="returns the last k messages, newest first, whatever the question is",
+    quick=True,
+    options={"k": 0},
 )
 
 

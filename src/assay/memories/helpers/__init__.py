@@ -1,1 +1,1 @@
-"""Parts that several memories share: search indexes, lists of messages, questions to the model."""
+"""Parts that several memories share: search indexes, lists of messages, prompts to the model."""

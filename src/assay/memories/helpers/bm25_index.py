@@ -1,9 +1,13 @@
-"""A BM25 index that grows with the conversation.
+"""A BM25 index to which texts can be added at any time.
 
-It stores for each term the texts that have it. Weights are computed when a question is asked, since each new
-text changes them. The weight of a term in a text is
+    index = Bm25Index(k1=1.2, b=0.4)
+    index.add([["ann", "marri"], ["bob", "cook"]])
+    index.search(["cook"], k=5)                       # [(1, score)]
+
+It stores for each term the texts that contain it. Weights are computed during a search, since each new text
+changes them. The weight of a term in a text is
 `idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean length))` with
-`idf = ln(1 + (n - df + 0.5) / (df + 0.5))`, which is never negative. A term counts once in a question.
+`idf = ln(1 + (n - df + 0.5) / (df + 0.5))`, which is never negative. A repeated term in a query counts once.
 """
 
 from __future__ import annotations
@@ -18,26 +22,27 @@ from assay.memories.helpers.scores import GrowingArray, top_places
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A posting is one 64-bit number: the place of the text, and in the low 16 bits how often it has the term.
+# A posting is one 64-bit number: the place of the text, and in the low 16 bits how often the text has the term.
+# An array of such numbers needs far less memory than tuples.
 _COUNT_BITS = 16
 _MAX_COUNT = (1 << _COUNT_BITS) - 1
-# Up to this many postings a loop is faster than the calls into numpy.
+# Up to this many postings a Python loop is faster than the calls into numpy.
 _FEW_POSTINGS = 128
 
 
 class Bm25Index:
-    """Texts are numbered in the order in which they are added."""
+    """The index. Texts are numbered from 0 in the order in which they are added; this is their place."""
 
     def __init__(self, k1: float, b: float) -> None:
         self._k1, self._b = k1, b
         self._postings: dict[str, array[int]] = {}
-        # The lengths are stored twice: indexing a numpy array in the loop of `_sum_postings` would be slow.
+        # The lengths are stored twice, because indexing a numpy array in the loop of `_sum_postings` is slow.
         self._lengths = GrowingArray("f8")
         self._length_list = array("q")
         self._total_length = 0
 
     def add(self, texts: Sequence[Sequence[str]]) -> None:
-        """Add texts. Each is given as the list of its terms."""
+        """Add texts, each as the list of its terms."""
         for place, terms in enumerate(texts, len(self._length_list)):
             counts: dict[str, int] = {}
             for term in terms:  # a Counter takes longer for messages this short
@@ -55,13 +60,13 @@ class Bm25Index:
     def search(self, terms: Iterable[str], k: int) -> list[tuple[int, float]]:
         """Return the `k` best texts with any of the terms, as (place, score), best first.
 
-        Ties go to the earlier text. Both ways to add up the postings give the same numbers.
+        Of equal scores the earlier text comes first. The loop and numpy give the same numbers.
         """
-        lists = self._lookup(terms)
-        if sum(map(len, lists)) > _FEW_POSTINGS:
-            array_scores = self._score_array(lists)
+        posting_lists = self._lookup(terms)
+        if sum(map(len, posting_lists)) > _FEW_POSTINGS:
+            array_scores = self._score_array(posting_lists)
             return [(place, float(array_scores[place])) for place in top_places(array_scores, k, above=0)]
-        scores = self._sum_postings(lists)
+        scores = self._sum_postings(posting_lists)
         order = sorted(scores, key=lambda place: (-scores[place], place))
         return [(place, scores[place]) for place in order[: max(k, 0)]]
 
@@ -75,10 +80,10 @@ class Bm25Index:
     def _idf(self, texts: int) -> float:
         return math.log(1 + (len(self._length_list) - texts + 0.5) / (texts + 0.5))
 
-    def _sum_postings(self, lists: list[array[int]]) -> dict[int, float]:
+    def _sum_postings(self, posting_lists: list[array[int]]) -> dict[int, float]:
         scores: dict[int, float] = {}
         mean = self._total_length / len(self._length_list) if self._length_list else 1.0
-        for postings in lists:
+        for postings in posting_lists:
             weight = self._idf(len(postings)) * (self._k1 + 1)
             for posting in postings:
                 place, count = posting >> _COUNT_BITS, posting & _MAX_COUNT
@@ -86,15 +91,15 @@ class Bm25Index:
                 scores[place] = scores.get(place, 0.0) + weight * count / (count + damping)
         return scores
 
-    def _score_array(self, lists: list[array[int]]) -> NDArray[Any]:
+    def _score_array(self, posting_lists: list[array[int]]) -> NDArray[Any]:
         import numpy as np
 
         scores = np.zeros(len(self._lengths))
-        if not lists:
+        if not posting_lists:
             return scores
         mean = self._total_length / len(scores)
         damping = self._k1 * (1 - self._b + self._b * self._lengths.rows / mean)
-        for postings in lists:
+        for postings in posting_lists:
             packed = np.frombuffer(postings, np.int64)
             places, counts = packed >> _COUNT_BITS, (packed & _MAX_COUNT).astype(np.float64)
             scores[places] += self._idf(len(postings)) * (self._k1 + 1) * counts / (counts + damping[places])

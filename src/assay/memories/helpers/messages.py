@@ -1,4 +1,4 @@
-"""Messages stored as they came, and budgets in words for memories that give everything as one text."""
+"""Lists of unchanged messages, and word budgets for memories that return the conversation as one text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from assay.core.errors import UsageError
 from assay.core.memory import MemoryItem, Message
 from assay.memories.helpers.terms import WITHOUT_SPACES
 
+# Values of the option `keep`: which end of a conversation stays if it exceeds the budget.
 TAIL, HEAD = "tail", "head"
-# A character of a script without spaces counts as a word.
+# In scripts without spaces, such as Chinese, each character counts as a word.
 _WORD = re.compile(rf"[{WITHOUT_SPACES}]|[^\s{WITHOUT_SPACES}]+")
 
 
@@ -31,7 +32,7 @@ class MessageList:
         self._items += map(message_item, messages)
 
     def items(self) -> list[MemoryItem]:
-        """Return the items in the order in which they came."""
+        """Return the items in the order in which they were stored."""
         return list(self._items)
 
     def end_session(self) -> None:
@@ -46,7 +47,7 @@ class BoundedMessageList(MessageList):
 
     def __init__(self, keep: str) -> None:
         if keep not in (TAIL, HEAD):
-            raise UsageError(f"keep is {TAIL!r} or {HEAD!r}, not {keep!r}")
+            raise UsageError(f"the memory's option keep is {TAIL!r} or {HEAD!r}, not {keep!r}")
         super().__init__()
         self._keep = keep
         self._word_counts: list[int] = []
@@ -62,7 +63,7 @@ class BoundedMessageList(MessageList):
         self._word_counts += [count_words(message.line) for message in messages]
 
     def within(self, budget: int) -> list[MemoryItem]:
-        """Return the items that fit into a budget of words, in order. The item at the edge is cut."""
+        """Return the items that fit into a budget of words, in order. The last one that fits in part is cut."""
         step, cut = (-1, last_words) if self._keep == TAIL else (1, first_words)
         result: list[MemoryItem] = []
         for item, count in zip(self._items[::step], self._word_counts[::step], strict=True):
@@ -81,7 +82,7 @@ def message_item(message: Message) -> MemoryItem:
 
 
 def index_text(message: Message, *, date: bool) -> str:
-    """Return the text by which a message is searched: its line, and the session's date if `date` is set."""
+    """Return the text under which a message is indexed: its line, and the session's date if `date` is set."""
     return f"{message.line} {message.date}" if date and message.date else message.line
 
 

@@ -1,10 +1,10 @@
-"""Questions of memories to the model: the prompt files, and how replies are parsed.
+"""Prompts with which memories ask the model, and the parsers of the replies.
 
     asker = PromptAsker(context, "GAMemory")
     rating = await asker.rating("importance", 4.0, text="Ann: we got married")
 
-The prompts are the text files in `memories/prompts/`. Another wording is a new version of its file. Replies
-are parsed leniently, and a reply without a clear meaning is None, never a guess.
+The prompts are text files in `memories/prompts/`. A change of wording gets a new version of the file. The parsers
+accept many forms of a reply, and return None for a reply that is ambiguous.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from assay.core.errors import CaseFailed
 from assay.core.memory import MemoryContext
 from assay.core.types import Failure
 
+# Part of the file names and of a run's identity.
 VERSION = "v1"
 _FOLDER = Path(__file__).parents[1] / "prompts"
 _PARAMS: dict[str, Any] = {"temperature": 0}
-# Characters of a useless reply that the error message quotes.
-_QUOTED = 200
+# Number of characters of an unusable reply that the error message quotes.
+_QUOTE_LENGTH = 200
 
+# Reasoning models may write their thoughts into the reply. They are not part of the answer.
 _THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
-# The scale in a reply such as `7 out of 10`. Its 10 is not a rating.
+# The scale in a reply such as `7 out of 10`. It is removed, so that 10 is not taken for the rating.
 _SCALE = re.compile(r"(?:/|out of|1 to|1-|1–|between 1 and)\s*10\b", re.IGNORECASE)
+# A number without a sign, percent sign or further digits, so that -7, 70% and 3.5.1 are no ratings.
 _NUMBER = re.compile(r"(?<![\d.\-−])\d+(?:\.\d+)?(?!\.?\d|%)")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.):])\s*")
 _WORD = re.compile(r"[^\W\d_]+")
@@ -39,7 +42,7 @@ T = TypeVar("T")
 class PromptAsker:
     """Asks the model with the prompts of this package.
 
-    A reply that cannot be used is asked for once more, with a hint. A second one fails the case.
+    After an unusable reply it asks once more, with a hint. A second unusable reply fails the case.
     """
 
     def __init__(self, context: MemoryContext, memory: str) -> None:
@@ -60,23 +63,21 @@ class PromptAsker:
         return await self._ask_usable(prompt, values, parse_choice)
 
     async def rating(self, prompt: str, default: float, **values: str) -> float:
-        """Ask for a number from 1 to 10. Returns `default` where two replies have none."""
+        """Ask for a number from 1 to 10. Returns `default` if two replies have none."""
         rating, _ = await self._ask_twice(prompt, values, parse_rating)
         return default if rating is None else rating
 
     async def _ask_usable(self, prompt: str, values: dict[str, str], parse: Callable[[str], T | None]) -> T:
         value, reply = await self._ask_twice(prompt, values, parse)
         if value is None:
-            message = (
-                f"{self._memory} asked for {prompt!r} twice and cannot use the reply {reply[:_QUOTED]!r}"
-            )
+            message = f"{self._memory} asked for {prompt!r} twice and cannot use the reply {reply[:_QUOTE_LENGTH]!r}"
             raise CaseFailed(Failure("failed_step", f"{message}; a more able model may help", prompt))
         return value
 
     async def _ask_twice(
         self, prompt: str, values: dict[str, str], parse: Callable[[str], T | None]
     ) -> tuple[T | None, str]:
-        """Return the parsed value and the reply. The second question has a hint."""
+        """Return the parsed value and the reply. The second attempt adds a hint to the prompt."""
         reply = await self._ask(build_messages(prompt, values), dict(_PARAMS))
         value = parse(reply)
         if value is None:
@@ -86,7 +87,7 @@ class PromptAsker:
 
 
 def build_messages(name: str, values: Mapping[str, str], *, again: bool = False) -> list[dict[str, Any]]:
-    """Return the chat messages of a prompt. `again` adds the hint for a model whose reply was of no use."""
+    """Return the chat messages of a prompt. `again` adds the hint of the second attempt."""
     parts = prompts.parts_of(_path(name))
     question = parts["user"]
     if again:
@@ -98,12 +99,12 @@ def build_messages(name: str, values: Mapping[str, str], *, again: bool = False)
 
 
 def date_attribute(date: str) -> str:
-    """Return ` date="..."` for a tag of a prompt, or nothing where there is no date."""
+    """Return ` date="..."` for a tag of a prompt, or an empty text if there is no date."""
     return f' date="{date}"' if date else ""
 
 
 def fingerprint(*names: str) -> str:
-    """Return version and hash of these prompts. Other prompts do not matter to a memory's runs."""
+    """Return version and hash of these prompts. A memory names only its own, so others may change."""
     return prompts.fingerprint(VERSION, *map(_path, names))
 
 
@@ -117,7 +118,7 @@ def parse_text(reply: str) -> str | None:
 
 
 def parse_lines(reply: str) -> list[str] | None:
-    """Return the lines of a reply without bullets and numbers. A line that ends with a colon is a heading."""
+    """Return the lines of a reply without bullets and numbers. Lines that end with a colon are left out."""
     lines: list[str] = []
     for raw in (parse_text(reply) or "").splitlines():
         line = _BULLET.sub("", raw).strip()
@@ -137,7 +138,10 @@ def parse_rating(reply: str) -> float | None:
 
 
 def parse_choice(reply: str) -> bool | None:
-    """Return True for yes and False for no, read from the first or the last word. Both may not differ."""
+    """Return True for yes and False for no, read from the first and the last word.
+
+    Returns None if neither word is a choice, or if they contradict each other.
+    """
     words = [word.lower() for word in _WORD.findall(parse_text(reply) or "")]
     choices = {word in _YES for word in (*words[:1], *words[-1:]) if word in _YES | _NO}
     return choices.pop() if len(choices) == 1 else None

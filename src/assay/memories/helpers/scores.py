@@ -1,6 +1,6 @@
-"""Arrays of scores, one score for each stored text: growing them, ranking them, fusing ranks.
+"""Scores of stored texts: arrays that grow, the best places, and rank fusion.
 
-A text is known by its place: the number of texts that were stored before it.
+The place of a text is its index: the number of texts that were stored before it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
+# Rows of a new array. A short conversation fits without growing.
 _FIRST_CAPACITY = 64
 
 
@@ -41,7 +42,7 @@ class GrowingArray:
 
     @property
     def rows(self) -> NDArray[Any]:
-        """All rows, in order. This is a view; it is valid until the next `extend`."""
+        """All rows, in order. A view that is valid until the next `extend`, which may move the rows."""
         return self._buffer[: self._count]
 
     def __len__(self) -> int:
@@ -49,14 +50,17 @@ class GrowingArray:
 
 
 def top_places(scores: NDArray[Any], k: int, above: float = -math.inf) -> list[int]:
-    """Return the places of the `k` highest scores above a bound, best first. Ties go to the earlier place."""
+    """Return the places of the `k` highest scores above a bound, best first.
+
+    Of equal scores the earlier place comes first.
+    """
     import numpy as np
 
     if k < 1:
         return []
     places = np.flatnonzero(scores > above)
     if k < len(places):
-        # Drop everything below the k-th score first. Sorting all of a long conversation takes longer.
+        # Drop everything below the k-th score first. This is faster than sorting a long conversation.
         candidates = scores[places]
         threshold = np.partition(candidates, len(candidates) - k)[len(candidates) - k]
         places = places[candidates >= threshold]
@@ -66,9 +70,10 @@ def top_places(scores: NDArray[Any], k: int, above: float = -math.inf) -> list[i
 
 
 def fuse_ranks(rankings: Sequence[tuple[float, Sequence[int]]], constant: float) -> list[tuple[int, float]]:
-    """Reciprocal rank fusion: return (place, score) pairs, best first. Ties go to the earlier place.
+    """Merge rankings by reciprocal rank fusion. Returns (place, score) pairs, best first.
 
     A ranking is a weight and places, best first. It adds `weight / (constant + rank)` to each of its places.
+    Of equal scores the earlier place comes first.
     """
     scores: dict[int, float] = {}
     for weight, places in rankings:
@@ -81,13 +86,16 @@ def fuse_ranks(rankings: Sequence[tuple[float, Sequence[int]]], constant: float)
 
 
 def recency(decay: float, now: int, last_used: Sequence[int]) -> NDArray[Any]:
-    """Return `decay ** (now - last_used)`: 1 for a text that was used now, less with each message since."""
+    """Return `decay ** (now - last_used)`: 1 for a text that was used just now, less with each message since."""
     import numpy as np
 
     scores: NDArray[Any] = decay ** (now - np.asarray(last_used, dtype=np.float64))
     return scores
 
 
-def limit(k: int, own: int) -> int:
-    """Return how many items a search may give. A memory's option `k` lowers the limit; 0 means no option."""
-    return max(0, min(k, own) if own else k)
+def limit(k: int, option: int) -> int:
+    """Return how many items a search may return: the smaller of `k` and the memory's own option `k`.
+
+    An option of 0 means that it is not set.
+    """
+    return max(0, min(k, option) if option else k)

@@ -1,7 +1,9 @@
-"""Search terms of a text: stems of words, and characters and pairs of them where a script has no spaces.
+"""Search terms of a text: stems of words, and for scripts without spaces single characters and pairs of them.
 
-A stem is a key, not a word. Other languages in Latin letters pass through the same English rules. Questions
-and messages do so alike, and equal words stay equal.
+    terms("Ann's children went hiking")     # ["ann", "child", "go", "hik"]
+
+A stem is a key for the search and need not be a word. Words of other languages go through the same English
+rules. This does no harm, because the same word gets the same stem in the question and in the message.
 """
 
 from __future__ import annotations
@@ -16,22 +18,23 @@ WITHOUT_SPACES = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Vowel signs and points of Hebrew, Arabic and the Indic scripts belong to words, though they are no letters.
+# Vowel signs and points of Hebrew, Arabic and the Indic scripts. They are part of words, but `\w` lacks them.
 _SIGNS = "\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
 _WORD = re.compile(rf"[\w{_SIGNS}{WITHOUT_SPACES}]+")
-# The words of a normalized ASCII text: the same result as _WORD, in less time.
+# The words of a normalized ASCII text. Gives the same result as _WORD in less time.
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
 _UNSPACED = re.compile(f"([{WITHOUT_SPACES}]+)")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 _CONTRACTION = re.compile(r"(?<=\w)'(?:s|m|re|ve|ll|d|t)\b")
 
+# Words without meaning for a search, and the first halves of contractions such as didn't, which end up alone.
 _STOP_WORD_LINES = """
 a an and are as at be but by did didn do does doesn don for from had has have he her him his how i if in
 is isn it its me my of on or our s she so that the their them they this to was we were what when where which
 who why will with would you your
 """
 STOP_WORDS = frozenset(_STOP_WORD_LINES.split())
-# Irregular forms, each group after its base form.
+# Irregular forms. Each group begins with its base form.
 _FORMS = """
 go goes going went gone, buy bought, run ran, get got gotten, make made, take took taken, see saw seen,
 give gave given, find found, meet met, write wrote written, eat ate eaten, drink drank drunk, think thought,
@@ -51,7 +54,7 @@ _VOWEL = re.compile("[aeiouy]")
 
 
 def terms(text: str) -> list[str]:
-    """Return the search terms of a text in order, with repetitions. Stop words have no term."""
+    """Return the search terms of a text in order, with repetitions and without stop words."""
     normalized = _normalize(text)
     if normalized.isascii():
         return [term for word in _ASCII_WORD.findall(normalized) if (term := _term(word))]
@@ -65,7 +68,7 @@ def terms(text: str) -> list[str]:
 
 
 def _normalize(text: str) -> str:
-    """Fold case, accents and contractions. All encodings of one character become equal."""
+    """Return the text in lower case, without accents and contractions, in one Unicode normal form."""
     if text.isascii():
         folded = text.lower()
     else:
@@ -83,12 +86,13 @@ def _term(word: str) -> str:
 
 
 def _unspaced_terms(word: str) -> list[str]:
-    """Return the terms of a word that may have parts in a script without spaces.
+    """Return the terms of a word with parts in a script without spaces.
 
-    Such a part gives its characters, for short questions, and its pairs of characters.
+    The terms of such a part are its single characters, which short questions need, and its pairs of adjacent
+    characters.
     """
     result: list[str] = []
-    # The pattern has one group: every second part is the text of that group.
+    # re.split with one group alternates: every second part matches the group.
     for number, part in enumerate(_UNSPACED.split(word)):
         if number % 2:
             result += part
@@ -99,7 +103,7 @@ def _unspaced_terms(word: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Return the key of a lower-case English word: without plural, tense and adverb ending."""
+    """Return the stem of a lower-case English word: without the endings of plural, tense and adverbs."""
     base = _IRREGULAR.get(word, word)
     if len(base) > 4 and base.endswith("ies"):
         base = base[:-3] + "y"
@@ -114,7 +118,10 @@ def stem(word: str) -> str:
 
 
 def _strip_suffix(word: str) -> str:
-    """Remove -ing, -ed or -ly if a syllable is left. `planned` becomes `plan`, but `called` stays `call`."""
+    """Remove -ing, -ed or -ly if a vowel is left. Doubled letters become single ones, except l and s.
+
+    `planned` becomes `plan`, `called` becomes `call`, `sing` stays.
+    """
     match = _SUFFIX.search(word)
     if not match or not _VOWEL.search(word, 0, match.start()):
         return word

@@ -1,4 +1,7 @@
-"""Items with their vectors, and how near they are to a question: by cosine, plain or about the mean."""
+"""Items with their embedding vectors, and the cosine of each with a question.
+
+With `centre` the mean of all vectors is subtracted before the cosine is computed.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,15 @@ from assay.memories.helpers.scores import GrowingArray, top_places
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Cosines are rounded to 6 digits: the digits beyond depend on the processor, and would decide ties.
+# Cosines are rounded to 6 digits. Further digits depend on the processor, and would decide between equal items.
 _DIGITS = 6
-# As many zero vectors count into the mean. Without them the first messages would all lie at the mean.
-_PRIOR = 10
+# Number of zero vectors that count as part of the mean. Without them, the mean of the first few messages would
+# be close to each of them, and subtracting it would leave nothing.
+_PRIOR_COUNT = 10
 
 
 class EmbeddedItems:
-    """Items in order, each with the vector of its text. `centre`: cosines are about the mean of all."""
+    """Items in order, each with the vector of its text. With `centre`, cosines are relative to the mean vector."""
 
     def __init__(self, context: MemoryContext, *, centre: bool = False) -> None:
         self._embed = context.embed
@@ -31,28 +35,28 @@ class EmbeddedItems:
         self._vectors = self._vectors_type()
 
     async def add(self, items: Sequence[MemoryItem], texts: Sequence[str] | None = None) -> None:
-        """Append items, embedded by their own texts or by `texts`. If embedding fails, none is added."""
+        """Append items. Embeds `texts` if given, else the texts of the items. If that fails, no item is added."""
         if items:
             self._vectors.add(await self._embed(texts or [item.text for item in items]))
             self.items += items
 
     async def replace(self, place: int, item: MemoryItem) -> None:
-        """Put another item in the place of one, and embed its text."""
+        """Replace the item at a place, and embed the text of the new item."""
         self._vectors.replace(place, await self.embed(item.text))
         self.items[place] = item
 
     async def embed(self, text: str) -> NDArray[Any]:
-        """Return the vector of any text."""
+        """Return the vector of a text."""
         vector: NDArray[Any] = (await self._embed([text]))[0]
         return vector
 
     def vector(self, place: int) -> NDArray[Any]:
-        """Return the vector of an item. It is valid until the next `add`."""
+        """Return the vector of an item. The array is valid until the next `add`."""
         vector: NDArray[Any] = self._vectors.rows[place]
         return vector
 
     def cosines(self, vector: NDArray[Any], places: Sequence[int] | None = None) -> NDArray[Any]:
-        """Return the cosine of each item with a vector, or of the items at some places."""
+        """Return the cosine of each item with a vector. With `places`, only of the items at these places."""
         return self._vectors.cosines(vector, places)
 
     async def similarity(self, text: str) -> NDArray[Any]:
@@ -60,9 +64,9 @@ class EmbeddedItems:
         return self.cosines(await self.embed(text))
 
     async def nearest(self, text: str, k: int) -> list[SearchHit]:
-        """Return the `k` nearest items, however far they are. Ties go to the older item.
+        """Return the `k` nearest items, without a minimum score. Of equal cosines the older item comes first.
 
-        A text without words finds nothing: its vector is zero.
+        A text without words has a zero vector and returns nothing.
         """
         if not self.items or not text.strip():
             return []
@@ -78,35 +82,38 @@ class EmbeddedItems:
 
 
 class Vectors:
-    """Rows of float32. They have length 1, or 0 for a text without words, which is near to nothing."""
+    """Vectors as rows of float32. Each has length 1, or is zero for a text without words: its cosine is 0."""
 
     def __init__(self) -> None:
-        self._array: GrowingArray | None = None  # made by the first `add`, which says how long a vector is
+        self._array: GrowingArray | None = None  # created by the first `add`, which knows the dimension
 
     @property
     def rows(self) -> NDArray[Any]:
-        """All vectors, in order. There must be one."""
+        """All vectors, in order. Requires at least one vector."""
         assert self._array is not None
         return self._array.rows
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Append vectors. All have the length of the first one."""
+        """Append vectors. All must have the dimension of the first."""
         if self._array is None:
             self._array = GrowingArray("f4", rows.shape[1])
         self._array.extend(rows)
 
     def replace(self, place: int, row: NDArray[Any]) -> None:
-        """Put another vector in the place of one."""
+        """Replace the vector at a place."""
         self.rows[place] = row
 
     def cosines(self, row: NDArray[Any], places: Sequence[int] | None = None) -> NDArray[Any]:
-        """Return cosines from -1 to 1 for all vectors, or for those at some places."""
+        """Return the cosines (-1 to 1) of all vectors, or of those at `places`, with `row`."""
         rows = self.rows if places is None else self.rows[places]
         return _rounded(_dot_products(rows, row))
 
 
 class CentredVectors(Vectors):
-    """Cosines after the mean is subtracted: what all messages have in common distinguishes none of them."""
+    """Computes cosines after subtracting the mean vector.
+
+    All messages of a conversation share a direction. It does not help to tell them apart, so it is removed.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +122,7 @@ class CentredVectors(Vectors):
         self._centre: tuple[NDArray[Any], NDArray[Any]] | None = None
 
     def add(self, rows: NDArray[Any]) -> None:
-        """Append vectors. The mean moves, and with it every cosine."""
+        """Append vectors. This changes the mean, and with it every cosine."""
         import numpy as np
 
         super().add(rows)
@@ -124,26 +131,26 @@ class CentredVectors(Vectors):
         self._centre = None
 
     def replace(self, place: int, row: NDArray[Any]) -> None:
-        """Put another vector in the place of one. The mean moves by the difference."""
+        """Replace the vector at a place. This changes the mean, and with it every cosine."""
         self._sum = self._sum - self.rows[place] + row
         self._squares.rows[place] = row @ row
         self._centre = None
         super().replace(place, row)
 
     def cosines(self, row: NDArray[Any], places: Sequence[int] | None = None) -> NDArray[Any]:
-        """Return cosines from -1 to 1 about the mean of all vectors, also where only some are wanted."""
+        """Return the cosines (-1 to 1) relative to the mean of all vectors, even if `places` selects a few."""
         import numpy as np
 
         if self._centre is None:
-            # Mean and distances stay the same for all questions until a vector is added or replaced.
+            # Cached: mean and distances are the same for all questions until a vector is added or replaced.
             rows = self.rows
-            mean = (self._sum / (len(rows) + _PRIOR)).astype(np.float32)
+            mean = (self._sum / (len(rows) + _PRIOR_COUNT)).astype(np.float32)
             squares = self._squares.rows - 2 * _dot_products(rows, mean) + mean @ mean
             self._centre = mean, np.sqrt(np.maximum(squares, 1e-12))
         mean, distances = self._centre
-        aim = row - mean
-        products = _dot_products(self.rows, aim) - mean @ aim
-        cosines = products / (distances * max(float(np.linalg.norm(aim)), 1e-6))
+        direction = row - mean
+        products = _dot_products(self.rows, direction) - mean @ direction
+        cosines = products / (distances * max(float(np.linalg.norm(direction)), 1e-6))
         scores = _rounded(np.where(self._squares.rows > 0, cosines, 0))
         return scores if places is None else scores[places]
 
@@ -151,7 +158,7 @@ class CentredVectors(Vectors):
 def _dot_products(rows: NDArray[Any], row: NDArray[Any]) -> NDArray[Any]:
     import numpy as np
 
-    # einsum works on one core. `@` waits for its threads, up to 8 ms where the cores are busy.
+    # einsum uses one core. `@` starts threads and waits for them, up to 8 ms on busy cores.
     products: NDArray[Any] = np.einsum("ij,j->i", rows, row)
     return products
 
