@@ -11,9 +11,9 @@ import msgspec
 
 from assay.cli.completion import complete_runs
 from assay.cli.printer import judge_lines, pair_cells
-from assay.cli.screen import block, counted, heading, rule, table, tell
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
+from assay.screen import block, counted, heading, rule, table, tell
 
 if TYPE_CHECKING:
     from assay.store.comparison import Comparison, Flip, Flips

@@ -203,6 +203,16 @@ def check_template(source: str) -> None:
                 raise TemplateProblem(f"the template does not compile: No {word} named {node.name!r}.")
 
 
+def names_in(source: str) -> set[str]:
+    """The names that a template takes from its values."""
+    from jinja2 import meta
+
+    try:
+        return meta.find_undeclared_variables(_environment.parse(source)) - _environment.globals.keys()
+    except TemplateError as error:
+        raise TemplateProblem(f"the template does not compile: {error}") from None
+
+
 class Template:
     """One compiled template. Rendering it with the same values gives the same text.
 

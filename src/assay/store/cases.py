@@ -11,7 +11,7 @@ from assay.core.errors import UsageError
 from assay.core.suite import CaseView
 from assay.core.types import JUDGE, Call, End, Score
 from assay.journal.calls import calls_of_case
-from assay.journal.folder import read_summary
+from assay.journal.folder import read_info, read_summary
 from assay.journal.index import RunIndex
 from assay.journal.reader import RunReader
 
@@ -20,6 +20,7 @@ __all__ = ["CaseView", "RunCases"]
 # Bytes at the end of the scores that are searched for the newest scorers: a judge may say much of one case.
 _TAIL_BYTES = 1 << 20
 _MOST_NAMED = 10
+_ROWS_FILE = "rows.jsonl"
 
 
 class RunCases:
@@ -29,8 +30,24 @@ class RunCases:
         self.folder = folder
         summary = read_summary(folder)
         self._scorers = summary.scorers if summary and summary.scorers else _latest_scorers(folder)
+        self._neutral: frozenset[str] = frozenset()
+        if summary is not None and summary.report is not None:
+            metrics = summary.report.metrics()
+            self._neutral = frozenset(
+                metric.name for _, metric in metrics if metric.higher_is_better is False
+            )
         self._index = RunIndex.of_run(folder, self._scorers)
         self._reader = RunReader(folder, self._index)
+        self._rows: list[bytes] = []
+        self._subjects = 1
+        self.gold_columns: frozenset[str] = frozenset()
+        """Columns of a row that were hidden from what was evaluated."""
+        if (folder / _ROWS_FILE).is_file():
+            # Only evaluations from Python keep their rows: nobody else has them.
+            facts = read_info(folder).facts
+            self._rows = (folder / _ROWS_FILE).read_bytes().splitlines()
+            self._subjects = facts["subjects"]
+            self.gold_columns = frozenset(facts["gold"])
 
     def __iter__(self) -> Iterator[CaseView]:
         for end in self.ends():
@@ -88,7 +105,11 @@ class RunCases:
         return sorted(calls, key=lambda call: (questions[call.stage, call.hash], call.n))
 
     def _view(self, end: End) -> CaseView:
-        return CaseView(end, self._reader.records(end.index), self._scores(end.index))
+        number = end.index // self._subjects
+        row = msgspec.json.decode(self._rows[number]) if number < len(self._rows) else None
+        return CaseView(
+            end, self._reader.records(end.index), self._scores(end.index), row=row, neutral=self._neutral
+        )
 
     def _scores(self, index: int) -> list[Score]:
         scores = []

@@ -30,6 +30,7 @@ ENTRY_POINTS = "assay.suites"
 class BuiltIn(NamedTuple):
     """A suite of this package, as far as it is known before anything of it is imported.
 
+    An empty `command` means that only Python runs the suite.
     `options` and `suite` are `module:Class`. They are apart, so that `--help` imports the options only.
     """
 
@@ -75,6 +76,12 @@ BUILT_IN: dict[str, BuiltIn] = {
         summary="Feed samples to memories session by session, and judge six dimensions.",
         options="assay.suites.memory_eval.options:MemoryEvalOptions",
         suite="assay.suites.memory_eval.suite:MemoryEvalSuite",
+    ),
+    "evaluate": BuiltIn(
+        command="",
+        summary="Evaluate functions, prompts and models from Python.",
+        options="assay.suites.evaluate.options:EvaluateOptions",
+        suite="assay.suites.evaluate.suite:EvaluateSuite",
     ),
 }
 """Every suite of this package by name."""
@@ -129,7 +136,9 @@ def command_table() -> dict[str, SuiteCommand]:
     Imports the installed ones. One that cannot be imported stands in the table with the reason, so that it
     does not take the other commands away.
     """
-    commands = {about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items()}
+    commands = {
+        about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items() if about.command
+    }
     for name in installed_suites():
         try:
             options = find_options(name)
