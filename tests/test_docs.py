@@ -450,10 +450,24 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
     rows = re.findall(r"^\| ([\w-]+) \| (.*?) \| (.*?) \|$", table.partition("\n\n")[0], re.MULTILINE)
     listed = {name: (set(flags_in(score)), set(flags_in(how))) for name, score, how in rows}
     expected = {}
-    for name in ("all", *suite_names()):
+    # `evaluate` is called from Python and has no flags.
+    for name in ("all", *(name for name in suite_names() if name != "evaluate")):
         marked: dict[str, set[str]] = {"ask": set(), "score": set(), "how": set()}
         for field in fields(RunSpec if name == "all" else find_suite(name).Options):
             flags = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
             marked[field.mark].add(flags[0])
         expected[name] = (marked["score"], marked["how"])
     assert listed == expected
+
+
+@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval"])
+def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
+    """Its last section names every module and folder, except those that each suite has."""
+    section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]
+    package, *_ = re.findall(r"`suites/(\w+)/`", section)
+    listed = set(re.findall(r"`(\w+(?:\.py|/))`", section))
+    common = {"__init__.py", "__pycache__/", "options.py", "suite.py"}
+    folder = ROOT / "src" / "assay" / "suites" / package
+    assert listed == {f"{path.name}{'/' * path.is_dir()}" for path in folder.iterdir()} - common
+    for path in re.findall(r"`(solvers/[\w./]+)`", section):
+        assert (ROOT / "src" / "assay" / path).exists(), path
