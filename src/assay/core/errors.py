@@ -6,6 +6,7 @@ AssayError                  exit code
 ├── InputError              2   a file is invalid; has all of its problems
 ├── RunBusy                 2   another process works on the same run
 ├── ModelRefused            2   the endpoint rejected the first requests (key, model name)
+├── CheckFailed             1   `run.check()`: the run stopped, or some of its cases failed
 ├── StopRun                 3   the run stopped and can be continued
 ├── ModelError              -   one call failed; the case gets a Failure, the run goes on
 └── CaseFailed              -   one case has no result; the case gets a Failure, the run goes on
@@ -70,6 +71,12 @@ class RunBusy(AssayError):
 
 class ModelRefused(AssayError):
     """The endpoint answered the first requests with 401, 403 or an unknown model. All further ones would fail too."""
+
+
+class CheckFailed(AssayError):
+    """Raised by `run.check()`: the run stopped, measured nothing, or some of its cases failed."""
+
+    exit_code = 1
 
 
 class StopRun(AssayError):
