@@ -101,7 +101,7 @@ def judge_answer(question: AnswerQuestion) -> Verdict:
     comparison = _AnswerComparison(question)
     response, reference = comparison.response, comparison.reference
     if not question.response.strip():
-        return Verdict((OMISSION,), "nothing was answered", sure=(0.0,))
+        return Verdict((OMISSION,), "the answer is empty", sure=(0.0,))
     if reference.words:
         is_same = reference.words == response.words
     else:
