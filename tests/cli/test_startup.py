@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from assay.cli.main import COMMANDS
 from assay.suites import BUILT_IN
 
 from support.commands import environment
@@ -35,7 +36,7 @@ print(*sorted(sys.modules), file=sys.stderr)
 """
 
 
-@pytest.mark.parametrize("name", list(BUILT_IN))
+@pytest.mark.parametrize("name", [name for name, about in BUILT_IN.items() if about.command])
 def test_help_imports_nothing_that_runs(name: str) -> None:
     """A tenth of a second more for each of them would be felt at every `--help`."""
     words = [*BUILT_IN[name].command.split(), "--help"]
@@ -46,6 +47,14 @@ def test_help_imports_nothing_that_runs(name: str) -> None:
     assert modules.isdisjoint(HEAVY)
     suites = {module.split(".")[2] for module in modules if module.startswith("assay.suites.")}
     assert suites == {BUILT_IN[name].options.split(".")[2]}
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_of_other_commands_imports_nothing_that_runs(name: str) -> None:
+    command = [sys.executable, "-c", CODE, name, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert done.stdout.startswith(f"Usage: assay {name}")
+    assert set(done.stderr.split()).isdisjoint(HEAVY)
 
 
 def test_the_list_of_commands_imports_no_suite() -> None:

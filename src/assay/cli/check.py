@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from assay import api
-from assay.cli.screen import block, counted
+from assay.cli.completion import complete_suites
 from assay.core.errors import Problem
+from assay.screen import block, counted
 from assay.suites import absolute
 
 # Levels of problems with the word for several of them, in the order in which they should be mended.
@@ -19,7 +19,13 @@ LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--pipeline", type=click.Path(path_type=Path), help="Pipeline file that the testsets are for.")
-@click.option("--as", "suite", metavar="SUITE", help="Suite that reads the files, where several could.")
+@click.option(
+    "--as",
+    "suite",
+    metavar="SUITE",
+    shell_complete=complete_suites,
+    help="Suite that reads the files, where several could.",
+)
 def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
     """List every problem of files and folders of any suite, with its line.
 
@@ -37,6 +43,8 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -
       assay check examples/memory/talks.json examples/memory-eval
       assay check rows.jsonl --as hop
     """
+    from assay import api  # imported here because completion and --help do not need it
+
     failed = False
     for path in files:
         name = absolute(suite) if suite else api.recognise(path, pipeline)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from assay import api
+from assay.cli.completion import complete_runs
 from assay.cli.printer import judge_lines, pair_cells
-from assay.cli.screen import block, counted, heading, rule, table, tell
 from assay.core.errors import UsageError
 from assay.core.report import PairedRow
-from assay.store.comparison import Comparison, Flip, Flips
-from assay.store.judges import why_too_weak
+from assay.screen import block, counted, heading, rule, table, tell
+
+if TYPE_CHECKING:
+    from assay.store.comparison import Comparison, Flip, Flips
 
 MOST_CHARACTERS = 400
 GATE = "--fail-on-regression"
@@ -30,7 +31,7 @@ class CompareCommand(click.Command):
 
 
 @click.command("compare", cls=CompareCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("runs", nargs=-1, required=True, metavar="BASE [NEW]...")
+@click.argument("runs", nargs=-1, required=True, metavar="BASE [NEW]...", shell_complete=complete_runs)
 @click.option(
     GATE,
     "gate",
@@ -68,6 +69,8 @@ def command(
       assay compare results-before results-now --fail-on-regression --min-kappa 0.7
       assay compare results@baseline results@concise --json
     """
+    from assay import api  # imported here because completion and --help do not need it
+
     if min_kappa is not None and gate is None:
         raise UsageError(f"--min-kappa says who may decide an exit code; it needs {GATE}")
     compared = api.compare(runs, flips)
@@ -98,12 +101,14 @@ def command(
 
 def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
     """Why numbers of these comparisons cannot decide: each judge once that is not known to be good enough."""
+    from assay.store.judges import kappa_problem
+
     refusals: dict[str, None] = {}
     for comparison in comparisons:
         metrics = {row.metric for row in comparison.rows}
         for judge in (*comparison.base.judges, *comparison.new.judges):
             decides = [name for name in judge.metrics if name in metrics]
-            if decides and (why := why_too_weak(judge.name, judge.calibration, floor)):
+            if decides and (why := kappa_problem(judge.name, judge.calibration, floor)):
                 refusals[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(refusals)
 

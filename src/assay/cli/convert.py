@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from assay import api
-
 
 @click.command("convert", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("testset", type=click.Path(path_type=Path))
@@ -23,6 +21,8 @@ def command(testset: Path, to: str, output: Path | None) -> int:
     Example:
       assay convert reviews.jsonl --to v2 --output testsets/reviews_basic_v2.jsonl
     """
+    from assay import api  # imported here because completion and --help do not need it
+
     lines = api.convert(testset, to, output)
     if output is None:
         sys.stdout.buffer.write(lines)

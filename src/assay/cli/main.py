@@ -13,10 +13,11 @@ from typing import Any
 import click
 
 import assay
-from assay.cli.screen import tell
+from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
+from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {
@@ -29,6 +30,7 @@ COMMANDS = {
     "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
     "models": "List the providers of models, or download the embedded model.",
+    "completion": "Print a script for bash, zsh or fish that completes commands, options, files and runs.",
 }
 """Commands that belong to no suite, each in the module of its name."""
 # How long threads that user code left behind may keep the process alive.
@@ -89,6 +91,17 @@ class CommandGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(self._summaries().items()))
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        """Return the commands and options that begin so. click's own method would import every command."""
+        from click.shell_completion import CompletionItem
+
+        commands = [
+            CompletionItem(name, help=summary)
+            for name, summary in self._summaries().items()
+            if name.startswith(incomplete)
+        ]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def _summaries(self) -> dict[str, str]:
         """The next word of each command with a line about it."""
         summaries: dict[str, str] = {}
@@ -111,6 +124,9 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors become one message on stderr and an exit code."""
+    if arguments is None and COMPLETE_VARIABLE in os.environ:
+        answer_shell(cli, os.environ[COMPLETE_VARIABLE])
+        return
     try:
         code: Any = cli.main(args=arguments, prog_name="assay", standalone_mode=False)
     except AssayError as error:

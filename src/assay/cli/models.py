@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from assay import api
-from assay.cli.screen import table
+from assay.screen import table
 
 
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -20,6 +19,8 @@ def command(ctx: click.Context) -> int | None:
     """
     if ctx.invoked_subcommand is not None:
         return None
+    from assay import api  # imported here because completion and --help do not need it
+
     providers = api.providers()
     rows = []
     for name, about in providers.items():
@@ -40,5 +41,7 @@ def pull(name: str) -> int:
     Example:
       assay models pull smollm2
     """
+    from assay import api
+
     api.pull_model(name, click.echo)
     return 0

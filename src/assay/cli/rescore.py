@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import click
 
-from assay import api
+from assay.cli.completion import complete_files, complete_runs
 from assay.cli.printer import print_run
-from assay.cli.progress import observers
+from assay.progress import observers
 
 
 @click.command("rescore", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("run", metavar="RUN")
-@click.option("--task", "tasks", multiple=True, metavar="FILE", help="Task file in place of the run's own.")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
+@click.option(
+    "--task",
+    "tasks",
+    multiple=True,
+    metavar="FILE",
+    shell_complete=complete_files,
+    help="Task file in place of the run's own.",
+)
 @click.option("--quiet", is_flag=True, help="Print nothing but errors.")
 def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
     """Apply changed filters and metrics to the replies of a finished run. Nothing is asked.
@@ -25,6 +32,8 @@ def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
       assay rescore results
       assay rescore results --task tasks/gsm8k_strict.yaml
     """
+    from assay import api  # imported here because completion and --help do not need it
+
     done = api.rescore(run, tasks, observers(quiet=quiet), click.echo if not quiet else lambda _: None)
     if not quiet:
         print_run(done)

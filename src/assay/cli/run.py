@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from assay.cli.completion import complete_suites
 from assay.cli.suite_command import suite_command
 from assay.core.errors import UsageError
 from assay.suites import absolute, is_path, suite_names
@@ -35,7 +36,15 @@ def run_named_suite() -> int:
 command = RunCommand(
     "run",
     callback=run_named_suite,
-    params=[click.Argument(["words"], nargs=-1, required=True, metavar="FILE.py:NAME [OPTIONS]...")],
+    params=[
+        click.Argument(
+            ["words"],
+            nargs=-1,
+            required=True,
+            metavar="FILE.py:NAME [OPTIONS]...",
+            shell_complete=complete_suites,
+        )
+    ],
     help="""Run a suite that stands in a file, or one by its name.
 
     FILE.py:NAME is a Python file and the name of the class in it, a subclass of assay.Suite. All further words are

@@ -6,18 +6,19 @@ import json
 from functools import cache
 from itertools import islice
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from assay import api
+from assay.cli.completion import complete_runs
 from assay.cli.printer import print_run, print_sections
-from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
-from assay.core.suite import CaseView, Suite, record_sections, score_sections
-from assay.core.types import Call, Request
-from assay.store.cases import RunCases
+from assay.screen import block, heading, rule, table
 from assay.suites import find_suite
+
+if TYPE_CHECKING:
+    from assay.core.suite import CaseView, Suite
+    from assay.core.types import Call, Request
 
 MOST_CHARACTERS = 4000
 # More scores of one case than this are shown as means: a conversation has thousands.
@@ -28,7 +29,7 @@ CLOSING_KINDS = ("fed", "used", "imported")
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("run", metavar="RUN")
+@click.argument("run", metavar="RUN", shell_complete=complete_runs)
 @click.argument("case", required=False, metavar="[CASE]")
 @click.option("--failed", is_flag=True, help="Only cases that have no answer or a score of 0.")
 @click.option(
@@ -47,6 +48,10 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
       assay show results --failed --limit 5
       assay show results 17
     """
+    # Imported here because completion and --help need neither.
+    from assay import api
+    from assay.store.cases import RunCases
+
     found = api.load(run)
     cases = RunCases(found.folder)
     suite = found.info.suite
@@ -120,6 +125,8 @@ def _preview(view: CaseView) -> str:
 
 def print_case(view: CaseView, suite: str) -> None:
     """How the case ended, every call with prompt and reply, and what the suite shows of records and scores."""
+    from assay.core.suite import record_sections, score_sections
+
     end = view.end
     names = (f"case {end.index}", end.set, end.case, _name_for_people(view, suite), end.status)
     heading(" · ".join(filter(None, names)))

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 
 import click
 
-from assay.cli.screen import tell
+from assay.cli.completion import complete_files, completer_for
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
+from assay.screen import tell
 from assay.suites import find_options
 
 if TYPE_CHECKING:
@@ -64,6 +65,8 @@ class SuiteCommandLine(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Translate the words of other tools, then parse."""
+        if ctx.resilient_parsing:  # a shell completes a command that is not finished
+            return super().parse_args(ctx, args)
         renamed = {_normal(old): new for old, new in self.options.renamed.items()}
         for word in args:
             flag = _normal(word.partition("=")[0])
@@ -119,8 +122,8 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """One run with progress and report; returns the exit code. A quiet run says only what stopped it."""
     from assay import api
     from assay.cli.printer import print_notices, print_overview, print_report, print_run, print_sections
-    from assay.cli.progress import observers
     from assay.core.report import Report
+    from assay.progress import observers
 
     instead = api.instead_of_run(spec)
     if isinstance(instead, Report):
@@ -190,7 +193,13 @@ def _parameters(struct: type[Struct], output_dir: str = "") -> list[click.Parame
             several = get_origin(_plain_type(field.type)) is list
             # Required ones are asked for by the suite: a configuration file may name them.
             parameters.append(
-                click.Argument([field.name], required=False, nargs=-1 if several else 1, metavar=metavar)
+                click.Argument(
+                    [field.name],
+                    required=False,
+                    nargs=-1 if several else 1,
+                    metavar=metavar,
+                    shell_complete=complete_files,
+                )
             )
             if field.extra.get("flags"):
                 parameters.append(_option(field, f"{FLAG_OF_ARGUMENT}{field.name}"))
@@ -212,6 +221,7 @@ def _option(field: Field, name: str) -> click.Option:
         settings["multiple"] = True
     else:
         settings["type"] = click.STRING if field.extra.get("as_text") else TYPES.get(kind, click.STRING)
+    settings["shell_complete"] = completer_for(field.name, kind)
     return click.Option([*flags, name], **settings)
 
 

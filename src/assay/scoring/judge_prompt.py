@@ -58,10 +58,10 @@ class JudgePrompt(ABC, Generic[QuestionT]):
 
     def messages(self, question: QuestionT) -> list[dict[str, Any]]:
         """Return system and user message. Equal questions give equal messages, so the log can answer repeats."""
-        parts = prompts.parts_of(self._prompt)
+        parts = prompts.read_parts(self._prompt)
         values = self._values(question)
         values["mark"] = unique_marker(*values.values())
-        return [{"role": role, "content": prompts.filled(parts[role], values)} for role in ("system", "user")]
+        return [{"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user")]
 
     @abstractmethod
     def _values(self, question: QuestionT) -> dict[str, str]:
@@ -83,7 +83,7 @@ class JudgePrompt(ABC, Generic[QuestionT]):
         if chosen is texts:
             return numbered(texts), ""
         counts = {"shown": str(len(chosen)), "total": str(len(texts))}
-        return numbered(chosen), prompts.filled(prompts.parts_of(self._prompt)["chosen"], counts)
+        return numbered(chosen), prompts.fill(prompts.read_parts(self._prompt)["chosen"], counts)
 
 
 class OneLabelPrompt(JudgePrompt[QuestionT]):

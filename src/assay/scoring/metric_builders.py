@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
 from assay.core.report import Metric
@@ -56,6 +57,26 @@ def ratio_metric(name: str, numerator: float, denominator: int, **fields: Unpack
     """Return a ratio without an interval. Its value is None if the denominator is 0."""
     value = numerator / denominator if denominator else None
     return Metric(name=name, value=value, numerator=numerator, denominator=denominator, **fields)
+
+
+def mean_metric(name: str, values: Sequence[float], **fields: Unpack[MetricFields]) -> Metric:
+    """The mean of numbers of any size, one a case, with Student's t interval. Without cases there is no value."""
+    import numpy as np
+
+    if not len(values):
+        return Metric(name=name, value=None, denominator=0, **fields)
+    numbers = np.array(values, dtype=np.float64)
+    mean = paired(np.zeros(len(numbers)), numbers, np.arange(len(numbers)))
+    return Metric(
+        name=name,
+        value=mean.difference,
+        numerator=left_sum(values),
+        denominator=mean.n,
+        stderr=mean.stderr,
+        interval=mean.interval,
+        interval_method="t" if mean.interval else "",
+        **fields,
+    )
 
 
 class ClusteredValues:

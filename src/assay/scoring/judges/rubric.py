@@ -31,7 +31,7 @@ class RubricJudge:
 
     def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:
         """Return the request. Equal arguments give equal requests, so that the log can answer a repeated one."""
-        parts = prompts.parts_of(_PROMPT)
+        parts = prompts.read_parts(_PROMPT)
         values = {
             "mark": unique_marker(rubric, text, reference or ""),
             "rubric": rubric,
@@ -39,9 +39,9 @@ class RubricJudge:
             "reference": "",
         }
         if reference is not None:
-            values["reference"] = prompts.filled(parts["reference"], {**values, "reference": reference})
+            values["reference"] = prompts.fill(parts["reference"], {**values, "reference": reference})
         messages = [
-            {"role": role, "content": prompts.filled(parts[role], values)} for role in ("system", "user")
+            {"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user")
         ]
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
