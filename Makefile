@@ -11,7 +11,7 @@ INSTALL ?= .install
 # Labelled conversations that the judge offline was not made with.
 ASSAY_HELD_OUT ?= locomo_exp_user_5,locomo_exp_user_6,locomo_exp_user_7,locomo_exp_user_8,locomo_exp_user_9
 
-.PHONY: quickstart test test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline clean
+.PHONY: quickstart test test-install bench oracle bench-lm-eval prove-hop demo-memory locomo judges test-mem0 calibrate-offline pictures clean
 
 # Everything a newcomer needs: environment, embedded model, a first run.
 quickstart: $(VENV)/.local
@@ -66,6 +66,10 @@ judges: $(VENV)/.dev
 calibrate-offline: $(VENV)/.dev
 	ASSAY_DATA=results/calibration/data $(BIN)/assay judge calibrate --judge offline --labels '$(ASSAY_VOTES)' \
 	  --cluster '$(ASSAY_HELD_OUT)' --output-dir results/calibration --save src/assay/scoring/calibrations/offline.json
+
+# The pictures of the documentation, drawn by scripts of ours; a test compares them.
+pictures:
+	$(PYTHON) docs/pictures/request.py
 
 # The contract, kills and sockets of the memory mem0, with the real package and a server of ours.
 test-mem0: $(MEM0)/.ready

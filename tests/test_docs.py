@@ -1,4 +1,4 @@
-"""Documentation is true: commands it shows exist, and what exists is named in it."""
+"""The documentation is true: shown commands exist, examples run as shown, and every option is documented."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ PAGES = [
 
 
 def commands() -> list[str]:
-    """Every line `assay ...` of every code block."""
-    found = []
+    """Return every line of a code block that starts with `assay`."""
+    lines = []
     for page in PAGES:
         for block in re.findall(r"```(?:\w*)\n(.*?)```", page.read_text(), re.DOTALL):
-            found += [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("assay ")]
-    return found
+            lines += [line.split("#")[0].strip() for line in block.splitlines() if line.startswith("assay ")]
+    return lines
 
 
 @pytest.mark.parametrize("line", commands())
@@ -63,7 +63,7 @@ def test_shown_commands_can_be_typed(line: str) -> None:
 
 
 def test_there_are_commands_to_check() -> None:
-    """The search for commands finds them."""
+    """Guards the test above: a changed layout of the pages must not leave it without commands."""
     assert len(commands()) >= 8
 
 
@@ -71,21 +71,21 @@ def test_there_are_commands_to_check() -> None:
     ("kind", "page"), [("model", "models"), ("metric", "tasks"), ("filter", "tasks"), ("memory", "memories")]
 )
 def test_every_plugin_is_named(kind: str, page: str) -> None:
-    """A provider, metric, filter or memory that no page names does not exist for its users."""
+    """The page lists every built-in provider, metric, filter or memory."""
     text = (ROOT / "docs" / f"{page}.md").read_text()
     for name in registry.names(kind):
         assert f"`{name}`" in text, name
 
 
 def test_every_link_leads_somewhere() -> None:
-    """Links between pages point to files that are there."""
+    """Links between pages point to files that exist."""
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} → {target}"
 
 
 def test_every_command_and_option_is_explained() -> None:
-    """Help texts exist, and the common options stand on the run command."""
+    """Every command has a help text, and `assay task` has all common options with one."""
     task = cli.get_command(click.Context(cli), "task")
     assert task is not None
     flags = {name for parameter in task.params for name in parameter.opts}
@@ -97,7 +97,7 @@ def test_every_command_and_option_is_explained() -> None:
 
 
 def test_every_example_is_sound() -> None:
-    """Files in examples/ pass their own check."""
+    """Files in examples/ pass `assay check`."""
     from assay import api
 
     files = sorted((ROOT / "examples").rglob("*.yaml"))
@@ -115,15 +115,15 @@ MEMORIES = (ROOT / "docs" / "memories.md").read_text()
 
 
 def in_code(text: str) -> set[str]:
-    """Every word that a page sets as code."""
+    """Return every word that a page marks as code."""
     return {word for span in re.findall(r"`([^`\n]+)`", text) for word in re.findall(r"[\w-]+", span)}
 
 
 @pytest.mark.parametrize(
-    "told",
+    "names",
     [
-        pytest.param(told, id=name)
-        for name, told in {
+        pytest.param(names, id=name)
+        for name, names in {
             "keys of a file": pipeline_file.KEYS,
             "changes of a variant": pipeline_file.OVERRIDES,
             "types of steps": pipeline_file.TYPES,
@@ -137,16 +137,16 @@ def in_code(text: str) -> set[str]:
         }.items()
     ],
 )
-def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
-    """What the code reads stands in the page."""
-    assert not set(told) - in_code(PIPELINES)
+def test_everything_of_pipelines_is_named(names: Iterable[str]) -> None:
+    """The page names every key and value that the code reads."""
+    assert not set(names) - in_code(PIPELINES)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "names",
     [
-        pytest.param(told, id=name)
-        for name, told in {
+        pytest.param(names, id=name)
+        for name, names in {
             "keys of a contract": contract.CONTRACT_KEYS,
             "keys of an output": (*contract.OUTPUT_KEYS, *contract.OUTPUT_ALIASES),
             "types": contract.TYPES,
@@ -161,15 +161,15 @@ def test_everything_of_pipelines_is_named(told: Iterable[str]) -> None:
         }.items()
     ],
 )
-def test_everything_of_hop_is_named(told: Iterable[str]) -> None:
-    """What the code reads and offers stands in the page."""
-    assert told
-    assert not set(told) - in_code(HOP)
+def test_everything_of_hop_is_named(names: Iterable[str]) -> None:
+    """The page names every key and value that the code reads, and every operator."""
+    assert names
+    assert not set(names) - in_code(HOP)
 
 
 @pytest.mark.parametrize(("name", "page"), [("pipeline", PIPELINES), ("hop", HOP)])
 def test_every_flag_of_a_suite_is_named(name: str, page: str) -> None:
-    """The page lists what the command takes, and nothing else."""
+    """The page lists exactly the flags of the command."""
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
     flags = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
@@ -179,118 +179,120 @@ def test_every_flag_of_a_suite_is_named(name: str, page: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry.names("memory"))
-def test_a_memory_is_told_with_its_options_and_defaults(name: str) -> None:
-    """Its row names all of them, no other, and what they are where it says so."""
+def test_the_page_lists_the_options_and_defaults_of_a_memory(name: str) -> None:
+    """Its row lists exactly its options, and the defaults that the row states are right."""
     (row,) = re.findall(rf"^\| `{name}` \|.*\| (.*) \|$", MEMORIES, re.MULTILINE)
-    told = dict(re.findall(r"`(\w+)`(?: ([\w.]+))?", row))
+    documented = dict(re.findall(r"`(\w+)`(?: ([\w.]+))?", row))
     options = find_memory(name).about.options
-    assert set(told) == set(options)
-    assert all(value in ("", str(options[key]).lower()) for key, value in told.items())
+    assert set(documented) == set(options)
+    assert all(value in ("", str(options[key]).lower()) for key, value in documented.items())
 
 
 def test_the_memory_of_the_page_works(tmp_path: Path) -> None:
-    """Made as a suite makes it, with an option; and `MemoryContext` has what the page lists."""
+    """It runs with and without its option, and the page names every field of the context and of ABOUT."""
     files, _ = example("One of your own", MEMORIES)
     (tmp_path / "first_words.py").write_text(files["first_words.py"])
     about, make, _ = find_memory(f"{tmp_path / 'first_words.py'}:make")
     assert set(MemoryContext.__struct_fields__) | set(AboutMemory.__struct_fields__[1:]) <= in_code(MEMORIES)
 
-    async def found(*, case: bool) -> list[str]:
+    async def search(*, case: bool) -> list[str]:
         memory = make(around(case=case))
         await tell(memory, [[said("D1:1", "Boats are fine"), said("D1:2", "I like boats")]])
         return [each.item.id for each in await find(memory, "boats sail")]
 
     assert about.options == {"case": False}
-    assert (asyncio.run(found(case=False)), asyncio.run(found(case=True))) == (["D1:1"], [])
+    assert (asyncio.run(search(case=False)), asyncio.run(search(case=True))) == (["D1:1"], [])
 
 
 def flags_in(text: str) -> list[str]:
-    """`--a`, `--b-c`."""
+    """Return the flags of a text, such as `--a` and `--b-c`."""
     return re.findall(r"--[a-z-]+", text)
 
 
 def test_every_prefix_of_expectations_is_shown() -> None:
-    """Each with a value, since a prefix is a text that somebody writes."""
+    """Each prefix is shown with a value."""
     for prefix in PREFIXES:
         assert f"`{prefix}:" in PIPELINES, prefix
 
 
 def test_every_kind_of_rule_is_named() -> None:
-    """The message for a wrong kind lists those there are."""
+    """The error message for an unknown kind lists all kinds."""
     ((_, message),) = rule_problems([{"kind": "?"}])
     assert set(message.partition("known: ")[2].split(", ")) <= in_code(PIPELINES)
 
 
 def test_every_setting_of_a_test_is_named() -> None:
-    """The warning about a wrong one lists those there are."""
+    """The warning about an unknown setting lists all settings."""
     problems: list[Problem] = []
     record = {"id": "a", "evaluation_config": {"?": 1}}
     validation.check_record(record, frozenset(), validation.MemoryRecord(), problems)
-    assert set(problems[0].message.partition("there are ")[2].split(", ")) <= in_code(PIPELINES)
+    assert set(problems[0].message.partition("the settings are ")[2].split(", ")) <= in_code(PIPELINES)
 
 
 def example(heading: str, page: str = PIPELINES) -> tuple[dict[str, str], list[str]]:
-    """The files that a section shows, by name, and its other blocks."""
+    """Return the files that a section shows, by name, and its other code blocks."""
     section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"(?:`([\w.]+)`[^\n`]*:\n\n)?```\w*\n(.*?)```", section, re.DOTALL)
     return {name: text for name, text in blocks if name}, [text for name, text in blocks if not name]
 
 
 def steady(text: str) -> str:
-    """Without what differs from run to run: seconds, and the name of the run."""
+    """Return an output without the parts that differ from run to run: seconds and the name of the run."""
     text = re.sub(r"\b\d\.\d{3,4}(?=  +(\d\.\d{3,4}|\d+  ))", "T", text)
     return re.sub(r"\d+\.\d s$|(?<=assay/)\S+", "", text, flags=re.MULTILINE)
 
 
 def test_the_smallest_example_runs_as_shown(tmp_path: Path, assay_in: Assay) -> None:
-    """Files, command and output of the page belong together; every key of a record is explained."""
+    """The command prints the shown output, and the page explains every key of a record."""
     files, (command, output) = example("The smallest example")
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    done = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
-    assert steady(done.stdout) == steady(output)
-    assert f"The exit code is {done.returncode}" in PIPELINES
+    result = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
+    assert steady(result.stdout) == steady(output)
+    assert f"The exit code is {result.returncode}" in PIPELINES
     record = json.loads((tmp_path / "results" / "greet" / "results.jsonl").read_text().splitlines()[1])
-    told = {*record, *record["steps"]["greeting"], *record["checks"][0], *record["first_wrong"]}
-    assert not told - in_code(PIPELINES)
+    keys = {*record, *record["steps"]["greeting"], *record["checks"][0], *record["first_wrong"]}
+    assert not keys - in_code(PIPELINES)
 
 
 def untimed(text: str) -> str:
-    """Without what differs from batch to batch: seconds of rows, of the run, and names with a time in them."""
+    """Return an output without the parts that differ from run to run: seconds, and names with a time in them."""
     text = re.sub(r" +\d+\.\d{3,4}  +\d+\.\d{3,4}$", " T", text, flags=re.MULTILINE)
     text = re.sub(r" +p50 s +p95 s$|  ─+  ─+$", "", text, flags=re.MULTILINE)
     return re.sub(r"\d+\.\d s$|(?<=assay/)\S+|\d{8}_\d{6}", "", text, flags=re.MULTILINE)
 
 
 def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> None:
-    """Files, command and output of the page belong together, and so do its Python and what that prints."""
+    """The command prints the shown output, and the Python code prints its comments."""
     files, (command, output) = example("The smallest example", HOP)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    done = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
-    assert untimed(done.stdout) == untimed(output)
-    assert f"The exit code is {done.returncode}" in HOP
+    result = assay_in(*shlex.split(command)[1:], cwd=tmp_path)
+    assert untimed(result.stdout) == untimed(output)
+    assert f"The exit code is {result.returncode}" in HOP
     _, blocks = example("From Python", HOP)
     assert len(blocks) == 2
     for block in blocks:
         command_line = [sys.executable, "-c", block]
-        said = subprocess.run(command_line, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
-        assert said.splitlines() == re.findall(r"(?:^|  )# (.*)", block, re.MULTILINE)
+        printed = subprocess.run(
+            command_line, cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        assert printed.splitlines() == re.findall(r"(?:^|  )# (.*)", block, re.MULTILINE)
 
 
 def test_the_settings_and_the_contract_of_the_page_are_sound(tmp_path: Path) -> None:
-    """Both are read as they stand, and mean what the page says."""
+    """Both can be loaded, and have the values that the page explains."""
     for heading, name in (("Settings", "settings.yaml"), ("Contract", "contract.yaml")):
         _, blocks = example(heading, HOP)
         (tmp_path / name).write_text(blocks[0])
-    told = settings.load_settings(tmp_path / "settings.yaml")
-    assert not told.notices
-    assert told.llms["small"].params == {"max_tokens": 512, "temperature": 0}
-    assert told.llms["x-y.z"].key_variable == "HOP_KEY_X_Y_Z"
-    found = contract.find_contract(tmp_path)
-    assert found is not None
-    assert {field.compare for field in found.outputs.values()} == {"equal", "tolerance", "bands"}
-    assert found.optional == {"hint"}
+    project = settings.load_settings(tmp_path / "settings.yaml")
+    assert not project.notices
+    assert project.llms["small"].params == {"max_tokens": 512, "temperature": 0}
+    assert project.llms["x-y.z"].key_variable == "HOP_KEY_X_Y_Z"
+    declared = contract.find_contract(tmp_path)
+    assert declared is not None
+    assert {field.compare for field in declared.outputs.values()} == {"equal", "tolerance", "bands"}
+    assert declared.optional == {"hint"}
 
 
 AGREEABLE = """\
@@ -303,17 +305,17 @@ async def answer(prompt, params):
 
 
 def test_the_function_that_the_page_shows_runs(tmp_path: Path, assay_in: Assay) -> None:
-    """Both operators and their verifiers, against a model that agrees with everything."""
+    """Both operators and their verifiers run with a model that agrees with everything."""
     (block,) = [block for block in re.findall(r"```python\n(.*?)```", HOP, re.DOTALL) if "hop_get" in block]
     (tmp_path / "check.py").write_text(block)
     (tmp_path / "agreeable.py").write_text(AGREEABLE)
     (tmp_path / "rows.jsonl").write_text('{"id": 1, "context": "It opened in 1998.", "claim": "In 1998."}\n')
     flags = ["--model", "python/agreeable.py:answer", "--output-dir", "out"]
-    done = assay_in("hop", "check.py:hop_check", "rows.jsonl", *flags, cwd=tmp_path)
+    result = assay_in("hop", "check.py:hop_check", "rows.jsonl", *flags, cwd=tmp_path)
     (path,) = (tmp_path / "out").glob("rows_*.jsonl")
-    found = json.loads(path.read_text().splitlines()[1])
-    assert json.loads(found["hop_result"]) == {"year": 1998, "fits": "True"}, done.stdout
-    assert [step["op"] for step in found["hop_stats"]["execution_path"]] == ["hop_get", "hop_judge"]
+    row = json.loads(path.read_text().splitlines()[1])
+    assert json.loads(row["hop_result"]) == {"year": 1998, "fits": "True"}, result.stdout
+    assert [step["op"] for step in row["hop_stats"]["execution_path"]] == ["hop_get", "hop_judge"]
 
 
 READMES = (ROOT / "README.md", ROOT / "README.zh.md")
@@ -360,15 +362,15 @@ def test_the_tour_of_both_readmes_runs_as_shown(tmp_path: Path, assay_in: Assay)
         elif "local/smollm2" in words:
             flag = words.index("local/smollm2") - 1
             words[flag : flag + 2] = RECORDED[words[0]].split()
-        done = assay_in(*words, cwd=tmp_path)
-        assert done.returncode == int(line.startswith(FAILING_CHECKS)), (line, done.stdout, done.stderr)
-        outputs.append(timeless(done.stdout))
+        result = assay_in(*words, cwd=tmp_path)
+        assert result.returncode == int(line.startswith(FAILING_CHECKS)), (line, result.stdout, result.stderr)
+        outputs.append(timeless(result.stdout))
     (code,) = [block for block in blocks if block.startswith("import assay")]
     code = code.replace("local/smollm2", RECORDED["task"].split()[-1])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.stdout == "0.475\n", done.stderr
+    assert result.stdout == "0.475\n", result.stderr
     excerpts = [block for block in blocks if not block.startswith(("assay ", "make ", ". ", "import "))]
     assert len(excerpts) == 5
     for excerpt in excerpts:
@@ -410,10 +412,10 @@ def test_the_examples_of_extending_run_as_shown(
     for name, text in files:
         (tmp_path / name).write_text(text)
     # As pip would install the provider: its module can be imported, and metadata has the page's entry point.
-    metadata = tmp_path / "echo-1.0.dist-info"
+    metadata = tmp_path / "digits-1.0.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: echo\nVersion: 1.0\n")
-    group, point = re.findall(r'"(assay\.models)"\]\n(echo = "echo")', EXTENDING)[0]
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: digits\nVersion: 1.0\n")
+    group, point = re.findall(r'"(assay\.models)"\]\n(digits = "digits")', EXTENDING)[0]
     (metadata / "entry_points.txt").write_text(f"[{group}]\n{point.replace(chr(34), '')}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     commands = 0
@@ -426,9 +428,9 @@ def test_the_examples_of_extending_run_as_shown(
             assert set(lines) <= output, (block, output)
             continue
         for line in lines:
-            done = assay_in(*shlex.split(line)[1:], cwd=tmp_path)
-            assert done.returncode == 0, (line, done.stdout, done.stderr)
-            output = set(done.stdout.splitlines())
+            result = assay_in(*shlex.split(line)[1:], cwd=tmp_path)
+            assert result.returncode == 0, (line, result.stdout, result.stderr)
+            output = set(result.stdout.splitlines())
             commands += 1
     assert commands == 10
 
@@ -448,10 +450,24 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
     rows = re.findall(r"^\| ([\w-]+) \| (.*?) \| (.*?) \|$", table.partition("\n\n")[0], re.MULTILINE)
     listed = {name: (set(flags_in(score)), set(flags_in(how))) for name, score, how in rows}
     expected = {}
-    for name in ("all", *suite_names()):
+    # `evaluate` is called from Python and has no flags.
+    for name in ("all", *(name for name in suite_names() if name != "evaluate")):
         marked: dict[str, set[str]] = {"ask": set(), "score": set(), "how": set()}
         for field in fields(RunSpec if name == "all" else find_suite(name).Options):
             flags = field.extra.get("flags") or [f"--{field.name.replace('_', '-')}"]
             marked[field.mark].add(flags[0])
         expected[name] = (marked["score"], marked["how"])
     assert listed == expected
+
+
+@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval"])
+def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
+    """Its last section names every module and folder, except those that each suite has."""
+    section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]
+    package, *_ = re.findall(r"`suites/(\w+)/`", section)
+    listed = set(re.findall(r"`(\w+(?:\.py|/))`", section))
+    common = {"__init__.py", "__pycache__/", "options.py", "suite.py"}
+    folder = ROOT / "src" / "assay" / "suites" / package
+    assert listed == {f"{path.name}{'/' * path.is_dir()}" for path in folder.iterdir()} - common
+    for path in re.findall(r"`(solvers/[\w./]+)`", section):
+        assert (ROOT / "src" / "assay" / path).exists(), path

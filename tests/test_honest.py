@@ -145,7 +145,7 @@ def test_a_metric_named_by_path_is_known_by_its_content() -> None:
 def test_a_chain_that_ends_in_a_list_is_refused() -> None:
     """A list is never equal to a text: every score would be 0, whatever the model says."""
     rewrite("metadata:", "filter_list: [{name: all, filter: [{function: remove_whitespace}]}]\nmetadata:")
-    with pytest.raises(InputError, match=r"sums.yaml:\d+ filter_list.0: the chain 'all' ends in a list"):
+    with pytest.raises(InputError, match=r"sums.yaml:\d+ filter_list.0: the chain 'all' returns a list"):
         run()
 
 

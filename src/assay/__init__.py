@@ -1,5 +1,9 @@
 """Evaluate LLM systems: models on tasks, pipelines, LLM functions and agent memories.
 
+    run = assay.evaluate(rows, answer=function, score=[assay.exact_match("answer")])
+
+`evaluate` evaluates a function, a prompt or a model over rows. The other suites run from a spec:
+
     spec = assay.spec("task", tasks=["t.yaml"], model="local/smollm2")
     run = assay.run(spec)           # or: await assay.arun(spec)
 
@@ -14,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msgspec import Struct
 
-    from assay.api import Run, arun, load, run, spec
+    from assay.api import Run, RunCase, aevaluate, arun, compare, evaluate, load, run, spec
     from assay.core.connect import Role
-    from assay.core.errors import CaseFailed, InputError, ModelError, Problem, UsageError
+    from assay.core.errors import CaseFailed, CheckFailed, InputError, ModelError, Problem, UsageError
     from assay.core.protocols import Context, Scorer, Solver, View
     from assay.core.records import read_structs
     from assay.core.report import Entry, Metric, Report, Slice, Table
@@ -37,15 +41,16 @@ if TYPE_CHECKING:
         Section,
         Suite,
     )
-    from assay.core.types import Failure, Request, Score
+    from assay.core.types import Call, Failure, Record, Request, Score
+    from assay.suites.evaluate.scorers import exact_match, judge, metric, rubric, scorer
 
 __version__ = "0.1.0"
 
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
-    "assay.api": ("Run", "arun", "load", "run", "spec"),
+    "assay.api": ("Run", "RunCase", "aevaluate", "arun", "compare", "evaluate", "load", "run", "spec"),
     "assay.core.connect": ("Role",),
-    "assay.core.errors": ("CaseFailed", "InputError", "ModelError", "Problem", "UsageError"),
+    "assay.core.errors": ("CaseFailed", "CheckFailed", "InputError", "ModelError", "Problem", "UsageError"),
     "assay.core.protocols": ("Context", "Scorer", "Solver", "View"),
     "assay.core.records": ("read_structs",),
     "assay.core.report": ("Entry", "Metric", "Report", "Slice", "Table"),
@@ -55,14 +60,17 @@ _MODULES = {
         *("CaseContent", "CaseView", "ListedRows", "Match", "Outcome", "Overview", "PlannedCalls"),
         *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
     ),
-    "assay.core.types": ("Failure", "Request", "Score"),
+    "assay.core.types": ("Call", "Failure", "Record", "Request", "Score"),
+    "assay.suites.evaluate.scorers": ("exact_match", "judge", "metric", "rubric", "scorer"),
     "msgspec": ("Struct",),  # for the rows of a user's own suite
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 __all__ = [
+    "Call",
     "CaseContent",
     "CaseFailed",
     "CaseView",
+    "CheckFailed",
     "Context",
     "Entry",
     "Failure",
@@ -75,6 +83,7 @@ __all__ = [
     "Overview",
     "PlannedCalls",
     "Problem",
+    "Record",
     "Report",
     "Request",
     "Results",
@@ -82,6 +91,7 @@ __all__ = [
     "Row",
     "Rows",
     "Run",
+    "RunCase",
     "RunFacts",
     "RunSpec",
     "Score",
@@ -96,14 +106,22 @@ __all__ = [
     "UsageError",
     "View",
     "__version__",
+    "aevaluate",
     "arun",
     "ask",
+    "compare",
+    "evaluate",
+    "exact_match",
     "how",
+    "judge",
     "load",
+    "metric",
     "read_structs",
     "refuse",
+    "rubric",
     "run",
     "score",
+    "scorer",
     "spec",
 ]
 

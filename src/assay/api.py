@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from assay.core import registry
 from assay.core.connect import About
@@ -23,10 +23,12 @@ from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section
+from assay.evaluation import aevaluate, evaluate
 from assay.journal.folder import Summary
 from assay.rescore import Rescore
-from assay.runner import Run, open_run
-from assay.store.comparison import Compared
+from assay.results import Run, RunCase
+from assay.runner import open_run, run_blocking
+from assay.store.comparison import ComparisonResult
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
 from assay.suites import find_suite, suite_names
@@ -36,10 +38,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Run",
+    "RunCase",
+    "aevaluate",
     "arun",
     "check",
     "compare",
     "convert",
+    "evaluate",
     "file_schemas",
     "instead_of_run",
     "json_schema",
@@ -56,29 +61,16 @@ __all__ = [
 
 
 def run(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
-    """Do what `arun` does, in an event loop of its own. Uses uvloop if it is installed."""
-    with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-        return runner.run(arun(spec, observers))
+    """Start a run, or continue the run that has the same spec, and wait for it. Ctrl-C and SIGTERM stop it kindly.
 
-
-def _fastest_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    try:
-        from uvloop import new_event_loop
-    except ImportError:
-        return asyncio.new_event_loop
-    return cast("Callable[[], asyncio.AbstractEventLoop]", new_event_loop)
+    Raises on bad input, before anything is written. Works in a running event loop, too, as in a notebook.
+    """
+    return run_blocking(lambda: open_run(spec, observers))
 
 
 async def arun(spec: RunSpec, observers: Sequence[Notify] = ()) -> Run:
-    """Start a run, or continue the run that has the same spec. Returns a finished run without any request.
-
-    Raises UsageError or InputError for bad options or data, before any file is written.
-    """
-    runner = open_run(spec, observers)
-    try:
-        return runner.finished() or await runner.run()
-    finally:
-        await runner.close()
+    """Do what `run` does in the caller's event loop, without signal handlers. Cancelling it stops the run kindly."""
+    return await open_run(spec, observers).start_or_show()
 
 
 def rescore(
@@ -93,8 +85,7 @@ def rescore(
     """
     again = Rescore(name, tasks, observers)
     say(again.announcement)
-    with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
-        return runner.run(again.run())
+    return run_blocking(lambda: again.runner)
 
 
 def overview(spec: RunSpec) -> Overview:
@@ -149,7 +140,7 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(names: Sequence[str | Path], flips: int = 10) -> Compared:
+def compare(names: Sequence[str | Path], flips: int = 10) -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
 
     `flips` limits the cases that are listed because they changed between right and wrong.

@@ -12,7 +12,7 @@ from assay.core.events import Notify
 from assay.core.spec import RunSpec, build
 from assay.journal import folder as folders
 from assay.models.calling.connect import ReplayOnlyModel
-from assay.runner import Run, Runner
+from assay.runner import Runner
 from assay.store.runs import find_run
 from assay.suites import find_suite
 
@@ -38,7 +38,7 @@ class Rescore:
         main_endpoint = self.info.spec["base_url"] or ""
         suite = suite_class(msgspec.structs.replace(spec, base_url=main_endpoint or None))
         models = {role: ReplayOnlyModel(endpoints.get(role, main_endpoint)) for role in suite.roles}
-        self._runner = Runner(suite, models, observers, asks=False, folder=self.folder)
+        self.runner = Runner(suite, models, observers, asks=False, folder=self.folder)
         self._check_same_requests()
 
     def _spec_of_run(self) -> RunSpec:
@@ -54,9 +54,9 @@ class Rescore:
 
     def _check_same_requests(self) -> None:
         """Raise UsageError if the replaced files would send other requests than the run sent."""
-        if self._runner.ask == self.info.ask:
+        if self.runner.ask == self.info.ask:
             return
-        now = msgspec.to_builtins(self._runner.ask_parts, str_keys=True)
+        now = msgspec.to_builtins(self.runner.ask_parts, str_keys=True)
         places = [
             place.removeprefix("options.").removeprefix("plan.").removeprefix("data.")
             for place in differences(self.info.parts["ask"], now)
@@ -75,16 +75,9 @@ class Rescore:
         lines = [f"reused: the replies of {ended:,} cases in {self.folder}; no requests sent"]
         if before.infra_error:
             lines.append(f"left out: {before.infra_error:,} without an answer")
-        if self._runner.score == before.score:
+        if self.runner.score == before.score:
             lines.append("regraded: nothing, because filters and metrics are unchanged")
         else:
-            scorers = ", ".join(scorer.id for scorer in self._runner.suite.scorers)
+            scorers = ", ".join(scorer.id for scorer in self.runner.suite.scorers)
             lines.append(f"regraded: {ended:,} cases by {scorers} (before: {', '.join(before.scorers)})")
         return "\n".join(lines)
-
-    async def run(self) -> Run:
-        """Score the cases that these scorers have not scored yet, and write the result files again."""
-        try:
-            return self._runner.finished() or await self._runner.run()
-        finally:
-            await self._runner.close()

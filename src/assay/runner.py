@@ -15,11 +15,12 @@ import gc
 import inspect
 import signal
 import sys
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, nullcontext, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -33,7 +34,6 @@ from assay.core.errors import AssayError, ModelRefused, StopRun, UsageError, can
 from assay.core.events import Event, Noted, Notify
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Model, Upstream
-from assay.core.report import Report
 from assay.core.spec import RunSpec, fields, values_marked
 from assay.core.suite import MAIN, Outcome, RunFacts, Suite
 from assay.engine.cases import Cases
@@ -48,34 +48,14 @@ from assay.models.calling.caller import Caller, CallLedger
 from assay.models.calling.connect import ReplayOnlyModel, connect
 from assay.models.calling.gateway import Gateway, sdk_environment
 from assay.models.calling.permits import Permits
+from assay.results import Run
 from assay.store.runs import find_run
 from assay.suites import BUILT_IN, find_suite
 
 # After Ctrl-C, requests in flight have this long to finish: they are paid for.
 GRACE_SECONDS = 10.0
-
-
-class Run(NamedTuple):
-    """A run: its folder, its settings (`info`), its results (`summary`) and the exit code for the process."""
-
-    folder: Path
-    info: RunInfo
-    summary: Summary
-    exit_code: int
-    reason: str = ""
-    """Why the run stopped early; empty if it did not."""
-    asked: bool = True
-    """False if the run was already finished, so that this start sent no requests."""
-
-    @property
-    def report(self) -> Report | None:
-        """The scores. None if the run stopped before its end."""
-        return self.summary.report
-
-    @property
-    def files(self) -> list[Path]:
-        """The result files that the suite wrote, such as `results.json`."""
-        return [Path(name) for name in self.summary.files]
+# The exit code of a run that Ctrl-C or SIGTERM stopped, as shells have it.
+INTERRUPTED = 130
 
 
 def open_run(spec: RunSpec, observers: Sequence[Notify] = (), *, asks: bool = True) -> Runner:
@@ -144,8 +124,12 @@ class Runner:
         *,
         asks: bool = True,
         folder: Path | None = None,
+        command: Sequence[str] | None = None,
     ) -> None:
-        """With `folder`, score the run in that folder again, instead of searching or creating a run."""
+        """With `folder`, score the run in that folder again, instead of searching or creating a run.
+
+        `command` is written to run.json; the default is the command line of this process.
+        """
         self.suite = suite
         self.spec = suite.spec
         self.models = models
@@ -162,6 +146,11 @@ class Runner:
         self._reused = find_run(self.spec.reuse, other_than=f"-{self.ask}") if self.spec.reuse else None
         self._spent_now: dict[str, int] = {}
         self._unscored = 0
+        self._command_words = list(sys.argv if command is None else command)
+        self._signals = False
+        self._stop: StopRequest | None = None
+        self._interrupted = False
+        self._cancelled = False
 
     # Which run this is.
 
@@ -241,14 +230,29 @@ class Runner:
 
     # One start.
 
-    async def run(self) -> Run:
+    async def start_or_show(self, *, signals: bool = False) -> Run:
+        """Return the finished run, or run what is left. Closes the models and the suite.
+
+        With `signals`, Ctrl-C and SIGTERM stop the run kindly. Without, the caller's own handlers stay, and cancelling
+        this coroutine stops the run kindly.
+        """
+        try:
+            return self.finished() or await self.run(signals=signals)
+        finally:
+            await self.close()
+
+    async def run(self, *, signals: bool = False) -> Run:
         """Run and score the unfinished cases, and write the results."""
+        self._signals = signals
         folder, info, cases = self._open()
         # Rows and modules live as long as the run. gc.freeze() hides them from the garbage collector, which otherwise
         # walks them again and again: 5 % of the CPU time of a run with many rows.
         gc.freeze()
         try:
-            return await self._run_in(folder, info, cases)
+            run = await self._run_in(folder, info, cases)
+            if self._cancelled:
+                raise asyncio.CancelledError
+            return run
         except ModelRefused:
             # A wrong key or model name is found at the first request. The new folder has no reply worth keeping.
             if folder.created:
@@ -296,7 +300,7 @@ class Runner:
     def _command(self) -> list[str]:
         """Return the command line for run.json, without secrets: flags that assay ignores may contain one."""
         # Arguments that are not UTF-8 contain surrogates, which JSON cannot encode.
-        words = [word.encode(errors="replace").decode() for word in sys.argv]
+        words = [word.encode(errors="replace").decode() for word in self._command_words]
         cleaned: list[str] = Redactor(self._secrets).clean(words)
         return cleaned
 
@@ -325,6 +329,7 @@ class Runner:
     async def _run_in(self, folder: RunFolder, info: RunInfo, cases: Cases) -> Run:
         started = time.perf_counter()
         earlier = folders.reopen(folder.path)
+        self.suite.prepare(folder.path)
         journal = Journal(folder.path, [scorer.id for scorer in self.suite.scorers], self._secrets)
         try:
             with chdir("."):  # user code may change the working folder; this changes it back
@@ -382,9 +387,13 @@ class Runner:
             )
         )
         self._notice(suite.notices)
-        with StopOnSignal(loop), sdk_environment(shared.endpoint.url) if shared else nullcontext():
+        self._stop = StopRequest(loop)
+        if self._interrupted:
+            self._stop.interrupt()
+        on_signals = self._stop if self._signals else nullcontext()
+        with on_signals, sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
-                await loop.run()
+                await self._run_until_cancelled(loop, self._stop)
             except (AssayError, KeyboardInterrupt) as error:
                 return error
             finally:
@@ -392,6 +401,27 @@ class Runner:
                 self._spent_now = ledger.counts()
                 self._unscored = loop.unscored
         return None
+
+    async def _run_until_cancelled(self, loop: Loop, stop: StopRequest) -> None:
+        """Run the loop. A cancellation lets running calls finish, because they are paid; a second one does not."""
+        task = asyncio.ensure_future(loop.run())
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if task.done():
+                    break
+                self._cancelled = True
+                stop.interrupt()
+            except BaseException:  # noqa: BLE001 - `result` raises it below
+                break
+        task.result()
+
+    def interrupt(self) -> None:
+        """Stop kindly, as Ctrl-C does; call it in the thread of the run's event loop. A second call stops at once."""
+        self._interrupted = True
+        if self._stop is not None:
+            self._stop.interrupt()
 
     async def _open_shared_endpoint(
         self, gateway: Gateway, callers: Mapping[str, Caller], journal: Journal, *, only_open_case: bool
@@ -492,7 +522,7 @@ def suite_identity(name: str, suite: type[Suite[Any, Any]]) -> str:
 def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswered: int) -> int:
     """Return the exit code of a run. A failed check (1) takes precedence over cases without an answer (3)."""
     if stopped:
-        return 130 if isinstance(stopped, KeyboardInterrupt) else 3
+        return INTERRUPTED if isinstance(stopped, KeyboardInterrupt) else 3
     passed = outcome.report.passed if outcome else True
     if passed is False:
         return 1
@@ -501,8 +531,11 @@ def _exit_code(stopped: BaseException | None, outcome: Outcome | None, unanswere
     return 4 if passed is None else 0
 
 
-class StopOnSignal:
-    """Context manager for Ctrl-C and SIGTERM: the first waits for requests in flight, the second stops at once."""
+class StopRequest:
+    """Stops a running loop: the first request waits for model calls in flight, the second stops at once.
+
+    As a context manager it turns Ctrl-C and SIGTERM into requests.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -515,17 +548,85 @@ class StopOnSignal:
     def __enter__(self) -> None:
         with suppress(*self._UNAVAILABLE):
             for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, self._interrupt)
+                asyncio.get_running_loop().add_signal_handler(number, self.interrupt)
 
     def __exit__(self, *_: object) -> None:
         with suppress(*self._UNAVAILABLE):
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().remove_signal_handler(number)
 
-    def _interrupt(self) -> None:
+    def interrupt(self) -> None:
+        """Take no further case, and wait for running calls; a second time, wait for nothing."""
         self._count += 1
         if self._count == 1:
             self._loop.stop(KeyboardInterrupt("interrupted"))
             asyncio.get_running_loop().call_later(GRACE_SECONDS, self._loop.cancel)
         else:
             self._loop.cancel()
+
+
+def run_blocking(open_runner: Callable[[], Runner]) -> Run:
+    """Open a run, run it in an event loop of its own, and wait for it. Ctrl-C and SIGTERM stop it kindly.
+
+    Where this thread has a running loop already, as in a notebook, the run gets a thread with a loop of its own.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        with asyncio.Runner(loop_factory=_new_event_loop) as loop:
+            return loop.run(_opened(open_runner, signals=True))
+    return _RunThread(open_runner).wait()
+
+
+async def _opened(open_runner: Callable[[], Runner], *, signals: bool) -> Run:
+    """Models may need the running loop, so the run is opened inside it."""
+    return await open_runner().start_or_show(signals=signals)
+
+
+class _RunThread:
+    """A run in a thread of its own, for callers whose event loop waits for them."""
+
+    def __init__(self, open_runner: Callable[[], Runner]) -> None:
+        self._open_runner = open_runner
+        self._runner: Runner | None = None
+        self._loop = _new_event_loop()
+        self._run: Run | None = None
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="assay-run", daemon=True)
+
+    def wait(self) -> Run:
+        """Ctrl-C in the waiting thread stops the run kindly; a second one stops it at once."""
+        self._thread.start()
+        while self._thread.is_alive():
+            try:
+                self._thread.join()
+            except KeyboardInterrupt:
+                self._loop.call_soon_threadsafe(self._interrupt)
+        if self._error is not None:
+            raise self._error
+        assert self._run is not None
+        return self._run
+
+    def _open(self) -> Runner:
+        self._runner = self._open_runner()
+        return self._runner
+
+    def _interrupt(self) -> None:
+        if self._runner is not None:
+            self._runner.interrupt()
+
+    def _work(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=lambda: self._loop) as loop:
+                self._run = loop.run(_opened(self._open, signals=False))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            self._error = error
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """An event loop of uvloop where it is installed, else Python's own."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return cast("asyncio.AbstractEventLoop", uvloop.new_event_loop())

@@ -1,1 +1,1 @@
-"""The name under which other tools' scripts call `assay memory eval`."""
+"""Compatibility package: scripts written for eval_framework call `assay memory eval` under this name."""

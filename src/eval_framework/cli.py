@@ -1,4 +1,4 @@
-"""`python -m eval_framework.cli …` is `assay memory eval …`."""
+"""`python -m eval_framework.cli …` runs `assay memory eval …` with the same flags."""
 
 from __future__ import annotations
 

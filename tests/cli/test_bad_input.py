@@ -114,7 +114,7 @@ WRONG_USE = {
     "no model": (("task", "sums.yaml"), "no model is named"),
     "a model without provider": (("task", "sums.yaml", "--model", "gpt"), "PROVIDER/NAME"),
     "an unknown provider": (("task", "sums.yaml", "--model", "opnai/x"), "did you mean 'openai"),
-    "no task": (("task", *MODEL), "no task is named"),
+    "no task": (("task", *MODEL), "no task given"),
     "a task that is not there": (("task", "gone.yaml", *MODEL), "no task file 'gone.yaml'"),
     "an unknown task name": (("task", "sum", "--include-path", ".", *MODEL), "did you mean 'sums'"),
     "a key on the command line": (

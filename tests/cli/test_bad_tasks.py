@@ -92,7 +92,7 @@ SUMS: dict[str, tuple[str, str, list[str]]] = {
     "a chain that ends in a list": (
         "metadata:",
         "filter_list:\n  - name: all\n    filter: [{function: lowercase}]\nmetadata:",
-        ["sums.yaml:17 filter_list.0", "the chain 'all' ends in a list", "take_first"],
+        ["sums.yaml:17 filter_list.0", "the chain 'all' returns a list", "take_first"],
     ),
     "two chains of one name": (
         "metadata:",
@@ -102,7 +102,7 @@ SUMS: dict[str, tuple[str, str, list[str]]] = {
     "a regex of a metric that does not compile": (
         "ignore_case: true",
         'regexes_to_ignore: ["("]',
-        ["sums.yaml:15 metric_list.0", "'(' is no regular expression"],
+        ["sums.yaml:15 metric_list.0", "'(' is not a regular expression"],
     ),
     "a data set by name": (
         "dataset_path: json\ndataset_kwargs: {data_files: {test: sums.jsonl}}",
@@ -196,7 +196,7 @@ GROUPS: dict[str, tuple[dict[str, str], str, list[str]]] = {
     "a task of one name in two files": (
         {"copy.yaml": ""},
         "sums",
-        ["two files name a task 'sums'", "copy.yaml", "sums.yaml"],
+        ["two files define 'sums'", "copy.yaml", "sums.yaml"],
     ),
 }
 
@@ -230,7 +230,7 @@ USE: dict[str, tuple[tuple[str, ...], str]] = {
     "samples before the data": (("sums.yaml", *PYTHON, "--samples", '{"sums": [-1]}'), "no document -1"),
     "no samples": (
         ("sums.yaml", *PYTHON, "--samples", '{"sums": []}'),
-        "--samples names no document of 'sums'",
+        "--samples has no document for 'sums'",
     ),
     "samples that are no JSON": (
         ("sums.yaml", *PYTHON, "--samples", "{sums: [1]}"),
@@ -243,7 +243,7 @@ USE: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "samples and a limit": (
         ("sums.yaml", *PYTHON, "--samples", '{"sums": [1]}', "--limit", "2"),
-        "--samples and --limit both choose documents",
+        "--samples and --limit both select documents",
     ),
     "two seeds": (("sums.yaml", *PYTHON, "--seed", "1,2"), "--seed takes one number or four, not 2"),
     "a seed that is no number": (("sums.yaml", *PYTHON, "--seed", "1,x,3,4"), "found '1,x,3,4'"),
@@ -270,7 +270,7 @@ USE: dict[str, tuple[tuple[str, ...], str]] = {
     "likelihoods of a function": (("choices.yaml", *PYTHON), "cannot do loglikelihood"),
     "likelihoods in a chat template": (
         ("choices.yaml", "--model", "openai-completions/x", *ENDPOINT, "--apply-chat-template"),
-        "the task choices asks for likelihoods of text",
+        "the task choices needs likelihoods",
     ),
     "a list of nothing": (("--list",), "--list needs --include-path"),
     "a list of a folder that is not there": (("--list", "--include-path", "gone"), "'gone' is not a folder"),

@@ -132,7 +132,7 @@ def test_a_dry_run_says_how_often_it_will_ask(talks: Talks, capsys: pytest.Captu
     assert typed(*command, "--memory", "bm25,none", "--model", model, "--dry-run") == 0
     said = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["questions", "10"] in said
-    assert ["times", "that", "a", "question", "is", "asked", "16", "for", "each", "memory"] in said
+    assert ["questions", "asked", "16", "for", "each", "memory"] in said
     (answers,) = [words for words in said if words[:1] == ["answers"]]
     assert answers[1:3] == [model, "32"]
     assert not os.path.lexists(".sage")

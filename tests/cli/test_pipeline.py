@@ -81,8 +81,8 @@ def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureF
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
     said = typed(capsys, *COMMAND).err
-    assert "intermediate_expectations of 1 test; evaluate_intermediate: true" in said
-    assert "what 1 test expected in words (`expected`); --judge" in said
+    assert "intermediate_expectations of 1 test; set evaluate_intermediate: true" in said
+    assert "not evaluated: the reference text `expected` of 1 test; pass --judge" in said
 
 
 def test_rescoring_shows_the_suites_own_report(
@@ -170,21 +170,21 @@ def test_the_default_testset_stands_beside_the_pipeline(
     model = ("--model", "python/model.py:answer", "--output-dir", "out")
     lab.pipeline(says("one"), default_testset="mine.jsonl", name="flows/p.yaml")
     assert (
-        "there is no testset 'mine.jsonl' beside the pipeline"
+        "there is no testset 'mine.jsonl' in the pipeline's folder"
         in typed(capsys, "pipeline", "flows/p.yaml", *model).err
     )
     lab.tests(case("beside"), name="flows/testsets/mine.jsonl")
     assert typed(capsys, "pipeline", "flows/p.yaml", *model).code == 0
     lab.pipeline(says("one"))
     done = typed(capsys, "pipeline", "p.yaml", *model)
-    assert (done.code, "names no default_testset; give one with --testset" in done.err) == (2, True)
+    assert (done.code, "has no default_testset; pass --testset" in done.err) == (2, True)
 
 
 def test_what_is_wrong_is_said_in_one_message(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
     """No pipeline, a file that is not there, a file with mistakes: exit 2 and no traceback."""
     lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
     for arguments, why in (
-        (("pipeline",), "no pipeline is named"),
+        (("pipeline",), "no pipeline given"),
         (("pipeline", "none.yaml", *COMMAND[2:]), "none.yaml"),
         (COMMAND, "p.yaml:5: steps.0.tpye: there is no key named 'tpye'; did you mean 'type'?"),
     ):

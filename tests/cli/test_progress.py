@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from assay.cli.progress import Progress
 from assay.core.events import Called, Started
 from assay.core.types import Usage
+from assay.progress import Progress
 
 
 def test_calls_of_long_cases_are_told() -> None:

@@ -174,7 +174,7 @@ def test_a_file_of_another_task_is_refused(answered: Path, assay_in: Assay) -> N
     edit(answered / "other.yaml", "task: sums", "task: products")
     done = assay_in("rescore", "out", "--task", "other.yaml")
     assert done.returncode == 2
-    assert "other.yaml is no task of this run; it has sums" in done.stderr
+    assert "other.yaml is not a task of this run; the run has sums" in done.stderr
     assert assay_in("rescore", "out", "--task", "gone.yaml").returncode == 2
 
 
@@ -195,8 +195,8 @@ def test_from_another_folder_it_says_where_to_go(answered: Path, assay_in: Assay
     away.mkdir()
     done = assay_in("rescore", "../out", cwd=away)
     assert done.returncode == 2
-    assert "there is no 'sums.yaml' here" in done.stderr
-    assert "where the run was started" in done.stderr
+    assert "there is no 'sums.yaml' in the current folder" in done.stderr
+    assert "the run was started in another folder" in done.stderr
     assert "--task" in done.stderr
     done = assay_in("rescore", "../out", "--task", "../sums.yaml", cwd=away)
     assert done.returncode == 0, done.stderr

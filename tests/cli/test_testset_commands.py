@@ -66,7 +66,7 @@ def test_a_wrong_testset_is_not_converted(assay_in: Assay, tmp_path: Path) -> No
     (tmp_path / "bad_one.jsonl").write_text('{"id": 1}\n{"x": 1}\n')
     done = assay_in("convert", "bad_one.jsonl", "--output", "out.jsonl", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "bad_one.jsonl:2: the id is missing; every case needs one of its own\n"
+    assert done.stderr == "bad_one.jsonl:2: the id is missing; every case needs a unique id\n"
     assert not list(tmp_path.glob("out*"))
     (tmp_path / "good_one.jsonl").write_text('{"id": 1}\n')
     nowhere = assay_in("convert", "good_one.jsonl", "--output", "bad_one.jsonl/x.jsonl", cwd=tmp_path)

@@ -42,6 +42,6 @@ def test_the_first_of_equal_numbers_is_marked(numbers: list[int]) -> None:
     digests = array("Q", numbers)
     marks = [number not in numbers[:at] for at, number in enumerate(numbers)]
     assert list(first_ones(digests)) == marks
-    with patch.object(hashing, "_FEW", 0):
+    with patch.object(hashing, "_NUMPY_FROM", 0):
         assert list(first_ones(digests)) == marks
     assert list(digests) == numbers

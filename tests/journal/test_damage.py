@@ -106,10 +106,10 @@ def test_a_changed_value_that_still_parses_is_found(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("order", "number", "what"),
     [
-        ([0, 1, 2, 2, 3], 4, "says that it is line 3: lines were doubled, moved or removed"),
-        ([0, 2, 1, 3], 2, "says that it is line 3: lines were doubled, moved or removed"),
-        ([0, 1, 3], 3, "says that it is line 4: lines were doubled, moved or removed"),
-        ([0, 3], 2, "says that it is line 4: lines were doubled, moved or removed"),
+        ([0, 1, 2, 2, 3], 4, "has the number 3: lines were repeated, moved or removed"),
+        ([0, 2, 1, 3], 2, "has the number 3: lines were repeated, moved or removed"),
+        ([0, 1, 3], 3, "has the number 4: lines were repeated, moved or removed"),
+        ([0, 3], 2, "has the number 4: lines were repeated, moved or removed"),
     ],
     ids=["doubled", "swapped", "removed", "two removed"],
 )
@@ -146,7 +146,7 @@ def test_a_file_that_ends_early_at_a_line_is_an_interrupted_run(folder: Path, na
     last = whole.rindex(b"\n", 0, -1) + 1
     path.write_bytes(whole[:last])
     journal = Journal(folder, [SCORER], [])
-    asked = [journal.asked(index, retry_failed=False) for index in range(CASES)]
+    asked = [journal.solved(index, retry_failed=False) for index in range(CASES)]
     assert asked == [True, True, name != "records"]
     scored = [bool(journal.index.stages[SCORER].code(index)) for index in range(CASES)]
     assert scored == [True, True, name == "calls"]

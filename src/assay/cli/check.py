@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from assay.cli.completion import complete_suites
-from assay.cli.screen import block, counted
 from assay.core.errors import Problem
+from assay.screen import block, counted
 from assay.suites import absolute
 
 # Levels of problems with the word for several of them, in the order in which they should be mended.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from assay.cli.screen import counted, duration, tell
+from assay.screen import counted, duration, tell
 
 if TYPE_CHECKING:
     from assay.api import Run

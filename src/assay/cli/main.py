@@ -14,10 +14,10 @@ import click
 
 import assay
 from assay.cli.completion import COMPLETE_VARIABLE, answer_shell
-from assay.cli.screen import tell
 from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, UsageError
 from assay.core.registry import unknown
+from assay.screen import tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 
 COMMANDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from assay.cli.screen import table
+from assay.screen import table
 
 
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})

@@ -18,10 +18,10 @@ import click
 from msgspec import UNSET
 
 from assay.cli.footer import print_footer
-from assay.cli.screen import block, counted, heading, number, safe, table, tell
 from assay.core.chart import sparkline
 from assay.core.errors import UsageError
 from assay.core.report import Cell, Curve, Difference, Entry, Example, Metric, PairedRow, Report, Slice, Table
+from assay.screen import block, counted, heading, number, safe, table, tell
 
 if TYPE_CHECKING:
     from assay.api import Run

@@ -6,7 +6,7 @@ import click
 
 from assay.cli.completion import complete_files, complete_runs
 from assay.cli.printer import print_run
-from assay.cli.progress import observers
+from assay.progress import observers
 
 
 @click.command("rescore", context_settings={"help_option_names": ["-h", "--help"]})

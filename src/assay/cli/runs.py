@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from assay.cli.screen import table, tell
+from assay.screen import table, tell
 from assay.store.runs import states
 
 

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from assay.cli.screen import table
+from assay.screen import table
 
 
 @click.command("schema", context_settings={"help_option_names": ["-h", "--help"]})

@@ -12,8 +12,8 @@ import click
 
 from assay.cli.completion import complete_runs
 from assay.cli.printer import print_run, print_sections
-from assay.cli.screen import block, heading, rule, table
 from assay.core.errors import AssayError
+from assay.screen import block, heading, rule, table
 from assay.suites import find_suite
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
 import click
 
 from assay.cli.completion import complete_files, completer_for
-from assay.cli.screen import tell
 from assay.core.spec import Field, RunSpec, SuiteOptions, build, fields
+from assay.screen import tell
 from assay.suites import find_options
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
     """One run with progress and report; returns the exit code. A quiet run says only what stopped it."""
     from assay import api
     from assay.cli.printer import print_notices, print_overview, print_report, print_run, print_sections
-    from assay.cli.progress import observers
     from assay.core.report import Report
+    from assay.progress import observers
 
     instead = api.instead_of_run(spec)
     if isinstance(instead, Report):

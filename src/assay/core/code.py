@@ -1,4 +1,8 @@
-"""The user's Python files by content, together with what they import from beside them."""
+"""Hashes of the user's Python files. A hash includes the files in the same folder that the code imports.
+
+They are part of a run's fingerprint: an edited function, or an edited helper of it, starts another run. Installed
+packages are not part of it.
+"""
 
 from __future__ import annotations
 
@@ -12,75 +16,76 @@ from assay.core.hashing import file_sha256
 
 
 def code_sha256(path: Path) -> str:
-    """A file's content, and that of every file beside it that it imports, however deep.
-
-    A change of a helper changes what the file does. What is installed is taken to stay as it is.
-    """
-    found = _reached(path, path.parent)
-    if len(found) == 1:
+    """Return a hash of a file and of every file below its folder that it imports, directly or indirectly."""
+    files = _with_imports(path, path.parent)
+    if len(files) == 1:
         return file_sha256(path)
-    parts = sorted(f"{each.relative_to(path.parent)} {file_sha256(each)}" for each in found)
+    parts = sorted(f"{file.relative_to(path.parent)} {file_sha256(file)}" for file in files)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def imported_sha256(sources: Iterable[str], folder: Path) -> str:
-    """What pieces of code import from a folder, by content and however deep; empty if that is nothing."""
-    trees = [tree for source in sources if (tree := _parsed(source)) is not None]
-    first = {file for tree in trees for file in _named(tree, folder / "code", folder)}
-    found = sorted(first.union(*(_reached(file, folder) for file in first)))
-    parts = [f"{each.relative_to(folder)} {file_sha256(each)}" for each in found]
+    """Return a hash of the files below `folder` that pieces of code import. Empty if they import none.
+
+    The code itself is not part of the hash.
+    """
+    trees = [tree for source in sources if (tree := _parse(source)) is not None]
+    # The file name "code" does not exist. It only gives relative imports a folder to start from.
+    direct = {file for tree in trees for file in _imported_files(tree, folder / "code", folder)}
+    files = sorted(direct.union(*(_with_imports(file, folder) for file in direct)))
+    parts = [f"{file.relative_to(folder)} {file_sha256(file)}" for file in files]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else ""
 
 
-def _reached(path: Path, root: Path) -> set[Path]:
-    found, waiting = {path}, [path]
-    while waiting:
-        for each in _beside(waiting.pop(), root):
-            if each not in found:
-                found.add(each)
-                waiting.append(each)
-    return found
+def _with_imports(path: Path, root: Path) -> set[Path]:
+    """Return a file together with all files below `root` that it imports, directly or indirectly."""
+    files, queue = {path}, [path]
+    while queue:
+        file = queue.pop()
+        state = file.stat()
+        for imported in _direct_imports(file, root, state.st_mtime_ns, state.st_size):
+            if imported not in files:
+                files.add(imported)
+                queue.append(imported)
+    return files
 
 
-def _beside(path: Path, root: Path) -> list[Path]:
-    """The files below `root` that a file imports; parsed again if it was edited while we run."""
-    state = path.stat()
-    return _imported(path, root, state.st_mtime_ns, state.st_size)
-
-
+# Parsing is slow, and several tasks import the same helpers. Time and size are part of the cache's key, so that a file
+# that is edited while the process runs is parsed again.
 @lru_cache(1024)
-def _imported(path: Path, root: Path, _changed: int, _size: int) -> list[Path]:
-    tree = _parsed(path.read_bytes())
-    return [] if tree is None else _named(tree, path, root)
+def _direct_imports(path: Path, root: Path, _mtime: int, _size: int) -> list[Path]:
+    tree = _parse(path.read_bytes())
+    return [] if tree is None else _imported_files(tree, path, root)
 
 
-def _parsed(source: str | bytes) -> ast.Module | None:
-    """Nothing where it does not parse: to run it says what is wrong."""
+def _parse(source: str | bytes) -> ast.Module | None:
+    """Return the syntax tree, or None if the source is invalid. Running the code reports the error better."""
     try:
         return ast.parse(source)
     except (SyntaxError, ValueError):
         return None
 
 
-def _named(tree: ast.Module, path: Path, root: Path) -> list[Path]:
-    named = (file for node in ast.walk(tree) for file in _files(node, path, root))
-    return [file for file in named if file.is_relative_to(root) and file.is_file()]
+def _imported_files(tree: ast.Module, path: Path, root: Path) -> list[Path]:
+    candidates = (file for node in ast.walk(tree) for file in _candidate_files(node, path, root))
+    return [file for file in candidates if file.is_relative_to(root) and file.is_file()]
 
 
-def _files(node: ast.AST, path: Path, root: Path) -> Iterator[Path]:
-    """Where the modules that a statement names would stand."""
+def _candidate_files(node: ast.AST, path: Path, root: Path) -> Iterator[Path]:
+    """Yield the paths where the modules of an import statement may be."""
     if isinstance(node, ast.Import):
         for alias in node.names:
-            yield from _module(root, alias.name)
+            yield from _module_files(root, alias.name)
     if isinstance(node, ast.ImportFrom):
         base = path.parents[min(node.level, len(path.parents)) - 1] if node.level else root
-        yield from _module(base, node.module or "")
+        yield from _module_files(base, node.module or "")
+        # In `from a import b`, b may be a module too.
         for alias in node.names:
-            yield from _module(base, ".".join(filter(None, (node.module, alias.name))))
+            yield from _module_files(base, ".".join(filter(None, (node.module, alias.name))))
 
 
-def _module(base: Path, name: str) -> Iterator[Path]:
-    """`a.b` runs `a/__init__.py` too."""
+def _module_files(base: Path, name: str) -> Iterator[Path]:
+    """Yield the possible files of a module and of its packages: importing `a.b` also runs `a/__init__.py`."""
     for part in filter(None, name.split(".")):
         base = base / part
         yield base.with_suffix(".py")

@@ -1,6 +1,6 @@
-"""The types that a model provider sees: what it is given to connect, and what it says about itself.
+"""The types for model providers: Connection (input of `connect`), About (a description), Role (use in a run).
 
-A provider is a file in `assay/models/` with an `ABOUT` and a `connect(connection)` that returns a Model:
+A provider is a file in `assay/models/` with an `ABOUT` and a function `connect(connection)` that returns a Model:
 
     ABOUT = About(summary="…", needs="…", can=frozenset({CHAT}), example="echo/loud")
 
@@ -18,18 +18,18 @@ from msgspec import Struct, field
 
 from assay.core.errors import UsageError
 
-# What a model can do: answer messages, or continue a text,
-CHAT, TEXT = "chat", "text"
-# say how likely a `continuation` is after a prompt, and whether greedy decoding would say it,
-LIKELIHOOD = "loglikelihood"
-# restrict its reply to the JSON schema of `response_format`,
-SCHEMA = "json_schema"
-# pass the requests of foreign SDKs to an endpoint as they are.
-FORWARD = "forward"
+# Abilities of a model, for `About.can` and `Role.needs`.
+CHAT = "chat"  # answers a list of messages
+TEXT = "text"  # continues a prompt
+LIKELIHOOD = (
+    "loglikelihood"  # returns the log-likelihood of a continuation, and whether greedy decoding yields it
+)
+SCHEMA = "json_schema"  # restricts its reply to the JSON schema of `response_format`
+FORWARD = "forward"  # passes the requests of other SDKs to an endpoint unchanged
 
 
 class Connection(Struct, frozen=True, kw_only=True):
-    """Everything a provider may need to connect a model. It holds no key, since it may be logged."""
+    """Everything that a provider may need to connect a model. It has no API key, because it may be logged."""
 
     name: str
     base_url: str | None = None
@@ -38,41 +38,44 @@ class Connection(Struct, frozen=True, kw_only=True):
     seed: int = 1234
     args: dict[str, Any] = field(default_factory=dict)
     key: str = ""
-    """Name of the variable that holds the key. If it is empty or not set, OPENAI_API_KEY holds it."""
+    """Name of the variable with the API key. If the name is empty or the variable unset, OPENAI_API_KEY is used."""
     env_file: str = ""
     """A .env file for keys that are not in the environment."""
 
 
 class Role(Struct, frozen=True):
-    """One model of a run, and what it is for. No role name is special: a judge is a role marked `score`."""
+    """One model of a run and its purpose. Role names have no special meaning: a judge is a role marked `score`."""
 
     model: str
     base_url: str | None = None
-    """Without one, the endpoint of the run."""
+    """None means the base URL of the run."""
     key: str = ""
-    """Name of the variable that holds the key, never the key. Looked up in the environment, then in `env_file`."""
+    """Name of the variable with the API key, never the key itself. Looked up in the environment, then in `env_file`."""
     env_file: str = ""
     args: dict[str, Any] = field(default_factory=dict)
-    """Arguments of the provider, as --model-args gives them."""
+    """Arguments for the provider, such as those of --model-args."""
     needs: frozenset[str] = frozenset()
-    """What the model must be able to do, such as CHAT; checked before the first request."""
+    """Abilities that the model must have, such as CHAT. Checked before the first request."""
     mark: Literal["ask", "score"] = "ask"
-    """Whether another model makes another run (`ask`) or another grading of the same one (`score`)."""
+    """What another model in this role means: another run (`ask`), or new scores of the same replies (`score`)."""
 
 
-def role_of(named: str | Role) -> Role:
-    """Return the Role of a model that may be written as PROVIDER/NAME: endpoint and key are the run's.
+def role_of(model: str | Role) -> Role:
+    """Return a Role. The text PROVIDER/NAME becomes a Role with the run's base URL and key.
 
-    Raises UsageError if a key itself stands where the name of its variable belongs.
+    Raises UsageError if `key` looks like a key itself instead of the name of a variable.
     """
-    role = Role(named) if isinstance(named, str) else named
+    role = Role(model) if isinstance(model, str) else model
     if role.key and role.key not in os.environ and not _VARIABLE.fullmatch(role.key):
-        raise UsageError(f"the key of {role.model} is not the name of an environment variable; write no keys")
+        raise UsageError(
+            f"the key of {role.model} is not the name of an environment variable. "
+            "Put the key into a variable and write the variable's name"
+        )
     return role
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """One line of `assay models`."""
+    """Description of a provider: one row of `assay models`."""
 
     summary: str
     needs: str
@@ -81,7 +84,10 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 def response_format(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameter that restricts replies to a schema. It is not strict: that forbids most schemas."""
+    """Return the parameter that restricts replies to a JSON schema.
+
+    Without `strict`, because OpenAI's strict mode rejects most schemas (all keys required, no extra keys).
+    """
     return {"type": "json_schema", "json_schema": {"name": "reply", "schema": schema}}
 
 

@@ -1,17 +1,17 @@
-"""Every error assay raises on purpose.
+"""All exceptions that assay raises itself.
 
 AssayError                  exit code
-├── UsageError              2   wrong flag, wrong value, something that is not there
-│   └── MissingExtra        2   an optional package is needed
-├── InputError              2   a file is wrong; carries every problem found in it
+├── UsageError              2   wrong flag, wrong value, missing file or run
+│   └── MissingExtra        2   an optional package is not installed
+├── InputError              2   a file is invalid; has all of its problems
 ├── RunBusy                 2   another process works on the same run
-├── ModelRefused            2   the endpoint refused us before it gave one answer
-├── StopRun                 3   the run stops here and can be continued
-├── ModelError              -   one call failed; becomes a Failure on the record, never a crash
-└── CaseFailed              -   what is evaluated failed on one case; the same
+├── ModelRefused            2   the endpoint rejected the first requests (key, model name)
+├── CheckFailed             1   `run.check()`: the run stopped, or some of its cases failed
+├── StopRun                 3   the run stopped and can be continued
+├── ModelError              -   one call failed; the case gets a Failure, the run goes on
+└── CaseFailed              -   one case has no result; the case gets a Failure, the run goes on
 
-A message says what happened, where, and what to do. It has no prefix and no exclamation mark:
-the command line adds what is needed around it.
+A message says what happened, where, and what to do next. It has no prefix such as "Error:".
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from assay.core.types import Failure
 
 
 class AssayError(Exception):
-    """The root: whoever catches this catches everything raised on purpose."""
+    """The base class of all exceptions of assay."""
 
     exit_code = 2
 
 
 class UsageError(AssayError):
-    """The command, a flag or a name is wrong."""
+    """A command, flag, option or name is wrong."""
 
 
 class MissingExtra(UsageError):
-    """A feature needs a package that the base install leaves out."""
+    """A feature needs an optional package that is not installed."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs an optional package: pip install 'assay[{extra}]'")
 
 
 class Problem(NamedTuple):
-    """One thing wrong in a file: where it is and what it is."""
+    """One problem of a file. `level` is error, warning or advice."""
 
     where: str
     message: str
@@ -51,14 +51,14 @@ class Problem(NamedTuple):
 
 
 def unreadable(path: Path, error: OSError, hint: str = "") -> Problem:
-    """A file that the system does not give; the hint says what stands in it, for one that is not there."""
+    """Return the Problem for a file that cannot be opened. For a missing file, `hint` says what it should contain."""
     if isinstance(error, FileNotFoundError):
         return Problem(str(path), "; ".join(filter(None, ["there is no such file", hint])))
     return Problem(str(path), f"cannot be read: {error.strerror}")
 
 
 class InputError(AssayError):
-    """A file cannot be used; all its problems at once."""
+    """A file is invalid. `problems` has all of its problems, so that the user can mend them in one go."""
 
     def __init__(self, problems: list[Problem] | Problem) -> None:
         self.problems = [problems] if isinstance(problems, Problem) else problems
@@ -66,29 +66,35 @@ class InputError(AssayError):
 
 
 class RunBusy(AssayError):
-    """A run folder has one writer at a time."""
+    """Another process has the run folder open. A run has one writer at a time."""
 
 
 class ModelRefused(AssayError):
-    """401, 403 or an unknown model on the first reply: asking on would change nothing."""
+    """The endpoint answered the first requests with 401, 403 or an unknown model. All further ones would fail too."""
+
+
+class CheckFailed(AssayError):
+    """Raised by `run.check()`: the run stopped, measured nothing, or some of its cases failed."""
+
+    exit_code = 1
 
 
 class StopRun(AssayError):
-    """Nothing is lost: the same command continues."""
+    """The run stops early. All replies so far are saved, and the same command continues the run."""
 
     exit_code = 3
 
 
 def cannot_write(path: object, error: OSError) -> StopRun:
-    """A full disk, mostly. What is written so far is whole."""
+    """Return the StopRun for a failed write. The usual cause is a full disk."""
     return StopRun(
-        f"cannot write {path}: {error.strerror}; everything up to here is kept. "
+        f"cannot write {path}: {error.strerror}. All replies so far are saved. "
         "Make room and run the same command again"
     )
 
 
 class ModelError(AssayError):
-    """One call failed. `retry` says whether asking again may help, `wait` what the server asked for."""
+    """One call failed. `retry` is True if another attempt may succeed. `wait` has the server's Retry-After seconds."""
 
     exit_code = 3
 
@@ -102,7 +108,7 @@ class ModelError(AssayError):
 
 
 class CaseFailed(AssayError):
-    """A solver's word that this case has no result, after everything it has to show was emitted."""
+    """Raised by a solver when its case has no result. Records that it emitted before are saved."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure

@@ -1,4 +1,4 @@
-"""What happens while a run runs: one stream that progress bars and live views hang on."""
+"""Events of a run, for progress bars and other observers. An observer is a function of an Event."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from assay.core.types import Case, End, Failure, Usage
 
 
 class Started(NamedTuple):
-    """The loop begins. `done` cases ended in an earlier start."""
+    """The run starts. Earlier starts finished `done` of its `total` cases."""
 
     total: int
     done: int
 
 
 class Noted(NamedTuple):
-    """Something a person should read once, such as a damaged line."""
+    """A sentence to print, such as a warning about a damaged line."""
 
     text: str
 
 
 class Called(Struct, frozen=True):
-    """A call ended, well or not. `replayed` ones came from the log and cost nothing."""
+    """A call ended, with a reply or a failure. A `replayed` call came from the log and cost nothing."""
 
     usage: Usage | None
     failed: bool
@@ -32,27 +32,27 @@ class Called(Struct, frozen=True):
 
 
 class Retrying(NamedTuple):
-    """An attempt failed and another will follow after `wait` seconds."""
+    """An attempt failed. The next one follows after `wait` seconds."""
 
     failure: Failure
     wait: float
 
 
 class Ended(Struct, frozen=True):
-    """A case was asked and is committed."""
+    """A case has run, and its end is in the journal. Its scores may still be missing."""
 
     case: Case
     end: End
 
 
 class Stopping(NamedTuple):
-    """No further case is taken."""
+    """The run stops early: open cases may finish, no further case starts."""
 
     reason: str
 
 
 class Finished(NamedTuple):
-    """The loop is over."""
+    """All cases are done, or the run has stopped."""
 
 
 Event = Started | Noted | Called | Retrying | Ended | Stopping | Finished

@@ -1,4 +1,4 @@
-"""Content keys and fingerprints: equal content has the same name, in every run and on every machine."""
+"""Hashes of content: fingerprints of options, keys of rows and requests. They are equal on every machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 import msgspec
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-# Below this many rows a set is faster than numpy's import and sort.
-_FEW = 50_000
+# With fewer rows than this, plain Python is faster than importing numpy.
+_NUMPY_FROM = 50_000
 
 
 def fingerprint(value: Any) -> str:
-    """Sixteen hex digits for a JSON-like value. The order of keys does not matter."""
+    """Return sixteen hex digits for a JSON-like value. The order of keys does not matter."""
     return hashlib.blake2b(_encode(_with_text_keys(value)), digest_size=8).hexdigest()
 
 
 def _with_text_keys(value: Any) -> Any:
-    """The value with every key as text: YAML keys may be numbers or booleans."""
+    """Return the value with every key as text. Keys from YAML may be numbers or booleans, which cannot be sorted."""
     if isinstance(value, dict):
         return {
             key if isinstance(key, str) else repr(key): _with_text_keys(item) for key, item in value.items()
@@ -31,25 +31,26 @@ def _with_text_keys(value: Any) -> Any:
 
 
 def request_hash(request: msgspec.Struct) -> str:
-    """The hash of a request in the call log. It has 128 bits because replies are found by it alone."""
+    """Return the hash of a request. It has 128 bits, because replies in the call log are found by it alone."""
     return hashlib.blake2b(_encode(request), digest_size=16).hexdigest()
 
 
 def row_key(raw: bytes) -> str:
-    """The key of a row: sixteen hex digits of its bytes, independent of its place in the file."""
+    """Return the key of a row: sixteen hex digits that depend on its bytes only, not on its place in the file."""
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
 def file_sha256(path: Path) -> str:
-    """The hash of a file's content. The file is read in pieces."""
+    """Return the SHA-256 of a file. It is read in pieces, so large files need no memory."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class Twins:
-    """Numbers rows with equal keys: the second one is `key~2`.
+    """Makes row keys unique: the second row with an equal key gets `key~2`.
 
-    It keeps only keys that occur more than once, so memory does not grow with the data.
+    It needs the keys that occur more than once in advance and stores only those, so that memory does not grow with
+    the data.
     """
 
     def __init__(self, repeated: Iterable[str] = ()) -> None:
@@ -59,11 +60,11 @@ class Twins:
         return len(self._seen)
 
     def repeats(self, key: str) -> bool:
-        """Whether this key occurs more than once."""
+        """Return whether this key occurs more than once."""
         return key in self._seen
 
     def name(self, key: str) -> str:
-        """Call once for each row, in data order."""
+        """Return the unique key of the next row. Call it once for each row, in data order."""
         if key not in self._seen:
             return key
         self._seen[key] += 1
@@ -72,35 +73,35 @@ class Twins:
 
 
 class RepeatFinder:
-    """Finds the keys that occur more than once. It holds eight bytes a row until `repeated` is called."""
+    """Finds the keys that occur more than once. It needs eight bytes of memory per row."""
 
     def __init__(self) -> None:
         self._digests = array("Q")
 
     def add(self, key: str) -> None:
-        """Note one row's key."""
+        """Add the key of one row."""
         self._digests.append(int(key, 16))
 
     def repeated(self) -> list[str]:
-        """The keys seen at least twice."""
+        """Return the keys that were added more than once."""
         return [f"{digest:016x}" for digest in repeated(self._digests)]
 
 
 def repeated(digests: array[int]) -> set[int]:
-    """The numbers that occur more than once. A large array is sorted in place, so its order is lost."""
-    if len(digests) < _FEW:
+    """Return the numbers that occur more than once. Sorts a large array in place."""
+    if len(digests) < _NUMPY_FROM:
         return {a for a, b in pairwise(sorted(digests)) if a == b}
     import numpy as np
 
-    # frombuffer makes a view, so that sorting needs no second copy.
+    # frombuffer makes a view of the array, so that sorting needs no copy.
     view = np.frombuffer(digests, dtype=digests.typecode)
     view.sort()
     return set(view[1:][view[1:] == view[:-1]].tolist())
 
 
 def first_ones(digests: array[int]) -> bytearray:
-    """One byte for each number: 1 where it occurs for the first time, else 0. The array keeps its order."""
-    if len(digests) < _FEW:
+    """Return a byte per number: 1 at its first occurrence, else 0. Leaves the array unchanged."""
+    if len(digests) < _NUMPY_FROM:
         first_place: dict[int, int] = {}
         for place, digest in enumerate(digests):
             first_place.setdefault(digest, place)

@@ -1,4 +1,14 @@
-"""The seams between packages: models, what a case may use, solvers and scorers. Each is a method or two wide."""
+"""Interfaces between the packages: Model, Asker, Context, Solver and Scorer.
+
+A solver requests replies and emits records, a scorer turns records into scores:
+
+    class EchoSolver(Solver):
+        async def solve(self, inputs, ctx):
+            asker = ctx.model()
+            request = Request(model=asker.name, endpoint=asker.endpoint, prompt=inputs)
+            reply = await asker.ask(request)
+            ctx.emit("answer", reply.text)
+"""
 
 from __future__ import annotations
 
@@ -16,52 +26,59 @@ R = TypeVar("R")
 
 
 class Model(Protocol):
-    """A provider's connection. `can` says what it is able to do before the first request."""
+    """A connection to a model. `can` lists its abilities, such as `chat`, before the first request."""
 
     can: frozenset[str]
     endpoint: str
 
     async def send(self, request: Request, seed: int) -> Response:
-        """One attempt. Raises ModelError; never retries by itself."""
+        """Send a request once and return the reply. Raises ModelError. The caller does the retries."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 class Upstream(NamedTuple):
-    """A model of the run under the name the user gave it, such as openai/gpt-4o-mini."""
+    """A model of the run, with the name that the user passed, such as openai/gpt-4o-mini."""
 
     name: str
     model: Model
 
 
 class Asker(Protocol):
-    """A model as one case sees it: logged, replayed, limited, retried. Requests carry its name."""
+    """A model as one case uses it. Calls are logged, replayed, limited and retried."""
 
     name: str
     endpoint: str
     can: frozenset[str]
 
     async def call(self, request: Request) -> Call:
-        """The call as it stands in the log, with its seconds; raises ModelError where it has no reply."""
+        """Return the call as the log has it, with its duration. Raises ModelError if it has no reply."""
         ...
 
     async def ask(self, request: Request) -> Response:
-        """The reply, from the log where it was asked before."""
+        """Return the reply. It comes from the log if an earlier start sent the request. Raises ModelError."""
         ...
 
 
 class Context(Protocol):
-    """What a solver or scorer may use. Everything that could differ between tries comes from here."""
+    """Everything that a solver or scorer may use: models, random numbers, time, records.
+
+    A case that was interrupted runs again from its start. It must get the same values again, so solvers take
+    everything that could differ between tries from here.
+    """
 
     def model(self, role: str = "main") -> Asker:
-        """The model that plays this role."""
+        """Return the model of this role."""
         ...
 
     async def base_url(self, role: str = "main") -> str:
-        """Where a foreign SDK reaches that model while this try is open; the same log, permits and budget."""
+        """Return a base URL at which an SDK of another project reaches the model until this try ends.
+
+        Its calls go through the same log, permits and budget.
+        """
         ...
 
     def emit(self, kind: str, data: Any, part: str = "") -> None:
@@ -69,19 +86,19 @@ class Context(Protocol):
         ...
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """`function` of all items side by side, results in order of items."""
+        """Call `function` for all items concurrently. Returns the results in the order of the items."""
         ...
 
     async def passed(self, part: str) -> bool:
-        """Whether what was emitted under this part meets its expectations, which no solver sees."""
+        """Return whether the records of this part meet their expectations, which the solver cannot see."""
         ...
 
     def rng(self, name: str) -> random.Random:
-        """A stream of random numbers that is the same in every try of this case."""
+        """Return a random number generator that yields the same numbers in every try of this case."""
         ...
 
     def now(self) -> float:
-        """The run's first start, in seconds: the same in every try."""
+        """Return the time of the run's first start, in seconds. It is the same in every try."""
         ...
 
 
@@ -90,14 +107,14 @@ class Solver(ABC):
 
     @abstractmethod
     async def solve(self, inputs: Any, ctx: Context) -> None:
-        """Ask, and emit records. A coroutine that emits, never a generator."""
+        """Run one case: call models through `ctx` and emit records with `ctx.emit`."""
 
     async def close(self) -> None:  # noqa: B027 - most solvers start nothing
-        """Let go of processes, files and ports that the solver opened. Called once, where the solver runs."""
+        """Close the processes, files and ports that the solver opened. Called once, in the solver's event loop."""
 
 
 class View(Struct, frozen=True):
-    """What a scorer sees: a case with its gold, how it ended, and its records in order."""
+    """The input of a scorer: a case with its gold, how it ended, and its records in order."""
 
     case: Case
     end: End
@@ -105,19 +122,19 @@ class View(Struct, frozen=True):
 
 
 class Scorer(ABC):
-    """Judges one case. `id` is name@fingerprint, so that a changed scorer scores anew."""
+    """Scores one case. `id` is name@fingerprint: a changed scorer has another id and scores all cases again."""
 
     id: str
 
     @property
     def call_stage(self) -> str:
-        """The name under which this scorer's calls are logged.
+        """The stage name of this scorer's calls in the log. The default is the scorer's id.
 
-        Scorers that share it share replies to the same request about the same case: one that scores anew pays only
-        for what it asks otherwise.
+        Scorers with the same stage name reuse each other's replies to the same request about the same case. So a
+        changed scorer pays only for requests that changed.
         """
         return self.id
 
     @abstractmethod
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """The scores, in order of their parts."""
+        """Return the scores of one case, in the order of their parts."""

@@ -1,13 +1,13 @@
-"""Report: the one type for the numbers of a run.
+"""Report: the numbers of a run, in one type for all suites.
 
-A suite's `finish` returns a Report. `summary.json` stores it, the terminal and the pages print it, `runs`, `show`,
-`compare` and SQL read it. A format's own files are never made from it: their bytes are a contract of their own.
+A suite's `finish` returns a Report. `summary.json` stores it, and `runs`, `show` and `compare` read it. Result files
+in the formats of other tools are not generated from it, because those formats have numbers of their own.
 
     Report(entries=[
         Entry(name="gpt-5", metrics=[Metric(name="exact_match", value=0.5, numerator=2, denominator=4)]),
     ])
 
-A value that was not measured is None, with the reason beside it. It is never 0.
+The value of a metric that was not measured is None, never 0, and `reason` says why.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from assay.core.judges import JudgeInfo
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One number with what it rests on.
+    """One number with its denominator and interval.
 
-    `numerator` may be a fraction (a mean of shares) and is None where a number is no ratio, such as a perplexity.
+    `numerator` may be a fraction (a sum of shares). It is None if the number is not a ratio, such as a perplexity.
     `left_out` counts the units that are not in the denominator, by reason.
     """
 
@@ -32,12 +32,13 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     denominator: int
     numerator: float | None = None
     filter: str = ""
-    """Name of the filter chain that read the answers, where a suite has several."""
+    """Name of the filter chain that extracted the answers, if a suite has several."""
     label: str = ""
-    """The name for people, where it is not `name`."""
+    """The name to print, if it differs from `name`."""
     unit: str = "case"
+    """What the denominator counts."""
     aggregation: str = "mean"
-    """How cases become the number. The direction of a case's value and of the number may differ (perplexity)."""
+    """How the values of cases become the number. A better number may mean smaller values, as for perplexity."""
     higher_is_better: bool | None = True
     left_out: dict[str, int] = field(default_factory=dict)
     stderr: float | None = None
@@ -48,28 +49,29 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     """Why there is no value."""
     warning: str = ""
-    """Why the value should be read with care, such as an interval that rests on three clusters."""
+    """Why the value needs care, for example an interval from only three clusters."""
     beside: dict[str, Metric] = field(default_factory=dict)
-    """The same measure counted otherwise, by name: pooled, over all cases."""
+    """Variants of the metric, by name: pooled instead of averaged, or over all cases."""
 
     @property
     def title(self) -> str:
-        """The name for people."""
+        """The name to print."""
         return self.label or self.name
 
 
 class Slice(Struct, kw_only=True, omit_defaults=True):
-    """Numbers of the cases that share a tag, a category, a data set or a field: `by="tag", name="maths"`."""
+    """Metrics of the cases that share a tag, category, data set or field: `by="tag", name="maths"`."""
 
     by: str
     name: str
     label: str = ""
+    """The name to print, if it differs from `name`."""
     metrics: list[Metric] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def title(self) -> str:
-        """The name for people."""
+        """The name to print."""
         return self.label or self.name
 
 
@@ -77,16 +79,17 @@ Cell = str | int | float | Metric | None
 
 
 class Table(Struct, kw_only=True, omit_defaults=True):
-    """Numbers that are no metric of the whole: steps, operators, seconds, tokens, error kinds, a confusion matrix."""
+    """Further numbers: steps, operators, seconds, tokens, error kinds, a confusion matrix."""
 
     name: str
     columns: list[str]
     rows: list[list[Cell]]
     title: str = ""
     note: str = ""
-    """One line below the table."""
+    """A line printed below the table."""
     names: int = 1
-    """How many of the first columns name the row. A table that is too wide repeats them in each part."""
+    """How many of the first columns name the row. A table wider than the terminal is split, and each part repeats
+    these columns."""
 
 
 class Point(Struct, frozen=True, omit_defaults=True):
@@ -106,7 +109,10 @@ class Curve(Struct, kw_only=True, omit_defaults=True):
 
 
 class Difference(Struct, kw_only=True, omit_defaults=True):
-    """One place where an answer is not as expected. A side that is not there is unset; null is a value."""
+    """One place where an answer differs from its expectation.
+
+    A missing value is UNSET, because None stands for JSON's null.
+    """
 
     path: str = ""
     expected: Any | UnsetType = UNSET
@@ -115,11 +121,11 @@ class Difference(Struct, kw_only=True, omit_defaults=True):
 
 
 class Example(Struct, kw_only=True, omit_defaults=True):
-    """One case that is worth a look."""
+    """One case to list in the report, such as a failed one."""
 
     label: str
     index: int | None = None
-    """The case's place in the run; None for files without a run."""
+    """The case's index in the run. None in a report about files without a run."""
     part: str = ""
     verdict: str = ""
     reason: str = ""
@@ -127,7 +133,7 @@ class Example(Struct, kw_only=True, omit_defaults=True):
 
 
 class Examples(Struct, kw_only=True, omit_defaults=True):
-    """Cases worth a look: how many there are, and those that are shown."""
+    """Cases to list in the report: how many there are, and the first of them."""
 
     title: str
     total: int
@@ -135,20 +141,20 @@ class Examples(Struct, kw_only=True, omit_defaults=True):
 
 
 class Entry(Struct, kw_only=True, omit_defaults=True):
-    """One head of the result table: a subject (model, variant, profile, memory), a task, or a group of tasks."""
+    """One row group of the result table: a subject (model, variant, profile, memory), a task, or a group of tasks."""
 
     name: str
     subject: str = ""
     set: str = ""
-    """The task or data set, where a run has several."""
+    """The task or data set, if a run has several."""
     alias: str = ""
-    """The name for people, where it is not `name`."""
+    """The name to print, if it differs from `name`."""
     members: list[str] = field(default_factory=list)
-    """Names of the entries of a group."""
+    """For a group: the names of its entries."""
     reference: bool = False
-    """A yardstick, such as an oracle, that takes part in no comparison."""
+    """True for an upper bound such as an oracle, which is not compared with the others."""
     metrics: list[Metric] = field(default_factory=list)
-    """The first one is the headline."""
+    """The first metric is the one that `assay runs` prints."""
     counts: dict[str, int] = field(default_factory=dict)
     slices: list[Slice] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
@@ -156,15 +162,15 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
     examples: list[Examples] = field(default_factory=list)
     judges: list[JudgeInfo] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """Sentences that belong to these numbers, shown below them."""
+    """Sentences to print below these numbers."""
 
     @property
     def title(self) -> str:
-        """The name for people."""
+        """The name to print."""
         return self.alias or self.name
 
     def metric(self, name: str, filter_: str | None = None) -> Metric | None:
-        """The first metric of that name, and of that filter if one is named."""
+        """Return the first metric with this name, and with this filter if one is passed; else None."""
         for metric in self.metrics:
             if metric.name == name and filter_ in (None, metric.filter):
                 return metric
@@ -172,9 +178,10 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
 
 
 class PairedRow(Struct, kw_only=True):
-    """One number of two sides, over the cases that both have a value for.
+    """One metric of two runs or subjects, over the cases for which both have a value.
 
-    An empty `set` stands for all sets. `wins` and `losses` are the new side's, whichever way is better.
+    An empty `set` means all sets. `wins` counts the cases in which the new side is better, `losses` the cases in which
+    it is worse.
     """
 
     set: str
@@ -199,15 +206,15 @@ class PairedRow(Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """`set metric,part`, as far as there are any."""
+        """`set metric,part`, without the items that are empty."""
         return f"{self.set} {self.metric}{',' if self.part else ''}{self.part}".strip()
 
 
 class PairedSubjects(Struct, kw_only=True):
-    """The same number of two subjects.
+    """One metric of two subjects of the same run.
 
-    The pairs of a run are asked of its journal when they are shown; only `--analyse`, which has no journal, keeps
-    them in its report.
+    For a run these pairs are computed from its journal when the report is printed. Only `hop --analyse`, which has no
+    journal, stores them in the report.
     """
 
     base: str
@@ -216,25 +223,28 @@ class PairedSubjects(Struct, kw_only=True):
 
 
 class Report(Struct, kw_only=True, omit_defaults=True):
-    """What came of a run."""
+    """The numbers of a run."""
 
     entries: list[Entry] = field(default_factory=list)
     entry_word: str = "subject"
-    """What an entry is in this suite: task, variant, profile, memory."""
+    """The word for an entry in this suite: task, variant, profile, memory."""
     passed: bool | None = True
-    """The suite's verdict for the exit code: False fails, None is undecided because a judge's word is missing."""
+    """Decides the exit code: True is 0, False is 1, None is 4 (a judge's verdict is missing)."""
     notices: list[str] = field(default_factory=list)
-    """Sentences that are shown once, when the run ends."""
+    """Sentences to print on stderr, once for the whole report."""
     differences: list[PairedSubjects] = field(default_factory=list)
 
     def metrics(self) -> Iterator[tuple[Entry, Metric]]:
-        """Every metric with its entry, in order."""
+        """Yield every metric with its entry, in order."""
         for entry in self.entries:
             for metric in entry.metrics:
                 yield entry, metric
 
     def judges(self, subject: str | None = None) -> list[JudgeInfo]:
-        """The judges behind these numbers, each once with all metrics it decides; of one subject if it is named."""
+        """Return the judges behind these numbers, or behind those of one subject.
+
+        Each judge occurs once, with all metrics that it decides.
+        """
         merged: dict[tuple[str, str], JudgeInfo] = {}
         for entry in self.entries:
             if subject is not None and subject not in (entry.subject, entry.name):

@@ -1,7 +1,15 @@
-"""RunSpec: the one carrier of options.
+"""RunSpec: all options of a run in one immutable struct. Flags, YAML files and Python code all build it.
 
-Flags, YAML and Python all build it. Every field is marked with what changing it does to a run that exists:
-`ask` starts another run, `score` regrades the replies that are there, `how` just continues.
+Every field has a mark. The mark says what a changed value does to an existing run:
+
+- `ask`: the option can change a reply, so a changed value starts another run.
+- `score`: the option can change a score, so the saved replies are scored again.
+- `how`: the option changes neither, so the run continues.
+
+The fields' texts are the help of the command line:
+
+    class QuizOptions(SuiteOptions, frozen=True, kw_only=True):
+        shout: Annotated[bool, ask("Ask in capital letters.")] = False
 """
 
 from __future__ import annotations
@@ -18,77 +26,83 @@ from assay.core.errors import UsageError
 from assay.core.registry import unknown
 
 Mark = Literal["ask", "score", "how"]
+# The seed that lm-evaluation-harness uses by default, so that its tasks draw the same few-shot examples here.
 DEFAULT_SEED = 1234
 
 
 def ask(text: str, **extra: Any) -> Meta:
-    """The field affects replies."""
+    """Mark an option that can change replies. `text` is its help."""
     return Meta(description=text, extra={"mark": "ask", **extra})
 
 
 def score(text: str, **extra: Any) -> Meta:
-    """The field affects what is made of replies."""
+    """Mark an option that can change scores but no reply. `text` is its help."""
     return Meta(description=text, extra={"mark": "score", **extra})
 
 
 def how(text: str, **extra: Any) -> Meta:
-    """The field affects neither."""
+    """Mark an option that can change neither replies nor scores. `text` is its help."""
     return Meta(description=text, extra={"mark": "how", **extra})
 
 
 class SuiteOptions(Struct, frozen=True, kw_only=True):
-    """The base of each suite's own options. The subclass describes the suite's command as well.
+    """The base class of each suite's own options. It also describes the suite's command.
 
-    The command line is made from it without importing the suite: the docstring is the help text, each field is a
-    flag, or an argument where it is marked `positional="METAVAR"`.
+    The command line is generated from it without importing the suite: the docstring is the help text, and each
+    field is a flag, or an argument if it is marked `positional="METAVAR"`.
     """
 
     command: ClassVar[str] = ""
-    """The words of the command, such as `memory test`; the suite's name where it is empty."""
+    """The words of the command, such as `memory test`. Empty means the suite's name."""
     examples: ClassVar[str] = ""
-    """Example commands, one a line, shown below the help."""
+    """Example commands, one per line, printed below the help."""
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Flags of earlier spellings with the flag to use instead. The old spelling is refused with the new one."""
+    """Old flags and the flags that replace them. An old flag is an error whose message names the new one."""
 
     default_output: ClassVar[str] = "results"
-    """Where results go without --output-dir, as the help says it; `Suite.resolve` chooses the folder."""
+    """Default of --output-dir as the help prints it. A suite whose default is not a fixed folder sets it in
+    `Suite.resolve` and describes it here."""
     ignored: ClassVar[Mapping[str, str]] = {}
     """Flags of another tool that do nothing here, with the reason: `{"--device NAME": "models run …"}`.
 
-    They are accepted, and the reason is told. A word after the flag says that it takes a value, a word in
-    brackets that it may take one. In a configuration file they are keys.
+    assay accepts them and prints the reason. `--flag WORD` takes a value, `--flag [WORD]` may take one, `--flag`
+    takes none. A configuration file may have them as keys.
     """
 
     @classmethod
     def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
-        """The words of a command line as this suite's flags, where another tool spells them otherwise.
+        """Return the command line with another tool's flags replaced by this suite's flags.
 
-        `tell` prints a sentence about words that mean something else here.
+        `tell` prints a sentence, for example about a flag that has another meaning here.
         """
         return words
 
     @classmethod
     def translate_values(cls, values: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
-        """The values of flags, or of a configuration file, where another tool writes them otherwise."""
+        """Return the values of flags or of a configuration file, with another tool's notation converted."""
         return values
 
     def shows_sections(self) -> bool:
-        """Whether the sections of the overview are printed before the run starts, as `--write-out` asks."""
+        """Return whether to print the sections of the overview before the run starts, as for `--write-out`."""
         return False
 
     def model_arguments(self) -> dict[str, Any]:
-        """Arguments of the main model's provider."""
+        """Return arguments for the provider of the main model, such as those of `--model-args`."""
         return {}
 
 
 class RunSpec(Struct, frozen=True, kw_only=True):
-    """Everything a run was told. `options` is the suite's own struct."""
+    """All options of a run: those that every suite has, and in `options` the suite's own."""
 
-    suite: Annotated[str, ask("Which suite runs.", cli=False)]
+    suite: Annotated[str, ask("Suite to run.", cli=False)]
     options: Annotated[SuiteOptions, ask("The suite's own options.", cli=False)]
     model: Annotated[str, ask("Model as PROVIDER/NAME, such as local/smollm2 or openai/gpt-4o-mini.")] = ""
     base_url: Annotated[
-        str | None, ask("Base URL of the endpoint.  [default: $OPENAI_BASE_URL, else the provider's own]")
+        str | None,
+        ask(
+            "Base URL of the endpoint.  [default: $OPENAI_BASE_URL, else the provider's own; for openai/ "
+            "https://api.openai.com/v1]"
+        ),
     ] = None
     judge: Annotated[
         str | None,
@@ -97,39 +111,43 @@ class RunSpec(Struct, frozen=True, kw_only=True):
     votes: Annotated[int, score("Judge calls per verdict; the majority wins.", content=True), Meta(ge=1)] = 1
     output_dir: Annotated[
         str,
-        how("Folder of the results and of the run.", flags=["--output-dir", "--output-path"]),
+        how("Output folder.", flags=["--output-dir", "--output-path"]),
     ] = ""
-    concurrency: Annotated[int, how("Requests in flight at once."), Meta(ge=1)] = 16
+    concurrency: Annotated[int, how("Maximum number of requests in flight."), Meta(ge=1)] = 16
     limit: Annotated[
         Annotated[float, Meta(gt=0)] | None,
-        ask("Only the first N cases of each set; below 1, a share of them."),
+        ask("Run only the first N rows of each data set. A number below 1 is a fraction: 0.1 runs 10 %."),
     ] = None
     seed: Annotated[
         int, ask("Base seed. Repeats of an identical request send seed, seed + 1, seed + 2, …", as_text=True)
     ] = DEFAULT_SEED
-    timeout: Annotated[float, how("Time limit of a request, in seconds."), Meta(gt=0)] = 300.0
+    timeout: Annotated[float, how("Time limit per request, in seconds."), Meta(gt=0)] = 300.0
     max_retries: Annotated[int, how("Retries per failed request."), Meta(ge=0)] = 5
     max_calls: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        how("Stop after this many model calls; the same command continues."),
+        how("Stop after this many model calls. The same command continues the run."),
     ] = None
-    fresh: Annotated[bool, how("Start a new run although this one exists.")] = False
+    fresh: Annotated[bool, how("Start a new run even if a run with the same options exists.")] = False
     retry_failed: Annotated[
-        bool, how("Ask cases again that failed by the fault of what is evaluated (subject_error).")
+        bool,
+        how(
+            "Run cases with status subject_error again: refusals, context overflows, exceptions in your code. "
+            "Cases with status infra_error run again without this flag."
+        ),
     ] = False
     reuse: Annotated[str | None, how("Reuse replies of RUN for the same case and the same request.")] = None
-    quiet: Annotated[bool, how("Print nothing but errors.")] = False
+    quiet: Annotated[bool, how("Print only errors.")] = False
 
 
 def apply_limit(limit: float | None, count: int) -> int:
-    """How many of `count` rows `--limit` leaves. Below 1 the limit is a share, rounded up."""
+    """Return how many of `count` rows `--limit` selects. A limit below 1 is a fraction, rounded up."""
     if limit is None:
         return count
     return min(count, ceil(count * limit) if limit < 1 else int(limit))
 
 
 def split_names(texts: list[str]) -> list[str]:
-    """A list of names as people write it: `a,b` is two names, and each name counts once."""
+    """Split names at commas: `["a,b", "a"]` becomes `["a", "b"]`. Repeated names are dropped."""
     names: dict[str, None] = {}
     for text in texts:
         for name in text.split(","):
@@ -139,7 +157,7 @@ def split_names(texts: list[str]) -> list[str]:
 
 
 class Field(NamedTuple):
-    """One option as the command line, the YAML reader and the fingerprint see it."""
+    """One option: what the command line, the YAML reader and the fingerprint need to know about it."""
 
     name: str
     type: Any
@@ -150,7 +168,7 @@ class Field(NamedTuple):
 
 
 def fields(struct: type[Struct]) -> Iterator[Field]:
-    """The fields of a spec or an options struct, in order. Raises TypeError for one without a mark."""
+    """Yield the fields of a spec or options struct in order. Raises TypeError for a field without a mark."""
     hints = get_type_hints(struct, include_extras=True)
     for item in msgspec.structs.fields(struct):
         kind, *metas = get_args(hints[item.name]) or [None]
@@ -168,10 +186,10 @@ def fields(struct: type[Struct]) -> Iterator[Field]:
 
 
 def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
-    """The values of all fields with this mark, the suite's options among them; its name is not.
+    """Return the values of all fields with this mark, including the suite's own options.
 
-    Fields marked `content=True` are left out: they name a file or a number of votes, and the suite's identities
-    hold what is in the file, or what the votes change.
+    Fields with `content=True` are left out, because the suite's identities describe them better: the content of a
+    file instead of its path, for example.
     """
     values: dict[str, Any] = {}
     for struct in (spec, spec.options):
@@ -184,7 +202,10 @@ def values_marked(spec: RunSpec, mark: Mark) -> dict[str, Any]:
 
 
 def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where: str = "") -> RunSpec:
-    """A spec from flat values: common keys and the suite's own keys side by side."""
+    """Build a spec from one dict that has common options and the suite's own options.
+
+    Raises UsageError for an unknown option or a wrong value. `where` is put before the message.
+    """
     prefix = f"{where}: " if where else ""
     common = {field.name for field in fields(RunSpec)} - {"suite", "options"}
     own = {field.name: field for field in fields(options)}
@@ -209,7 +230,7 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
 
 
 def _mapping_value(field: Field, value: Any) -> Any:
-    """The value of an option. A mapping may be written as key=value,key=value."""
+    """Return the value of an option. A mapping may be written as `key=value,key=value`."""
     if get_origin(field.type) is not dict or not isinstance(value, str):
         return value
     try:
@@ -219,7 +240,10 @@ def _mapping_value(field: Field, value: Any) -> Any:
 
 
 def parse_pairs(text: str) -> dict[str, Any]:
-    """Read `a=1,b=x` into a dict, values as Python literals. A JSON object, or a JSON file, is taken as it is."""
+    """Parse `a=1,b=x` into a dict. Values are Python literals, else text.
+
+    `text` may also be a JSON object or the path of a .json file.
+    """
     if text.endswith(".json") and "=" not in text:
         try:
             text = Path(text).read_text(encoding="utf-8")
@@ -246,7 +270,7 @@ def _split_pairs(text: str) -> list[str]:
         if quote:
             quote = "" if char == quote else quote
         elif char in "\"'" and (depth or parts[-1].endswith("=")):
-            # A quote counts only where a value begins: `it's` is a plain word.
+            # A quote inside a word is an apostrophe, as in `note=it's`.
             quote = char
         else:
             depth = max(0, depth + (char in "[({") - (char in "])}"))
@@ -261,7 +285,7 @@ def _literal(value: str) -> Any:
     words = {"true": True, "false": False, "none": None, "null": None}
     if value.lower() in words:
         return words[value.lower()]
-    import ast  # 5 ms that most commands do not need
+    import ast  # takes 5 ms, and most commands do not need it
 
     try:
         return ast.literal_eval(value)

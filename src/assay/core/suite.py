@@ -230,6 +230,10 @@ class CaseView(NamedTuple):
     records: list[Record]
     scores: list[Score]
     calls: Sequence[Call] = ()
+    row: dict[str, Any] | None = None
+    """The whole row, where the run folder has it (`rows.jsonl`)."""
+    neutral: frozenset[str] = frozenset()
+    """Metrics for which a 0 is no failure, such as an error rate."""
 
     @property
     def name(self) -> str:
@@ -249,8 +253,11 @@ class CaseView(NamedTuple):
         """Whether the case has no answer, or a score that is 0 or invalid."""
         if self.end.status != "ok":
             return True
-        final = [score for score in self.scores if not score.interim]
-        return any(score.status == "invalid" or score.value == 0 for score in final)
+        for score in self.scores:
+            zero = score.value == 0 and score.metric not in self.neutral
+            if not score.interim and (score.status == "invalid" or zero):
+                return True
+        return False
 
 
 class PlannedCalls(Struct, frozen=True, kw_only=True):
@@ -402,6 +409,9 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         It answers `ctx.passed(part)`, through which a solver learns the verdict but never sees the expectations.
         """
         raise UsageError(f"ctx.passed() is not available: the suite {self.name} has no `passed` method.")
+
+    def prepare(self, folder: Path) -> None:
+        """Write what readers of the run folder need besides the journal. Called before the first case of each start."""
 
     # What comes of it.
 

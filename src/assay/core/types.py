@@ -1,7 +1,12 @@
-"""The data every layer speaks: frozen structs, nothing else.
+"""The data types that all packages share. All are frozen structs without behaviour.
 
-A case is what is scheduled, a call is what is paid, a record is what is read, a score judges records,
-an end commits a stage of a case. Field order is the order in the journal's lines.
+- Case: one row with one subject. The unit of scheduling.
+- Call: one request to a model with its reply. The unit of payment.
+- Record: one output of a case, such as an answer.
+- Score: one metric's value for a case, or for a part of it.
+- End: how one stage of a case ended. A stage counts as done only when its end is in the journal.
+
+The order of fields is the order of keys in the journal's lines, so do not reorder them.
 """
 
 from __future__ import annotations
@@ -14,16 +19,17 @@ Status = Literal["ok", "subject_error", "infra_error"]
 ScoreStatus = Literal["scored", "not_applicable", "invalid"]
 
 ASK = "ask"
-"""The stage in which a case is solved; every other stage is a scorer's id, or COMMON."""
+"""The stage in which the solver runs. Every other stage is named after a scorer's id, or is COMMON."""
 
 COMMON, NO_CASE = "common", -1
-"""Stage and index of calls at the address that a whole run shares: nobody can say which case made them."""
+"""Stage and case index of calls at the run's shared endpoint, whose case is unknown."""
 
 JUDGE = "judge"
-"""The name of scorers that say what a judge says: it may be another one where all other scores compare."""
+"""The name of scorers whose values come from a judge. Runs with different judges can be compared: `compare` then
+leaves out the scores of this scorer. Any other difference between scorers makes `compare` refuse."""
 
 SUBJECT_KINDS = frozenset({"user_code", "refusal", "context_overflow", "failed_step"})
-"""Failures that count against what is evaluated. All others are the infrastructure's."""
+"""Kinds of failures that count against the subject (`subject_error`). All other kinds are `infra_error`."""
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):
@@ -34,9 +40,9 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, omit_defaults=True):
-    """Why something has no result. `kind` is a word a program can branch on, `http` the endpoint's status.
+    """Why a call or a case has no result. `kind` is a word for programs, `http` is the endpoint's HTTP status.
 
-    `traceback` is that of user code, with the frames of the user's own files only.
+    `traceback` is set for exceptions of user code. It has only the frames of the user's own files.
     """
 
     kind: str
@@ -47,15 +53,15 @@ class Failure(Struct, frozen=True, omit_defaults=True):
 
     @property
     def status(self) -> Status:
-        """How a record with this failure ends."""
+        """The status of a case that ends with this failure."""
         return "subject_error" if self.kind in SUBJECT_KINDS else "infra_error"
 
 
 class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What is asked, without seed and secret: two equal requests are the same question.
+    """A request to a model. It has no seed and no key, so that repeats of a request are equal.
 
-    `continuation` is the text whose likelihood after `prompt` is asked; without a prompt, that of the whole
-    text, window by window. The reply to it is `Response.data`: `{"logprob": float, "greedy": bool}`.
+    With `continuation` it requests a likelihood: of `continuation` after `prompt`, or without a prompt of the whole
+    text, window by window. The reply is in `Response.data`: `{"logprob": float, "greedy": bool}`.
     """
 
     model: str
@@ -69,10 +75,9 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Response(Struct, frozen=True, omit_defaults=True):
     """A model's reply, parsed.
 
-    `data` holds what only some callers need: the whole reply to a foreign SDK, or a likelihood. `reasoning`
-    is what the model wrote before its answer, where the endpoint sends it apart from the text; it is kept
-    but never scored. `cost` is what the endpoint charged, in its currency, and None where it does not say.
-    `address` is the base URL of the endpoint that answered; models without a network have none.
+    `data` is a likelihood, or the whole reply to an SDK's request. `reasoning` is the model's thinking, if the
+    endpoint sends it apart from the text; it is saved but never scored. `cost` is the price that the endpoint
+    reports, in its currency, else None. `address` is the endpoint's base URL, empty for models without a network.
     """
 
     text: str
@@ -85,9 +90,9 @@ class Response(Struct, frozen=True, omit_defaults=True):
 
 
 class Case(Struct, frozen=True):
-    """One unit of work. `inputs` go to the solver, `gold` to scorers only.
+    """One row with one subject: the unit of work. `inputs` go to the solver, `gold` to scorers only.
 
-    `label` and `tags` are for people: they stand in the journal and change no answer and no score.
+    `label` and `tags` are for reports. They are saved in the journal and change no answer and no score.
     """
 
     index: int
@@ -102,12 +107,12 @@ class Case(Struct, frozen=True):
 
     @property
     def head(self) -> tuple[int, str, str, str]:
-        """Index, key, set and subject: what every line of a journal about this case begins with."""
+        """Index, key, set and subject. Every journal line about this case begins with them."""
         return self.index, self.key, self.set, self.subject
 
 
 class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"):
-    """One paid question and its answer. The request stands on the first of equal ones only."""
+    """One request with its reply or failure. Of equal requests of a case, only the first call has `request`."""
 
     index: int
     case: str
@@ -125,9 +130,10 @@ class Call(Struct, frozen=True, omit_defaults=True, tag="call", tag_field="type"
 
 
 class Commit(Struct, frozen=True, omit_defaults=True):
-    """On the last line of a stage: from here on it counts. `lines` are the offsets of its other lines.
+    """The end of a stage, written on the stage's last line. Without it the stage does not count.
 
-    `label` and `tags` are those of the case, and stand where its asking ends.
+    `lines` are the file offsets of the stage's other lines. `label` and `tags` are the case's; only the ASK stage
+    has them.
     """
 
     try_: int = field(default=1, name="try")
@@ -142,7 +148,7 @@ class Commit(Struct, frozen=True, omit_defaults=True):
 
 
 class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):
-    """One thing a case produced. `part` orders several of a kind, such as "summarise/3"."""
+    """One output of a case. `part` tells outputs of one kind apart, such as "summarise/3"."""
 
     index: int
     case: str
@@ -156,10 +162,11 @@ class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="t
 
 
 class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="type"):
-    """One judgement. `scorer` is name@fingerprint; `value` is null unless status is "scored".
+    """One metric's value for a case or a part of it. `value` is None unless `status` is "scored".
 
-    `expected` is what was compared with, where the scorer knows it. `label` and `tags` are those of the part
-    where a case has several. An `interim` score counts in no metric: a later score of the same question does.
+    `scorer` is name@fingerprint. `expected` is the reference that the scorer compared with, if there is one. `label`
+    and `tags` describe the part if a case has several. An `interim` score counts in no metric, because a later score
+    of the same question does.
     """
 
     index: int
@@ -182,9 +189,9 @@ class Score(Struct, frozen=True, omit_defaults=True, tag="score", tag_field="typ
 
 
 class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
-    """How a stage of a case ended: what a Commit says, with the case it says it of.
+    """How a stage of a case ended: a Commit together with its case.
 
-    In the journal it is a line of its own only where a stage has no other line to carry the commit.
+    It is a journal line of its own only if the stage has no other line that could carry the Commit.
     """
 
     index: int

@@ -1,7 +1,7 @@
-"""Rows x subjects: which cases a run has, in which order, and what came of each.
+"""The cases of a run: every row with every subject, in data order, and their results.
 
-A case is one row with one subject. Its index is `row number x subjects + place of the subject`, whether or not every
-pair is there, so that a case keeps its place when others are missing.
+A case's index is `row number * number of subjects + position of the subject`. Pairs that a suite leaves out keep
+their index too, so that no other case changes its index.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from assay.journal.reader import RunReader
 
 
 class CaseSource(Protocol):
-    """What the loop needs to know of the cases."""
+    """The interface through which the loop gets its cases."""
 
     @property
     def total(self) -> int:
-        """How many cases there are."""
+        """The number of cases."""
         ...
 
     @property
     def slots(self) -> int:
-        """One more than the largest index there can be."""
+        """The number of possible case indexes."""
         ...
 
     def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
-        """The cases in data order, without those whose index is to be skipped."""
+        """Yield the cases in data order, except those for whose index `skip` returns True."""
         ...
 
 
 class Cases:
-    """The cases of a suite, built from its rows when they are needed."""
+    """The cases of a suite. Each case is built from its row when the loop takes it, so few are in memory."""
 
     def __init__(self, suite: Suite[Any, Any], rows: Rows[Any]) -> None:
         self._suite = suite
@@ -44,10 +44,10 @@ class Cases:
         self.slots = rows.count * len(self._subjects)
 
     def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
-        """Row after row, each with every subject that has it."""
+        """Yield the cases row by row: first all subjects of the first row."""
         suite, subjects, count = self._suite, self._subjects, len(self._subjects)
         if count == 1:
-            skip_row = skip  # then a row's number is its case's index
+            skip_row = skip  # with one subject, a row's number is its case's index
         else:
 
             def skip_row(number: int) -> bool:
@@ -74,12 +74,12 @@ class Cases:
                 )
 
     def results(self, reader: RunReader, scorers: Sequence[str]) -> CaseResults:
-        """What the journal has of these cases."""
+        """Return the results that the journal has for these cases."""
         return CaseResults(self._suite, self._rows, reader, list(scorers))
 
 
 class CaseResults:
-    """The results of a run in data order. Raises StopRun where the data is not what was asked."""
+    """The results of a run in data order. Raises StopRun if the data changed since a case was run."""
 
     def __init__(
         self, suite: Suite[Any, Any], rows: Rows[Any], reader: RunReader, scorers: list[str]
@@ -97,7 +97,7 @@ class CaseResults:
                     yield self._result(row, subject, place)
 
     def of(self, subject: str) -> Iterator[CaseResult[Any]]:
-        """All rows of one subject."""
+        """Yield the results of one subject, row by row."""
         place = self._subjects.index(subject)
         for row in self._rows.iterate():
             if self._suite.has(row, subject):
@@ -117,10 +117,10 @@ class CaseResults:
 
 
 def check_key(key: str, end: End) -> None:
-    """Stop where the case at this index is not the one that was asked: the data changed under the run."""
+    """Raise StopRun if a case in the journal has another key than the row at its index: the data changed."""
     if key != end.case:
         label = end.label or end.case
         raise StopRun(
-            f"the data changed while the run went on: {end.set} {label} is another document now; "
-            "start another run with --fresh"
+            f"the data changed while the run went on: {end.set} {label} is another document now. "
+            "Start another run with --fresh"
         )

@@ -1,4 +1,7 @@
-"""What one try of one case may use."""
+"""TryContext: the Context that a solver or scorer gets for one try of one case.
+
+The protocols here describe what the context needs from the packages `models` and `journal`.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +20,20 @@ from assay.core.user_code import failure_of
 
 # Key of the shared endpoint in TryContext._endpoints. The other keys are names of roles, in lower case.
 _SHARED = "OPENAI_BASE_URL"
+# Records are written in groups of this size. A write per record would cost a system call each.
 _GROUP = 64
-"""Records that are written at once."""
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class Metered(Asker, Protocol):
-    """An asker that counts what this try was told."""
+    """An asker that counts the calls and tokens of one try."""
 
     calls: int
     input: int
     output: int
     stopped: AssayError | None
-    """The word to stop, if this try was told it: such a try may not end."""
+    """The error that stopped the run during a call of this try. Such a try must not be committed."""
 
 
 class Binder(Protocol):
@@ -39,41 +42,44 @@ class Binder(Protocol):
     def bind(
         self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]
     ) -> Metered:
-        """The asker of one try."""
+        """Return the asker of one try. `replies` are calls of earlier tries that may be replayed."""
         ...
 
 
 class SdkEndpoint(Protocol):
-    """A base URL for foreign SDKs. `failure` is the last failed call there; foreign code may swallow it."""
+    """A base URL for SDKs of other projects, such as openai.
+
+    `failure` is its last failed call. Code of other projects may swallow the error or turn it into one of its own.
+    """
 
     url: str
     failure: Failure | None
 
     def close(self) -> None:
-        """Stop answering and cancel the calls in flight."""
+        """Close the endpoint and cancel its calls in flight."""
         ...
 
 
 class SdkGateway(Protocol):
-    """Opens endpoints for foreign SDKs. Listens after the first `start`."""
+    """Opens endpoints for SDKs of other projects. It opens a port when `start` is called for the first time."""
 
     async def start(self) -> None:
-        """Listen. Further calls do nothing."""
+        """Open the port. Further calls do nothing."""
         ...
 
     def open_endpoint(self, role: str, asker: Asker) -> SdkEndpoint:
-        """Open an endpoint whose requests this asker answers."""
+        """Open an endpoint. `asker` answers its requests."""
         ...
 
     def open_shared_endpoint(self, role: str, asker: Asker) -> SdkEndpoint:
-        """Let this asker answer at the run's shared endpoint until the result is closed."""
+        """Let `asker` answer the requests at the run's shared endpoint until the returned endpoint is closed."""
         ...
 
 
 class SharedEndpoint(Struct, frozen=True):
-    """The endpoint that all cases of a run share, for code that cannot be given a base URL.
+    """The endpoint that all cases of a run share, for code that takes its base URL from OPENAI_BASE_URL only.
 
-    With `only_open_case` one case is open at a time, so that calls at this endpoint belong to it.
+    With `only_open_case` one case runs at a time, so that all calls at this endpoint belong to that case.
     """
 
     role: str
@@ -83,21 +89,21 @@ class SharedEndpoint(Struct, frozen=True):
 
 
 Verdict = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
-"""Whether the records of a case meet the expectations of a part, as far as no judge is needed: `Suite.passed`."""
+"""The type of `Suite.passed`: whether the records of a case meet the expectations of a part."""
 
 
 class RecordLog(Protocol):
-    """Where records go."""
+    """The part of the journal that takes records."""
 
     def write_records(self, records: Sequence[Record]) -> list[int]:
-        """Write records; returns their offsets, which the end will name."""
+        """Write records and return their file offsets. The case's end refers to them."""
         ...
 
 
 class TryContext:
-    """The Context of one stage of one try. Records are written in groups, the last group with the end.
+    """The Context of one stage of one try. It writes records in groups; the last group is written with the end.
 
-    Those of a try that did not end are never read: it is made again of its calls, which are in the log.
+    Records of a try without an end are never read: the case runs again, with the replies that are in the log.
     """
 
     def __init__(self, case: Case, stage: str, try_: int, run: RunContext) -> None:
@@ -113,37 +119,37 @@ class TryContext:
         self.records: list[Record] = []
 
     def model(self, role: str = "main") -> Asker:
-        """The model that plays this role."""
+        """Return the model of this role."""
         if role not in self._askers:
             binder = self._run.models.get(role)
             if binder is None:
-                raise UsageError(f"this run has no model for the role {role!r}; name one with --model")
+                raise UsageError(f"this run has no model for the role {role!r}. Pass one with --model")
             replies = self._run.replies(self.case.index, self.stage)
             self._askers[role] = binder.bind(self.case, self.stage, self.try_, replies)
         return self._askers[role]
 
     async def base_url(self, role: str = "main") -> str:
-        """Where a foreign SDK reaches that model until this try ends."""
+        """Return a base URL at which an SDK of another project reaches the model until this try ends."""
         asker, gateway = self.model(role), self._run.gateway
         if gateway is None:
-            raise UsageError("this run has no gateway for foreign SDKs")
+            raise UsageError("ctx.base_url() is not available: this run has no gateway for SDKs")
         await gateway.start()
         if role not in self._endpoints:
             self._endpoints[role] = gateway.open_endpoint(role, asker)
         return self._endpoints[role].url
 
     def lend_shared_endpoint(self) -> None:
-        """Make calls at the shared endpoint calls of this try, if no other case can be open."""
+        """Log calls at the shared endpoint as calls of this try, if it is the only open case."""
         shared, gateway = self._run.shared_endpoint, self._run.gateway
         if shared and shared.only_open_case and gateway:
             asker = self.model(shared.role)
             self._endpoints[_SHARED] = gateway.open_shared_endpoint(shared.role, asker)
 
     def failure_for(self, error: BaseException) -> Failure:
-        """The failure behind a solver's exception.
+        """Return the failure that caused a solver's exception.
 
-        An SDK turns a failed call into an error of its own, so a call that failed at one of this try's endpoints is
-        the cause. Otherwise it is the user's code.
+        An SDK turns a failed call into an exception of its own. So if a call failed at an endpoint of this try, that
+        call is the cause. Otherwise the user's code is.
         """
         own = failure_of(error)
         failed_call = self._failed_at_shared_endpoint()
@@ -156,9 +162,10 @@ class TryContext:
         return own
 
     def _failed_at_shared_endpoint(self) -> Failure | None:
-        """Return the last call that failed at the shared endpoint since this try began.
+        """Return the last failure at the shared endpoint since this try began.
 
-        The call may belong to another case. Asking this one again costs little: its replies are in the log.
+        The failed call may belong to another case. Then this case runs again without need, which costs little: its
+        replies are in the log.
         """
         if self._run.shared_endpoint is None:
             return None
@@ -166,7 +173,7 @@ class TryContext:
         return None if failure is self._earlier_failure else failure
 
     def close(self) -> None:
-        """Shut this try's addresses. Raises what stopped the run, however the case's code took it."""
+        """Close this try's endpoints. Raises the error that stopped the run, even if the case's code swallowed it."""
         for endpoint in self._endpoints.values():
             endpoint.close()
         shared = [self._run.shared_endpoint.asker] if self._run.shared_endpoint else []
@@ -184,7 +191,10 @@ class TryContext:
         self.records.append(record)
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """`function` of all items side by side, in order. An error waits for the others: they are paid."""
+        """Call `function` for all items concurrently and return the results in order.
+
+        If one fails, the others still finish before the error is raised, because their calls are paid for.
+        """
         calls = [function(item) for item in items]
         if len(calls) == 1:
             return [await calls[0]]
@@ -195,36 +205,36 @@ class TryContext:
         return cast("list[R]", results)
 
     async def passed(self, part: str) -> bool:
-        """Whether what this try emitted under a part meets its expectations."""
+        """Return whether the records that this try emitted for `part` meet their expectations."""
         if self._run.verdict is None:
-            raise UsageError("this suite has no verdict before its scorers speak")
+            raise UsageError("ctx.passed() is not available: this suite has no `passed` method.")
         return await self._run.verdict(self.case, self.records, part)
 
     def rng(self, name: str) -> random.Random:
-        """A stream that depends on the case, the name and the run's seed only."""
+        """Return a generator whose numbers depend only on the case, the name and the run's seed."""
         return random.Random(f"{self._run.seed}/{self.case.set}/{self.case.key}/{name}")  # noqa: S311
 
     def now(self) -> float:
-        """The run's first start."""
+        """Return the time of the run's first start."""
         return self._run.started
 
     @property
     def calls(self) -> int:
-        """Calls this stage has made, replayed ones included."""
+        """The number of calls of this stage, including replayed ones."""
         return sum([asker.calls for asker in self._askers.values()]) if self._askers else 0
 
     @property
     def usage(self) -> Usage | None:
-        """Tokens of this stage; None where no endpoint counted any."""
-        asked = said = 0
+        """The tokens of this stage. None if no endpoint reported any."""
+        input_tokens = output_tokens = 0
         for asker in self._askers.values():
-            asked += asker.input
-            said += asker.output
-        return Usage(asked, said) if asked or said else None
+            input_tokens += asker.input
+            output_tokens += asker.output
+        return Usage(input_tokens, output_tokens) if input_tokens or output_tokens else None
 
 
 class RunContext(Struct, frozen=True):
-    """What all tries of a run share."""
+    """The parts of a context that all tries of a run share."""
 
     models: Mapping[str, Binder]
     log: RecordLog

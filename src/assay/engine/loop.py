@@ -1,4 +1,8 @@
-"""The loop: open cases pull from one iterator, are solved, committed, scored. It knows protocols only."""
+"""The loop that runs the cases: workers take cases from one iterator, solve them, commit them and score them.
+
+A case is committed when its end is in the journal. After a kill, cases without an end run again from their start;
+replies that are in the journal are not requested again.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +23,14 @@ from assay.engine.cases import CaseSource, check_key
 from assay.engine.context import Binder, RunContext, SdkGateway, SharedEndpoint, TryContext, Verdict
 from assay.journal.journal import Journal, Replies
 
-_MOST_NAMED = 10
+# At most this many cases that could not be scored are named. The summary has their count.
+_MAX_NOTED = 10
+# A worker gives way to the event loop this often, so that Ctrl-C and timers react without delay.
 _YIELD_SECONDS = 0.05
 
 
 class Gate(Protocol):
-    """Says when another case may be opened."""
+    """Delays new cases while the permits for requests are all taken."""
 
     @property
     def crowded(self) -> bool:
@@ -32,16 +38,16 @@ class Gate(Protocol):
         ...
 
     async def room(self) -> None:
-        """Wait until it would."""
+        """Wait until a permit is free."""
         ...
 
     def pass_on(self) -> None:
-        """Let another wait no longer: this one takes no case any more."""
+        """Wake the next waiting worker. A worker that exits must call this; otherwise that worker hangs."""
         ...
 
 
 class Setup(Struct, frozen=True):
-    """What the loop is given."""
+    """The arguments of Loop."""
 
     cases: CaseSource
     solver: Solver
@@ -56,21 +62,21 @@ class Setup(Struct, frozen=True):
     seed: int
     started: float
     verdict: Verdict | None = None
-    """The suite's `passed`."""
+    """`Suite.passed`."""
     gateway: SdkGateway | None = None
     shared_endpoint: SharedEndpoint | None = None
     asks: bool = True
-    """Without it only what has ended is read and scored; no model is asked."""
+    """False scores the cases that have ended, and runs no case."""
 
 
 class Loop:
-    """Runs every case that is not done. One per start of a run."""
+    """Runs every case that is not done. Each start of a run has its own Loop."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._journal = setup.journal
         self._scorers = setup.scorers
-        # In a new run no case has a history, so nothing is looked up.
+        # In a new run no case has earlier tries, so the lookups are skipped.
         self._new = setup.journal.empty
         self._run = RunContext(
             setup.models,
@@ -86,11 +92,11 @@ class Loop:
         self._workers: list[asyncio.Task[None]] = []
         self.stopped: BaseException | None = None
         self.unscored = 0
-        """Cases whose judge could not be asked: they are scored in the next start."""
+        """Cases whose scorer failed, for example because the judge was unreachable. The next start scores them."""
         self._last_yield = time.monotonic()
 
     async def run(self) -> None:
-        """Until nothing is left, or until it is stopped. Raises what stopped it."""
+        """Run until all cases are done or the run is stopped. Raises the error that stopped it."""
         setup = self._setup
         done = self._journal.done_map(setup.cases.slots, retry_failed=setup.retry_failed)
         setup.notify(Started(setup.cases.total, done.count(1)))
@@ -98,11 +104,12 @@ class Loop:
         try:
             for _ in range(setup.open_cases):
                 self._workers.append(asyncio.create_task(self._worker()))
-                # Workers start one by one: a case with many calls takes its permits before the next case opens.
+                # Let each worker start before the next one is created, so that a case with many calls takes its
+                # permits before the next case opens.
                 await asyncio.sleep(0)
             await asyncio.wait(self._workers)
         finally:
-            # The caller may be cancelled while it waits; no worker may outlive the journal it writes to.
+            # This task may be cancelled while it waits. The workers must end first: the journal is closed next.
             self.cancel()
             await asyncio.gather(*self._workers, return_exceptions=True)
         setup.notify(Finished())
@@ -110,23 +117,23 @@ class Loop:
             raise self.stopped
 
     def stop(self, reason: BaseException) -> None:
-        """Take no further case and make no further call. Calls in flight finish, because they are paid."""
+        """Start no further case and no further call. Calls in flight may finish, because they are paid for."""
         if self.stopped is None:
             self.stopped = reason
             self._setup.halt(StopRun(str(reason)))
-            # After a refusal the calls in flight will be refused as well: there is nothing to wait for.
+            # If the endpoint refuses us, it refuses the calls in flight too. "Waiting for open requests" would mislead.
             if not isinstance(reason, ModelRefused):
                 self._setup.notify(Stopping(str(reason)))
 
     def cancel(self) -> None:
-        """Abandon the open cases. The journal has every reply that arrived."""
+        """Abandon the open cases. Every reply that arrived is in the journal."""
         for worker in self._workers:
             worker.cancel()
 
     def _replies(self, index: int, stage: str) -> Replies:
         if self._new:
             return {}
-        # A scorer judges the try that ended last. Replies of its judge are reused, failed calls are not.
+        # Of tries that ended, only calls with a reply are replayed. A new try sends the failed calls again.
         return self._journal.replies(index, stage, self._journal.last_try(index))
 
     async def _worker(self) -> None:
@@ -136,7 +143,7 @@ class Loop:
                 if gate.crowded:
                     await gate.room()
                 if time.monotonic() - self._last_yield > _YIELD_SECONDS:
-                    # A model in this process never waits; without this, Ctrl-C and timers would not be heard.
+                    # A model in this process never awaits. Without this, Ctrl-C and timers would have no effect.
                     await asyncio.sleep(0)
                     self._last_yield = time.monotonic()
                 case = next(self._cases, None)
@@ -151,10 +158,10 @@ class Loop:
             gate.pass_on()
 
     async def _case(self, case: Case) -> None:
-        if self._new or not self._journal.asked(case.index, retry_failed=self._setup.retry_failed):
+        if self._new or not self._journal.solved(case.index, retry_failed=self._setup.retry_failed):
             if not self._setup.asks:
                 return
-            view = await self._ask(case)
+            view = await self._solve(case)
         else:
             view = self._read(case)
         if view.end.status != "infra_error":
@@ -168,7 +175,7 @@ class Loop:
         check_key(case.key, end)
         return View(case, end, reader.records(case.index))
 
-    async def _ask(self, case: Case) -> View:
+    async def _solve(self, case: Case) -> View:
         earlier = 0 if self._new else self._journal.last_try(case.index)
         ctx = TryContext(case, ASK, earlier + 1, self._run)
         started = time.perf_counter()
@@ -179,14 +186,14 @@ class Loop:
         return View(case, end, ctx.records)
 
     async def _attempt(self, case: Case, ctx: TryContext) -> Failure | None:
-        """Solve the case; returns why it failed. Errors that concern the whole run are raised."""
+        """Call the solver. Returns the case's failure, or None. Raises errors that concern the whole run."""
         try:
             ctx.lend_shared_endpoint()
             await self._setup.solver.solve(case.inputs, ctx)
         except (ModelError, CaseFailed) as error:
             return error.failure
         except BaseException as error:
-            # sys.exit in user code is an error of its case; a real Ctrl-C and a cancellation are not.
+            # sys.exit in user code fails its case only. A real Ctrl-C and a cancellation stop the run.
             if not is_failure(error):
                 raise
             return ctx.failure_for(error)
@@ -218,7 +225,7 @@ class Loop:
 
     def _not_scored(self, case: Case, why: str) -> None:
         self.unscored += 1
-        if self.unscored <= _MOST_NAMED:
+        if self.unscored <= _MAX_NOTED:
             self._setup.notify(Noted(f"{case.set} {case.label} {why}"))
 
 

@@ -1,4 +1,4 @@
-"""Reads `calls.jsonl`: single calls by their place, replies by their question, and what all calls cost."""
+"""Reads `calls.jsonl`: a call by its offset, a reply by its request, and the cost of all calls."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _decode_call = msgspec.json.Decoder(Call).decode
 
 
 class CallReader:
-    """Calls by the byte at which their line begins."""
+    """Reads single calls by offset, the byte at which their line begins."""
 
     def __init__(self, folder: Path) -> None:
         self._file = LineFile(folder / "calls.jsonl")
 
     def call(self, offset: int) -> Call:
-        """One call with its reply."""
+        """Return the call at this offset, with its reply."""
         return _decode_call(self._file.line(offset))
 
     def close(self) -> None:
@@ -32,7 +32,7 @@ class CallReader:
 
 
 class CallPlace(msgspec.Struct, tag="call", tag_field="type", gc=False):
-    """The case and the stage of a call: what is decoded to find the calls of a case."""
+    """Case index and stage of a call. To find the calls of a case, only these two fields are decoded."""
 
     index: int
     stage: str
@@ -42,7 +42,7 @@ call_places = msgspec.json.Decoder(CallPlace)
 
 
 def calls_of_case(folder: Path, index: int) -> Iterator[Call]:
-    """All calls of one case in the order of the log. Reads the whole log."""
+    """Yield all calls of one case in the order of the log. Reads the whole log."""
     reader = CallReader(folder)
     for offset, line in read_lines(folder / "calls.jsonl", call_places):
         if line.index == index:
@@ -51,13 +51,13 @@ def calls_of_case(folder: Path, index: int) -> Iterator[Call]:
 
 
 class ReusableCalls:
-    """The replies of a run by case, stage and question. Sixteen bytes a call are held, whatever its length.
+    """Finds replies of a run by case, stage and request. Memory: sixteen bytes per call, whatever its length.
 
-    Failures are not among them, so they are asked again. Replies that the token limit cut are.
+    Failed calls are not found, so they are sent again. Replies that were cut at the token limit are found.
     """
 
     def __init__(self, folder: Path) -> None:
-        # Most runs reuse nothing, and numpy takes longer to import than the rest of the journal.
+        # Imported here because most runs reuse nothing, and numpy takes longer to import than the whole journal.
         import numpy as np
 
         digests, offsets = array("Q"), array("q")
@@ -71,14 +71,14 @@ class ReusableCalls:
         self._reader = CallReader(folder)
 
     def find(self, case: Case, stage: str, request_hash: str, n: int) -> Call | None:
-        """The call that was made for the same question of the same case."""
+        """Return the call of the same case, stage and request, or None. `n` numbers equal requests."""
         return self.find_by_key(case.key, stage, request_hash, n)
 
     def find_by_key(self, key: str, stage: str, request_hash: str, n: int) -> Call | None:
-        """The same for the key of a case."""
+        """Do what `find` does, for the key of a case."""
         digest = _digest(key, stage, request_hash, n)
         position = bisect_left(self._digests, digest)
-        # Eight bytes of a hash may be those of several calls. The call itself decides.
+        # Two calls may share a digest of eight bytes, so the call itself is compared.
         while position < len(self._digests) and self._digests[position] == digest:
             call = self._reader.call(self._offsets[position])
             if (call.case, call.stage, call.hash, call.n) == (key, stage, request_hash, n):
@@ -92,13 +92,13 @@ class ReusableCalls:
 
 
 class SharedReplies:
-    """A run's own replies to calls that belong to no case. Failures are not among them."""
+    """A run's own replies to calls at the shared endpoint, which belong to no case. Failed calls are not found."""
 
     def __init__(self, folder: Path) -> None:
         self._calls = ReusableCalls(folder)
 
     def get(self, key: tuple[str, str, int], /) -> Call | None:
-        """The reply to the n-th equal request, by (stage, hash, n)."""
+        """Return the call with this (stage, hash, n), or None. `n` numbers equal requests."""
         stage, request_hash, n = key
         return self._calls.find_by_key("", stage, request_hash, n)
 
@@ -108,15 +108,15 @@ class SharedReplies:
 
 
 def sum_spending(folder: Path) -> dict[str, int]:
-    """Calls, retries, failures and tokens of all starts of a run. Reused replies cost nothing.
+    """Return calls, retries, failed calls and tokens of all starts of a run. Reused replies are not counted.
 
-    The lines are not verified: the journal was when it was opened.
+    It does not verify checksums again: opening the journal has done so.
     """
     paid = retries = failed = tokens_in = tokens_out = 0
     for _, _, lines in read_blocks(folder / "calls.jsonl", _call_costs, verify=False):
         for line in lines:
             if line.attempts == 0:
-                continue
+                continue  # a reply that --reuse copied from another run
             paid += 1
             retries += line.attempts - 1
             if line.response is None:
@@ -134,7 +134,7 @@ def sum_spending(folder: Path) -> dict[str, int]:
 
 
 class _NoFields(msgspec.Struct):
-    """Tells whether there is a response without decoding it."""
+    """A response whose fields are skipped. It shows only whether there is one."""
 
 
 class _CallKey(msgspec.Struct, tag="call", tag_field="type"):

@@ -1,4 +1,4 @@
-"""Run folders, `<output>/assay/<time>-<suite>-<ask>/`: finds, creates and locks them."""
+"""Finds, creates and locks run folders: `<output>/assay/<time>-<suite>-<ask fingerprint>/`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ from assay.core.report import Report
 from assay.journal.lines import FORMAT, other_format
 
 FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
+# Name of the folder, below the output folder, that has all run folders.
 HOME = "assay"
 
 
 class RunInfo(msgspec.Struct, kw_only=True):
-    """`run.json`: the options of the run and facts about its data. Written once, at the start."""
+    """`run.json`: the options of the run and facts about its data. Written once, when the run is created.
+
+    `parts["ask"]` is what the fingerprint `ask` was computed from. It serves to name the differences of two runs.
+    """
 
     schema: int = FORMAT
     suite: str
@@ -38,17 +42,22 @@ class RunInfo(msgspec.Struct, kw_only=True):
     parts: dict[str, Any]
     facts: dict[str, Any]
     score_parts: Literal["none", "filters", "rows"] = "none"
-    """What `Score.part` is in this suite; see `Suite.parts`."""
+    """The meaning of `Score.part` in this suite: `Suite.parts`."""
 
 
 class _Format(msgspec.Struct):
-    """As much of `run.json` as every format has."""
+    """The one field of `run.json` that every format has. Format 1 had no number."""
 
     schema: int = 1
 
 
 class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """`summary.json`: how the run stands. Rewritten when it ends; its presence with `finished` means done."""
+    """`summary.json`: state and results of the run. Each start rewrites it at its end.
+
+    `state` is "finished", "incomplete" (cases without an answer), "stopped", or "unfinished" while a start works.
+    `score` is the fingerprint of the scoring settings. `spent` counts the calls of all starts, `this_start` those of
+    the last one.
+    """
 
     state: str
     score: str
@@ -69,7 +78,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a file whole or not at all. A full disk stops the run, and nothing is lost."""
+    """Write a JSON file completely or not at all. Raises StopRun if the disk is full."""
     try:
         files.write_json(path, value)
     except OSError as error:
@@ -77,7 +86,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def copy_to_newest(folder: Path, summary: Summary) -> None:
-    """Copy the run's files and its summary to the folder that shows the newest run, if its suite has one."""
+    """Copy the run's result files and summary to `Outcome.newest`, the folder for the newest run, if there is one."""
     if not summary.newest:
         return
     target = Path(summary.newest)
@@ -92,7 +101,7 @@ def copy_to_newest(folder: Path, summary: Summary) -> None:
 
 
 def read_info(folder: Path) -> RunInfo:
-    """Read the run's `run.json`. Refuses a run of another format."""
+    """Read `run.json`. Raises InputError for a run of another format."""
     path = folder / "run.json"
     try:
         content = path.read_bytes()
@@ -101,13 +110,13 @@ def read_info(folder: Path) -> RunInfo:
             raise other_format(str(path), written)
         return msgspec.json.decode(content, type=RunInfo)
     except FileNotFoundError:
-        raise UsageError(f"{folder} is no run folder: it has no run.json") from None
+        raise UsageError(f"{folder} is not a run folder: it has no run.json") from None
     except msgspec.DecodeError as error:
         raise InputError(Problem(str(path), f"cannot be read: {error}")) from None
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """Read the run's `summary.json`; None where there is none yet."""
+    """Read `summary.json`. Returns None if the run has none yet."""
     try:
         return msgspec.json.decode((folder / "summary.json").read_bytes(), type=Summary)
     except FileNotFoundError:
@@ -124,7 +133,7 @@ class FinishedSummary(NamedTuple):
 
 
 def reopen(folder: Path) -> FinishedSummary | None:
-    """Set the state in summary.json to "unfinished". Until it is rewritten, result files may be of another grading.
+    """Set the state in summary.json to "unfinished". Until it is rewritten, result files may have earlier scores.
 
     Returns the summary as it was, for `restore_summary`; None if the run was not finished.
     """
@@ -148,7 +157,7 @@ def restore_summary(folder: Path, earlier: FinishedSummary, spent: dict[str, int
 
 
 def is_overwritten(folder: Path, summary: Summary, suite: str) -> bool:
-    """Whether a later run has written files of the same names."""
+    """Return whether a later run has overwritten result files of this one."""
     files = {Path(file).absolute() for file in summary.files}
     finished = _time_finished(folder)
     for other in runs_of_suite(folder.parent, suite):
@@ -166,12 +175,12 @@ def _time_finished(folder: Path) -> int:
 
 
 def stamp(started: float) -> str:
-    """The time in names of files and folders, such as 2026-01-28T03-22-54."""
+    """Return the time as it is written in names of files and folders, such as 2026-01-28T03-22-54."""
     return time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
 
 
 class RunFolder:
-    """One run on disk, locked by this process while it is open."""
+    """A run folder, locked by this process until `close`. `created` is True if this process created it."""
 
     def __init__(self, path: Path, *, created: bool) -> None:
         self.path = path
@@ -179,11 +188,11 @@ class RunFolder:
         self._lock = lock_folder(path)
 
     def info(self) -> RunInfo:
-        """Read its `run.json`."""
+        """Read `run.json`."""
         return read_info(self.path)
 
     def discard(self) -> None:
-        """Remove a folder that this process made and that has no record in it, and parents that become empty."""
+        """Remove the folder, and its parents if they become empty. Only for a run without any reply."""
         self.close()
         shutil.rmtree(self.path)
         for parent in (self.path.parent, self.path.parent.parent):
@@ -202,7 +211,7 @@ class RunFolder:
 def lock_folder(path: Path) -> int:
     """Lock a run folder for writing and return the lock's file descriptor.
 
-    The system releases the lock when the process ends, however it ends.
+    The operating system releases the lock when the process ends, even after `kill -9`.
     """
     fd = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
@@ -210,20 +219,21 @@ def lock_folder(path: Path) -> int:
     except BlockingIOError:
         os.close(fd)
         raise RunBusy(
-            f"another process is working on {path}; wait for it, or use --fresh for a second run"
+            f"another process is working on {path}. Wait for it, or pass --fresh to start a second run"
         ) from None
     return fd
 
 
 @contextmanager
 def selection_lock(home: Path) -> Iterator[None]:
-    """Let one process at a time decide which run folder a command means, or two would make the same one."""
+    """Lock the choice of a run folder. Without it, two processes of the same command would both create a run."""
     try:
         home.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise UsageError(f"the output path {str(home.parent)!r} is a file; name a folder") from None
+        raise UsageError(f"the output path {str(home.parent)!r} is a file. Choose a folder") from None
     except OSError as error:
-        raise UsageError(f"the output folder {str(home.parent)!r} cannot be made: {error.strerror}") from None
+        message = f"the output folder {str(home.parent)!r} cannot be created: {error.strerror}"
+        raise UsageError(message) from None
     fd = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -233,20 +243,21 @@ def selection_lock(home: Path) -> Iterator[None]:
 
 
 def find_newest(home: Path, suite: str, ask: str) -> Path | None:
-    """The newest run with this fingerprint of its ask below an output folder."""
+    """Return the newest run with this `ask` fingerprint, or None."""
     folders = runs_of_suite(home, suite, ask)
     return folders[-1] if folders else None
 
 
 def runs_of_suite(home: Path, suite: str, ask: str = "*") -> list[Path]:
-    """The runs of a suite below an output folder, oldest first."""
+    """Return the run folders of a suite, oldest first."""
     return sorted(
         path for path in home.glob(f"*-{escape(short(suite))}-{ask}") if (path / "run.json").is_file()
     )
 
 
 def create_run(home: Path, info: RunInfo) -> RunFolder:
-    """Make a new run folder with its `run.json`. No two runs share a second: files are named by it."""
+    """Create a run folder with its `run.json`."""
+    # Result files are named after the start time in seconds, so no two runs may share a second.
     while any(home.glob(f"{stamp(info.started)}-*")):
         info.started += 1.0
     path = home / f"{stamp(info.started)}-{short(info.suite)}-{info.ask}"
@@ -254,5 +265,5 @@ def create_run(home: Path, info: RunInfo) -> RunFolder:
     folder = RunFolder(path, created=True)
     for file in FILES:
         (path / file).touch()
-    write_json(path / "run.json", info)  # last, since a folder counts as a run once it has this file
+    write_json(path / "run.json", info)  # last: a folder with this file counts as a run
     return folder

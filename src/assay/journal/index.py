@@ -1,7 +1,7 @@
-"""Which cases of a run have ended, how, and where in the journal. Every reader of a run uses this index.
+"""An index of the journal: which cases have ended, with which status, and at which offset.
 
-It is made by one pass over `records.jsonl` and `scores.jsonl` and kept as arrays by case: nine bytes for each
-stage (asking, and each scorer), and no key of any case.
+It is built in one pass over `records.jsonl` and `scores.jsonl`. It needs nine bytes per case and stage; a stage is the
+solver or one of the scorers. Every reader of a run uses it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_er
 
 
 class RunIndex:
-    """The ends of all cases by stage, and the tries of cases that did not end well at the first."""
+    """The ends of all cases, by stage. `tries` has the last try of cases that failed or ran more than once."""
 
     def __init__(self, scorers: list[str]) -> None:
         self.ask = StageIndex()
@@ -31,14 +31,14 @@ class RunIndex:
 
     @classmethod
     def of_run(cls, folder: Path, scorers: list[str]) -> RunIndex:
-        """The index of a run on disk. Raises InputError at the first damaged line."""
+        """Build the index of a run on disk. Raises InputError at the first damaged line."""
         index = cls(scorers)
         index.scan(folder / "records.jsonl")
         index.scan(folder / "scores.jsonl")
         return index
 
     def scan(self, path: Path) -> None:
-        """Take in all ends of one file. Records come first: a score counts only for a case that has ended."""
+        """Add all ends of one file. Scan records before scores, because a score of an unfinished case is ignored."""
         ask, stages, tries = self.ask, self.stages, self.tries
         for begin, sizes, lines in read_blocks(path, _decoder):
             offset = begin
@@ -50,7 +50,7 @@ class RunIndex:
                     index = line.index
                     name = ASK if kind is _RecordLine else line.scorer
                     stage = stages.get(name)
-                    # Nearly every line is the only one of a first try that went well: this path is short.
+                    # Nearly every line is the end of a first try that succeeded. This fast path is for them.
                     if commit.try_ != 1 or commit.status != "ok" or index in tries:
                         self._take(name, index, commit, offset)
                     elif stage is not None and (stage is ask or ask.code(index)):
@@ -62,7 +62,7 @@ class RunIndex:
                 offset += size
 
     def add(self, end: End, offset: int) -> None:
-        """Take in an end that was just written at this offset."""
+        """Add an end that was just written at this offset."""
         self._take(end.stage, end.index, end, offset)
 
     def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
@@ -70,27 +70,28 @@ class RunIndex:
         if stage is None:
             return
         if stage is not self.ask:
-            # A score counts only for the try that it judged.
+            # A score counts only if its try is the last one of the case. An older try has other answers.
             if self.ask.code(index) and commit.try_ == self.tries.get(index, 1):
                 stage.set(index, commit.status, offset)
             return
         stage.set(index, commit.status, offset)
         if commit.try_ > 1 or commit.status != "ok":
             self.tries[index] = commit.try_
+            # The scores of the try before do not belong to this one.
             for other in self.stages.values():
                 if other is not stage:
                     other.forget(index)
 
 
 class StageIndex:
-    """One stage of all cases: how each ended (a code, 0 for not yet) and the offset of its last line."""
+    """One stage of all cases: a status code per case (0 if it has not ended) and the offset of its last line."""
 
     def __init__(self) -> None:
         self.codes = bytearray()
         self.offsets = array("q")
 
     def set(self, index: int, status: Status, offset: int) -> None:
-        """Note how a case ended. A later end replaces an earlier one."""
+        """Store how a case ended. A later end replaces an earlier one."""
         missing = index + 1 - len(self.codes)
         if missing == 1:
             self.codes.append(_CODES[status])
@@ -103,16 +104,16 @@ class StageIndex:
         self.offsets[index] = offset
 
     def code(self, index: int) -> int:
-        """OK, SUBJECT_ERROR or INFRA_ERROR; 0 while the case has not ended."""
+        """Return OK, SUBJECT_ERROR or INFRA_ERROR, or 0 if the case has not ended."""
         return self.codes[index] if index < len(self.codes) else 0
 
     def forget(self, index: int) -> None:
-        """Count the case as not ended."""
+        """Mark the case as not ended."""
         if index < len(self.codes):
             self.codes[index] = 0
 
 
-# The scan decodes only these fields. The structs of core.types would cost three times as much.
+# The scan decodes only these fields. Decoding the full structs of core.types takes three times as long.
 class _CommitFields(msgspec.Struct, gc=False):
     try_: int = msgspec.field(default=1, name="try")
     status: Status = "ok"

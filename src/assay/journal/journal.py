@@ -1,7 +1,7 @@
-"""The journal of an open run: its calls, its records and its scores.
+"""The journal of an open run: `calls.jsonl`, `records.jsonl` and `scores.jsonl`.
 
-`calls.jsonl`, `records.jsonl` and `scores.jsonl` only grow. A reply is logged before its case sees it. A case
-counts when its end is written. Everything else that a run shows is read from these three files.
+Lines are only appended. A reply is logged before its case gets it. A case counts as done when its end is written.
+All reports and result files are computed from these three files.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ Replies = dict[tuple[str, str, int], Call]
 
 
 class Journal:
-    """Appends to a run and tells which cases have ended. One process, one thread writes.
+    """Appends to a run, and knows which cases have ended. Only one process and one thread may write.
 
-    Opening verifies every line. Raises InputError with the place of the first damaged one.
+    Opening verifies every line. Raises InputError with the position of the first damaged line.
     """
 
     def __init__(self, folder: Path, scorers: list[str], secrets: list[str]) -> None:
@@ -44,23 +44,27 @@ class Journal:
 
     @property
     def empty(self) -> bool:
-        """Whether no reply was ever recorded."""
+        """Whether the run has no reply and no case that ended."""
         return not self._has_replies and not self._call_places and not len(self.index.ask.codes)
 
     def _unfinished_calls(self) -> dict[int, list[int]]:
-        """Offsets of the calls of cases that may run again, by case."""
+        """Return the offsets of calls that may be replayed, by case index."""
         offsets: dict[int, list[int]] = {}
         codes = self.index.ask.codes
         for offset, line in read_lines(self._calls.path, call_places):
             if line.index == NO_CASE:
                 self._has_replies = True  # `shared_replies` finds these by request
-            # A case that ended well never asks again, but its scorers may.
+            # The solver of a case with status ok never runs again, so its calls are not needed. Its scorers may.
             elif line.index >= len(codes) or codes[line.index] != OK or line.stage != ASK:
                 offsets.setdefault(line.index, []).append(offset)
         return offsets
 
     def replies(self, index: int, stage: str, last_try: int) -> Replies:
-        """Calls of earlier starts for a case. Of tries that ended only good replies, of the open one all."""
+        """Return the calls of earlier starts that a new try of a case may replay.
+
+        A try that was interrupted continues with all of its calls. Of tries that ended, only calls with a reply are
+        returned, so that a new try sends the failed ones again.
+        """
         replies: Replies = {}
         for offset in self._call_places.get(index, ()):
             call = self._call_reader.call(offset)
@@ -69,7 +73,7 @@ class Journal:
         return replies
 
     def shared_replies(self) -> SharedReplies | Replies:
-        """Replies of earlier starts at the address that all cases share, by request and count."""
+        """Return the replies of earlier starts at the shared endpoint."""
         if not self._has_replies:
             return {}
         if self._shared_replies is None:
@@ -77,7 +81,7 @@ class Journal:
         return self._shared_replies
 
     def done_map(self, total: int, *, retry_failed: bool) -> bytes:
-        """A byte for each case: 1 where nothing is left to do in any stage."""
+        """Return a byte per case: 1 if the case is solved and scored, else 0."""
         final = {OK} if retry_failed else {OK, SUBJECT_ERROR}
         done = _ones(self.index.ask.codes, final, total)
         for name, stage in self.index.stages.items():
@@ -85,17 +89,17 @@ class Journal:
                 done &= _ones(stage.codes, {OK}, total)
         return done.to_bytes(total, "little")
 
-    def asked(self, index: int, *, retry_failed: bool) -> bool:
-        """Whether the case need not be asked (again)."""
+    def solved(self, index: int, *, retry_failed: bool) -> bool:
+        """Return whether the solver need not run (again) for this case."""
         code = self.index.ask.code(index)
         return code == OK or (code == SUBJECT_ERROR and not retry_failed)
 
     def last_try(self, index: int) -> int:
-        """How many tries of this case have ended."""
+        """Return the number of tries of this case that have ended."""
         return self.index.tries.get(index, 1 if self.index.ask.code(index) else 0)
 
     def counts(self, total: int) -> dict[str, int]:
-        """How many cases ended in which way."""
+        """Return the number of cases by status."""
         codes = self.index.ask.codes[:total]
         return {
             "ok": codes.count(OK),
@@ -104,11 +108,11 @@ class Journal:
         }
 
     def spent(self) -> dict[str, int]:
-        """What all starts of this run paid for."""
+        """Return calls, retries, failed calls and tokens of all starts of this run."""
         return sum_spending(self.folder)
 
     def failures(self) -> dict[str, int]:
-        """Cases without an answer by the kind of failure."""
+        """Return the number of failed cases by kind of failure, the most frequent kind first."""
         kinds: Counter[str] = Counter()
         for index, code in enumerate(self.index.ask.codes):
             if code not in (0, OK):
@@ -117,30 +121,30 @@ class Journal:
         return dict(kinds.most_common())
 
     def call(self, call: Call) -> None:
-        """Log one call. Its case sees the reply only after this."""
+        """Log one call. The caller must do this before the case gets the reply."""
         self._has_replies = self._has_replies or call.response is not None
         self._calls.add(call)
         self._calls.write()
 
     def write_records(self, records: Sequence[Record]) -> list[int]:
-        """Write records of an open try. Returns their offsets, which the end will name."""
+        """Write records of an open try and return their offsets. The case's end refers to them."""
         offsets = [self._records.add(record) for record in records]
         self._records.write()
         return offsets
 
     def end_case(self, end: End, last: Sequence[Record] = ()) -> None:
-        """Commit a case, with its records that were not written yet, in one write."""
+        """Commit a case. `last` are its records that are not written yet; all go into one write."""
         self._commit(self._records, end, last)
 
     def end_scoring(self, end: End, scores: Sequence[Score]) -> None:
-        """Commit the scores that one scorer gave to a case."""
+        """Commit the scores of one scorer for a case."""
         self._commit(self._scores, end, scores)
 
     def _commit(self, file: JournalFile, end: End, last: Sequence[Record | Score]) -> None:
         if last:
             for line in last[:-1]:
                 end.lines.append(file.add(line))
-            # The last line carries the commit. A line of its own would double the lines of most runs.
+            # The commit is a field of the last line. As a separate line it would double the lines of most runs.
             commit = Commit(
                 end.try_,
                 end.status,
@@ -170,6 +174,6 @@ class Journal:
 
 
 def _ones(codes: bytearray, wanted: set[int], total: int) -> int:
-    """The codes as one number with a 1 in each byte that holds a wanted code. `&` joins stages."""
+    """Return the codes as one big integer: byte 1 where a code is wanted, else 0. `&` combines stages fast."""
     table = bytes(1 if code in wanted else 0 for code in range(256))
     return int.from_bytes(codes[:total].translate(table), "little")

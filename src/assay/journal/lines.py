@@ -1,14 +1,14 @@
 """The format of a journal file: lines of JSON, each with its number in the file and a checksum.
 
     file = JournalFile(folder / "scores.jsonl")
-    place = file.add(score)  # the byte at which the line will begin
+    offset = file.add(score)  # the byte at which the line will begin
     file.write()  # one write for all lines that were added
 
-A line ends with its number and its checksum, as in `{"type":"score", ... ,"line":17,"crc":2774316583}`. The
-checksum is the CRC-32 of the line's content and number, continued from the line before: `zlib.crc32` of
-every byte of the file that stands before `,"crc":` of this line. A changed, doubled, moved or missing line
-therefore changes the checksum of what follows, and a reader verifies a block of a thousand lines with one
-call. A checksum of each line alone costs a call a line, a fifth of the time that opening a run takes.
+A line ends with its number and a checksum: `{"type":"score", ... ,"line":17,"crc":2774316583}`. The checksum is
+`zlib.crc32` of all bytes of the file before the `,"crc":` of this line. It therefore also covers the lines before:
+a changed, repeated, moved or missing line makes every later checksum wrong. A reader can verify a block of a
+thousand lines with one call. A separate checksum per line would need one call per line, which took a fifth of the
+time to open a run.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ import msgspec
 
 from assay.core.errors import InputError, Problem, cannot_write
 
-# Format 1 had no numbers and no checksums.
+# Version of the format. Format 1 had no line numbers and no checksums.
 FORMAT = 2
-# Answers wait for no disk. A power cut loses at most what was written in this time.
+# Interval of fdatasync. Writes do not wait for the disk, so a power cut loses at most the lines of this interval.
 SYNC_SECONDS = 0.1
-# Bytes that are read, verified and decoded at once.
+# Bytes to read, verify and decode at once.
 BLOCK_BYTES = 1 << 20
-# Bytes that are read around a single line.
+# Bytes to read for a single line. Cases are read in order, so the next lines are usually among them.
 WINDOW_BYTES = 1 << 16
 
 _CHECKSUM_KEY = b',"crc":'
-_LONGEST_CHECKSUM = len(b',"crc":4294967295}\n')
+_LONGEST_CHECKSUM = len(b',"crc":4294967295}\n')  # the largest CRC-32
 _LINE_TAIL = re.compile(rb',"line":(\d+),"crc":(\d+)\}\n\Z')
 _encode = msgspec.json.Encoder().encode
 LineT = TypeVar("LineT")
@@ -49,11 +49,11 @@ class Header(msgspec.Struct, tag="assay", tag_field="type"):
 
 
 class JournalFile:
-    """Appends lines to one file of the journal. `size` is the byte at which the next write begins."""
+    """Appends lines to one file of the journal. `size` is the file's size, where the next write begins."""
 
     def __init__(self, path: Path, redact: Callable[[bytes], bytes] | None = None) -> None:
         self.path = path
-        # A redactor without secrets is false. Lines are then not searched at all.
+        # A Redactor without secrets is falsy. None saves the call for every line.
         self._redact = redact or None
         self._added: list[bytes] = []
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -71,9 +71,9 @@ class JournalFile:
             self._number, self._checksum = self._written = _last_line(path, self._fd, self.size)
 
     def add(self, line: msgspec.Struct) -> int:
-        """Add a line to the next write, without secrets. Returns the byte at which it will begin.
+        """Add a line, with secrets redacted, to the next write. Returns the offset at which it will begin.
 
-        A line that cannot be encoded raises, and takes the lines that were added before it along.
+        If a line cannot be encoded, the lines that were added before it are dropped too: they belong to one commit.
         """
         try:
             content = _encode(line)
@@ -84,7 +84,7 @@ class JournalFile:
             content = self._redact(content)
         begin = self._next_offset
         self._number += 1
-        content = content[:-1]  # the brace that closes the line comes after the checksum
+        content = content[:-1]  # without the closing brace, which comes after the checksum
         number = b',"line":%d' % self._number
         checksum = crc32(number, crc32(content, self._checksum))
         end = b',"crc":%d}\n' % checksum
@@ -94,8 +94,8 @@ class JournalFile:
         return begin
 
     def write(self) -> None:
-        """Write the lines that were added. On failure nothing of them remains in the file."""
-        # The disk did not keep an earlier line. A further one would look as if all were well.
+        """Write the added lines. If that fails, none of them remains in the file. Raises StopRun."""
+        # The last sync failed, so earlier lines may be lost. Further lines would hide that.
         if self._sync_error:
             self._drop_added()
             raise cannot_write(self.path, self._sync_error)
@@ -120,7 +120,7 @@ class JournalFile:
         self._number, self._checksum = self._written
 
     def sync(self) -> None:
-        """Make the written lines survive a power cut. After a failure the next write is refused."""
+        """Flush the written lines to the disk. If that fails, the next `write` raises."""
         if self.dirty:
             self.dirty = False
             try:
@@ -135,7 +135,7 @@ class JournalFile:
 
 
 class SyncThread:
-    """Syncs files a few times a second, so that no answer waits for the disk."""
+    """Syncs files in the background, so that no reply waits for the disk."""
 
     def __init__(self, files: list[JournalFile]) -> None:
         self._files = files
@@ -149,7 +149,7 @@ class SyncThread:
                 file.sync()
 
     def close(self) -> None:
-        """End the thread. The files sync themselves when they are closed."""
+        """End the thread. Closing a file syncs it for the last time."""
         self._stop.set()
         self._thread.join()
 
@@ -163,8 +163,8 @@ class LineFile:
         self._window = b""
 
     def line(self, offset: int) -> bytes:
-        """The line that begins at this offset, without its line break."""
-        # Neighbours in the data are mostly neighbours in the file: one read serves many of them.
+        """Return the line that begins at this offset, without its line break."""
+        # Cases are usually read in the order of the file, so the line may be in the bytes of the last read.
         begin = offset - self._start
         end = self._window.find(b"\n", begin) if 0 <= begin < len(self._window) else -1
         size = WINDOW_BYTES
@@ -183,7 +183,7 @@ class LineFile:
 
 
 def read_lines(path: Path, decoder: msgspec.json.Decoder[LineT]) -> Iterator[tuple[int, LineT]]:
-    """(offset, line) of every line after the header. Raises InputError at the first damaged line."""
+    """Yield (offset, line) for every line after the header. Raises InputError at the first damaged line."""
     for begin, sizes, lines in read_blocks(path, decoder):
         offset = begin
         for size, line in zip(sizes, lines, strict=True):
@@ -194,10 +194,10 @@ def read_lines(path: Path, decoder: msgspec.json.Decoder[LineT]) -> Iterator[tup
 def read_blocks(
     path: Path, decoder: msgspec.json.Decoder[LineT], *, verify: bool = True
 ) -> Iterator[tuple[int, list[int], list[LineT]]]:
-    """Blocks of lines after the header: where each begins, the bytes of its lines, the decoded lines.
+    """Yield blocks of lines after the header: (offset of the block, sizes of its lines in bytes, decoded lines).
 
-    A last line without its end is left out: it is still being written, or was when its process was killed.
-    Raises InputError at the first damaged line. `verify=False` is for a file that this process has verified.
+    An incomplete last line is skipped: it is still being written, or its process was killed. Raises InputError at the
+    first damaged line. `verify=False` skips the checksums of a file that this process has verified before.
     """
     with path.open("rb") as file:
         header = file.readline()
@@ -205,7 +205,7 @@ def read_blocks(
             return
         _check_header(path, header)
         offset, number = len(header), 2
-        # The header is verified with the first block.
+        # The header is part of the first block's checksum.
         checksum = 0
         block = header
         while chunk := file.read(BLOCK_BYTES):
@@ -226,7 +226,7 @@ def read_blocks(
                 lines: list[Any] = decoder.decode_lines(chunk)
             except msgspec.DecodeError as error:
                 where = f"{path}:{number}"
-                message = f"this line or one of the {len(raw_lines) - 1} after it is no line of a journal"
+                message = f"this line or one of the {len(raw_lines) - 1} after it is not a journal line"
                 raise InputError(Problem(where, f"{message}: {error}")) from None
             yield offset, [len(line) + 1 for line in raw_lines], lines
             offset += len(chunk)
@@ -234,13 +234,13 @@ def read_blocks(
 
 
 def check_format(path: Path) -> None:
-    """Refuse a file that is no journal, or one of another format."""
+    """Raise InputError if a file is not a journal file, or is of another format."""
     with path.open("rb") as file:
         _check_header(path, file.readline())
 
 
 def other_format(where: str, written: int) -> InputError:
-    """The error for a run that was written in another format than this version reads."""
+    """Return the error for a run in a format that this version does not read."""
     return InputError(
         Problem(
             where,
@@ -254,15 +254,16 @@ def _check_header(path: Path, first_line: bytes) -> None:
     try:
         header = msgspec.json.decode(first_line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        raise InputError(Problem(f"{path}:1", "this is no journal of assay")) from None
+        raise InputError(Problem(f"{path}:1", "this is not a journal file of assay")) from None
     if header.schema != FORMAT:
         raise other_format(f"{path}:1", header.schema)
 
 
 def _verify(block: bytes, checksum: int) -> int | None:
-    """The running checksum after a block of whole lines; None if a line of it is damaged.
+    """Return the checksum after a block of complete lines, or None if one of them is damaged.
 
-    `checksum` is that of all bytes before the block. The last line's stored checksum covers all others.
+    `checksum` is the checksum of all bytes before the block. Only the last line's checksum is compared, because it
+    covers the lines before.
     """
     end = block.rfind(_CHECKSUM_KEY, len(block) - _LONGEST_CHECKSUM)
     if end < 0:
@@ -275,7 +276,7 @@ def _verify(block: bytes, checksum: int) -> int | None:
 
 
 def _damage(path: Path, block: bytes, offset: int, number: int, checksum: int) -> InputError:
-    """The error for a block that `_verify` refused: it names the first damaged line."""
+    """Return the error for a block in which `_verify` found damage. It names the first damaged line."""
     if offset == 0:
         number = 1
     for content in block.split(b"\n"):
@@ -290,21 +291,21 @@ def _damage(path: Path, block: bytes, offset: int, number: int, checksum: int) -
     if tail is None:
         what = "is damaged: it does not end with a number and a checksum"
     elif int(tail[1]) != number:
-        what = f"says that it is line {int(tail[1])}: lines were doubled, moved or removed"
+        what = f"has the number {int(tail[1])}: lines were repeated, moved or removed"
     else:
         what = "was changed after it was written: its checksum does not match"
     return InputError(
         Problem(
             f"{path}:{number}",
-            f"the line at byte {offset} {what}. Put the file back from a copy; or drop this line and all "
-            f"after it with `truncate -s {offset} {path}`, and the same command does again what they "
-            "recorded; or start another run with --fresh",
+            f"the line at byte {offset} {what}. Restore the file from a copy; or remove this line and all "
+            f"after it with `truncate -s {offset} {path}` and repeat the command, which sends the removed "
+            "requests again; or start another run with --fresh",
         )
     )
 
 
 def _cut_torn_line(fd: int) -> int:
-    """Cut off a last line without its end, and return the size. No reader has ever used such a line."""
+    """Remove an incomplete last line, which a kill leaves behind. Returns the size. No reader used that line."""
     size = os.fstat(fd).st_size
     end = size
     while end > 0:
@@ -320,12 +321,12 @@ def _cut_torn_line(fd: int) -> int:
 
 
 def _last_line(path: Path, fd: int, size: int) -> tuple[int, int]:
-    """Number of the last line, and the running checksum after it."""
+    """Return the number of the last line, and the checksum after it."""
     longest = len(b',"line":,"crc":}\n') + 2 * len(str(1 << 64))
     tail = _LINE_TAIL.search(os.pread(fd, longest, max(0, size - longest)))
     if tail is None:
         for _ in read_blocks(path, msgspec.json.Decoder()):
-            pass  # raises with the place of the damage
-        raise InputError(Problem(f"{path}:1", "this is no journal of assay"))
+            pass  # raises the error with the position of the damage
+        raise InputError(Problem(f"{path}:1", "this is not a journal file of assay"))
     number, checksum = int(tail[1]), int(tail[2])
     return number, crc32(b',"crc":%d}\n' % checksum, checksum)

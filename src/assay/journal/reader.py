@@ -1,4 +1,4 @@
-"""Reads a run in the order of its data, case by case."""
+"""Reads the cases of a run: their ends, records and scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _scores = msgspec.json.Decoder(Score | End)
 
 
 class RunReader:
-    """Cases of a run by index. Only what an end commits is seen; lines of an unfinished try are not."""
+    """Reads cases by index. It returns only committed lines, never lines of an unfinished try."""
 
     def __init__(self, folder: Path, index: RunIndex) -> None:
         self.index = index
@@ -24,35 +24,35 @@ class RunReader:
         self._scores = LineFile(folder / "scores.jsonl")
 
     def end(self, index: int) -> End | None:
-        """How the case ended; None if it has not. Reads one line only."""
+        """Return how the case ended, or None if it has not. Reads only one line."""
         last = self._last_line(self._records, _records, ASK, index)
         if last is None or type(last) is End:
             return last
         return _end_of_line(last, ASK, last.end)
 
     def ended(self, index: int) -> tuple[End, list[Record]] | None:
-        """How the case ended, with the records of that try; None while it has not."""
+        """Return how the case ended, with the records of that try; None if it has not ended."""
         return self._read(self._records, _records, ASK, index)
 
     def records(self, index: int) -> list[Record]:
-        """The records of the try that ended."""
+        """Return the records of the case's last try that ended."""
         ended = self._read(self._records, _records, ASK, index)
         return ended[1] if ended else []
 
     def scores(self, index: int, scorer: str) -> list[Score]:
-        """The scores that this scorer gave to the case."""
+        """Return the scores of one scorer for the case."""
         ended = self._read(self._scores, _scores, scorer, index)
         return ended[1] if ended else []
 
     def case(self, index: int, scorer: str) -> tuple[End, list[Record], list[Score]] | None:
-        """End, records and scores of a case; None if it has not ended."""
+        """Return end, records and scores of a case; None if it has not ended."""
         ended = self._read(self._records, _records, ASK, index)
         return (*ended, self.scores(index, scorer)) if ended else None
 
     def _read(
         self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int
     ) -> tuple[End, list[Any]] | None:
-        """How a stage of a case ended, and its lines in order. The last of them carries the commit."""
+        """Return how a stage of a case ended, with the stage's lines in order; None if it has not ended."""
         last = self._last_line(file, decoder, stage, index)
         if last is None:
             return None
@@ -64,7 +64,7 @@ class RunReader:
         return _end_of_line(last, stage, commit), lines
 
     def _last_line(self, file: LineFile, decoder: msgspec.json.Decoder[Any], stage: str, index: int) -> Any:
-        """The line that commits a stage of a case; None if it has not ended."""
+        """Return the line that commits a stage of a case; None if the stage has not ended."""
         ends = self.index.stages.get(stage)
         if ends is None or not ends.code(index):
             return None

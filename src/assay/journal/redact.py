@@ -1,4 +1,4 @@
-"""Keeps secrets out of the journal: values of environment variables that are named like a key."""
+"""Keeps secrets out of the journal. Secrets are the values of environment variables with names such as `*_KEY`."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 import msgspec
 
 MARK = "[redacted]"
-# Shorter values would also be found in ordinary text.
+# Shorter values, such as "secret", occur in ordinary text too.
 MIN_LENGTH = 8
 
 _SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL)S?$", re.IGNORECASE)
-# Structs inside a line, and the fields by which the journal finds and reads its lines. Both stay as they are
-# even if a variable has the value "response" or "subject_error".
+# Structs inside a line, and the fields by which the journal finds and reads its lines. Their names and values must
+# survive even if a secret has the value "response" or "subject_error".
 _STRUCTS = frozenset({"request", "response", "failure", "usage", "end"})
 _JOURNAL_WORDS = frozenset({"type", "case", "stage", "hash", "scorer", "status", "kind", "finish"})
 
 
-def secrets_from_environment(named: Collection[str] = ()) -> list[str]:
-    """The values of variables that are named like secrets, and of those that a run names as its keys."""
-    return [value for name, value in os.environ.items() if name in named or _SECRET_NAME.search(name)]
+def secrets_from_environment(key_names: Collection[str] = ()) -> list[str]:
+    """Return the values of variables whose names look like secrets, and of the variables in `key_names`."""
+    return [value for name, value in os.environ.items() if name in key_names or _SECRET_NAME.search(name)]
 
 
 class Redactor:
-    """Replaces every secret in the texts of a JSON line, also in its escaped spelling.
+    """Replaces every secret in the texts of a JSON line, also if JSON escapes some of its characters.
 
-    A redactor without secrets is false, so that lines need not be searched.
+    A redactor without secrets is falsy, so that callers can skip it.
     """
 
     def __init__(self, secrets: list[str]) -> None:
@@ -37,7 +37,7 @@ class Redactor:
         for secret in secrets:
             if len(secret) >= MIN_LENGTH:
                 spellings |= {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-        # Longest first: a secret that contains another must go as a whole.
+        # Longest first, so that a secret that contains another one is replaced as a whole.
         self._secrets = sorted(spellings, key=len, reverse=True)
         self._encoded = [text.encode() for text in self._secrets]
 
@@ -45,14 +45,14 @@ class Redactor:
         return bool(self._secrets)
 
     def __call__(self, line: bytes) -> bytes:
-        """The line without secrets. A line that has none, as nearly all, is returned as it is."""
+        """Return the line without secrets. Nearly all lines have none and are returned unchanged."""
         for secret in self._encoded:
             if secret in line:
                 return msgspec.json.encode(self._clean_fields(msgspec.json.decode(line)))
         return line
 
     def _clean_fields(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a struct of the journal. Their names are ours and stay."""
+        """Return the fields of one of assay's structs without secrets. The field names stay."""
         cleaned = {}
         for name, value in fields.items():
             if name in _STRUCTS and isinstance(value, dict):
@@ -64,7 +64,7 @@ class Redactor:
         return cleaned
 
     def clean(self, value: Any) -> Any:
-        """Any JSON of a user, a model or an endpoint, names of fields included."""
+        """Return a JSON value of a user, model or endpoint without secrets, in keys too."""
         if isinstance(value, str):
             for secret in self._secrets:
                 value = value.replace(secret, MARK)

@@ -13,6 +13,7 @@ sync or async. It returns (log-probability of the continuation, whether greedy d
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,25 +37,32 @@ ABOUT = About(
 class PythonModel:
     """Calls the function. Its exceptions count as failures of the model: the function is what is evaluated."""
 
-    def __init__(self, connection: Connection) -> None:
-        if ".py:" not in connection.name:
-            raise UsageError(f"python/{connection.name} names no function: write python/FILE.py:function")
-        self._function = load_from_file(connection.name)
-        # Part of every request's identity. After an edit of the file, logged replies do not count any more.
-        self.endpoint = f"file:{code_sha256(Path(connection.name.rpartition(':')[0]))[:16]}"
-        self._likelihood = getattr(self._function, "loglikelihood", None)
-        self.can = ABOUT.can if self._likelihood else ABOUT.can - {LIKELIHOOD}
-        self._pool = DaemonPool(connection.concurrency, "assay-model")
-        self._timeout = connection.timeout
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        endpoint: str,
+        timeout: float,
+        concurrency: int,
+        likelihood: Callable[..., Any] | None = None,
+    ) -> None:
+        """`endpoint` identifies the code: it is part of every request's identity."""
+        self._function = function
+        self.endpoint = endpoint
+        self._likelihood = likelihood
+        self.can = ABOUT.can if likelihood else ABOUT.can - {LIKELIHOOD}
+        self._pool = DaemonPool(concurrency, "assay-model")
+        self._timeout = timeout
 
     async def send(self, request: Request, seed: int) -> Response:
         """Call the function once."""
-        function = self._function
+        function: Callable[..., Any] | None = self._function
         arguments: tuple[Any, ...] = (request.prompt, {**request.params, "seed": seed})
         if request.continuation is not None:
             function, arguments = self._likelihood, (request.prompt, request.continuation)
         elif request.messages is not None:
             arguments = (request.messages, arguments[1])
+        assert function is not None  # likelihoods are refused before the first request
         try:
             # Without a task for each call, an async function that blocks the loop is not interrupted, but the
             # call takes 20 µs less. Models are called often enough for that to matter.
@@ -94,5 +102,16 @@ def _likelihood(value: Any) -> Response:
 
 
 def connect(connection: Connection) -> PythonModel:
-    """Return the model `python/FILE.py:function`. Imports the file."""
-    return PythonModel(connection)
+    """Load the function that is named. Called by the registry."""
+    if ".py:" not in connection.name:
+        raise UsageError(f"python/{connection.name} names no function: write python/FILE.py:function")
+    function = load_from_file(connection.name)
+    # The file's content is the model's identity: after an edit it is another model.
+    path = Path(connection.name.rpartition(":")[0])
+    return PythonModel(
+        function,
+        endpoint=f"file:{code_sha256(path)[:16]}",
+        timeout=connection.timeout,
+        concurrency=connection.concurrency,
+        likelihood=getattr(function, "loglikelihood", None),
+    )

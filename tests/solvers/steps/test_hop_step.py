@@ -191,7 +191,7 @@ def test_a_variant_may_call_another_function(hops: PipelineLab) -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"id": "hop", "type": "hop"}, "a hop needs a target"),
+        ({"id": "hop", "type": "hop"}, "a hop step needs a target"),
         (hop("nobody"), "has no function 'nobody'; it has shout"),
         ({"id": "hop", "target": "nowhere.py:f"}, "there is no file"),
         ({"id": "hop", "target": "broken.py:f"}, "importing it raised ZeroDivisionError"),

@@ -152,7 +152,7 @@ def test_words_for_labels(value: Any, right: bool) -> None:
 
 @pytest.mark.parametrize("value", [2, 0.5, "maybe", "", ["yes", "perhaps"], [], {}, [[True]]])
 def test_what_is_no_label_is_not_guessed(value: Any) -> None:
-    with pytest.raises(ValueError, match="no label|no votes"):
+    with pytest.raises(ValueError, match="is not a label|list of votes is empty"):
         parse_votes(value)
 
 
@@ -173,9 +173,9 @@ def test_every_problem_is_told_at_once(tmp_path: Path, path: Path) -> None:
     with pytest.raises(InputError) as raised:
         reading(path, bad)
     told = [str(problem).removeprefix(str(path)) for problem in raised.value.problems]
-    assert told[0].startswith(" $[0].label: 'maybe' is no label")
-    assert told[1].startswith(" $[2]: it has no question (looked for question, query, prompt)")
-    assert told[2].startswith(" $[2]: it has no reference")
+    assert told[0].startswith(" $[0].label: 'maybe' is not a label")
+    assert told[1].startswith(" $[2]: the row has no question (looked for question, query, prompt)")
+    assert told[2].startswith(" $[2]: the row has no reference")
     assert told[3:] == [" $[3].reference: must be a text or a number", " $[4]: a row must be an object"]
     file = lines(tmp_path / "a.jsonl", row(), row(label=3))
     file.write_text(file.read_text() + "{nonsense\n")
@@ -189,13 +189,13 @@ def test_every_problem_is_told_at_once(tmp_path: Path, path: Path) -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([], "there are no rows in it"),
-        ({"a": {"b": 1}}, "there are no rows in it"),
+        ([], "the file has no rows"),
+        ({"a": {"b": 1}}, "the file has no rows"),
         ([row(label=None)], "no row has a label .*--label-field"),
         ([row(label=[1, 0])], "tied"),
         (
             [row(), {"rubric": "r", "text": "t", "label": 1}],
-            r"\$\[1\]: it has a rubric, and .*\$\[0\] has none",
+            r"\$\[1\]: the row has a rubric, but .*\$\[0\] has none",
         ),
     ],
 )

@@ -191,7 +191,7 @@ def test_bad_files_are_refused_before_anything_is_written(server: LoopbackServer
 
 def test_rubrics_need_a_model() -> None:
     """Asked once, as pipelines do."""
-    with pytest.raises(UsageError, match="name one with --judge"):
+    with pytest.raises(UsageError, match="pass one with --judge"):
         calibrate([text(1, label=True)])
     with pytest.raises(UsageError, match="--votes"):
         calibrate([text(1, label=True)], judge=JUDGE, votes=3, base_url="http://127.0.0.1:9/v1")

@@ -33,18 +33,18 @@ def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "value", "problem"),
     [
-        ((*QUESTION, "evidence"), [{"memory_id": "mp_x"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "there is no memory point or image 'mp_x' in the sample")),
-        ((*QUESTION, "evidence"), [{"image_id": "img"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].image_id", "there is no memory point or image 'img' in the sample")),
-        ((*QUESTION, "evidence"), [{"memory_id": "mp_S02_1"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "'mp_S02_1' comes up in session S02, after the checkpoint, which ends with S01")),
-        (("qa_checkpoints", 0, "covered_sessions"), ["S00"], Problem("$.qa_checkpoints[0].questions[0].evidence[1].image_id", "'S01_img_1' comes up in session S01, after the checkpoint, which ends with S00")),
-        ((*QUESTION, "evidence"), [{"memory_id": "mp_S01_2"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "'mp_S01_2' is interference, which no memory should keep", "warning")),
-        ((*QUESTION, "answer"), " ", Problem("$.qa_checkpoints[0].questions[0].answer", "is empty: nothing can be compared with it")),
-        ((*POINT, "memory_id"), "mp_S00_1", Problem("$.memory_points[0].memory_points[0].memory_id", "'mp_S00_1' stands at $.sessions[0].memory_points[0].memory_id already; each needs its own")),
-        ((*UPDATE, "original_memories"), [], Problem("$.memory_points[1].memory_points[0].original_memories", "an update must say what it replaces", "warning")),
-        ((*UPDATE, "original_memories"), ["Ada lives."], Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has this text: 'Ada lives.'", "warning")),
-        ((*UPDATE, "original_memories"), ["Ada lives in Basel."], Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has this text: 'Ada lives in Basel.'", "warning")),
-        (("sessions", 2, "dialogue"), [], Problem("$.sessions[2].dialogue", "is empty: there is nothing to remember", "warning")),
-        (("qa_checkpoints", 0, "questions"), [], Problem("$.qa_checkpoints[0].questions", "is empty: nothing is asked", "warning")),
+        ((*QUESTION, "evidence"), [{"memory_id": "mp_x"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "the sample has no memory point or image 'mp_x'")),
+        ((*QUESTION, "evidence"), [{"image_id": "img"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].image_id", "the sample has no memory point or image 'img'")),
+        ((*QUESTION, "evidence"), [{"memory_id": "mp_S02_1"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "'mp_S02_1' belongs to session S02, but the checkpoint runs before it, after S01")),
+        (("qa_checkpoints", 0, "covered_sessions"), ["S00"], Problem("$.qa_checkpoints[0].questions[0].evidence[1].image_id", "'S01_img_1' belongs to session S01, but the checkpoint runs before it, after S00")),
+        ((*QUESTION, "evidence"), [{"memory_id": "mp_S01_2"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "'mp_S01_2' is interference, which a memory should not store", "warning")),
+        ((*QUESTION, "answer"), " ", Problem("$.qa_checkpoints[0].questions[0].answer", "is empty: answers cannot be compared with it")),
+        ((*POINT, "memory_id"), "mp_S00_1", Problem("$.memory_points[0].memory_points[0].memory_id", "duplicate id 'mp_S00_1', first used at $.sessions[0].memory_points[0].memory_id")),
+        ((*UPDATE, "original_memories"), [], Problem("$.memory_points[1].memory_points[0].original_memories", "is empty, but an update should have the texts that it replaces", "warning")),
+        ((*UPDATE, "original_memories"), ["Ada lives."], Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has the text 'Ada lives.'", "warning")),
+        ((*UPDATE, "original_memories"), ["Ada lives in Basel."], Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has the text 'Ada lives in Basel.'", "warning")),
+        (("sessions", 2, "dialogue"), [], Problem("$.sessions[2].dialogue", "is empty: the session has no turns", "warning")),
+        (("qa_checkpoints", 0, "questions"), [], Problem("$.qa_checkpoints[0].questions", "is empty: the checkpoint asks nothing", "warning")),
     ],
 )  # fmt: skip
 def test_what_a_run_would_bear_is_found(tmp_path: Path, at: Path_, value: Any, problem: Problem) -> None:
@@ -60,10 +60,10 @@ def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
     value["memory_points"][0]["session_id"] = "S08"
     path = written(tmp_path / "a.json", value)
     assert found(path) == [
-        Problem("$.memory_points[0].session_id", "there is no session 'S08' in the sample"),
-        Problem("$.qa_checkpoints[0].covered_sessions[1]", "there is no session 'S09' in the sample"),
-        Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has this text: 'Ada lives in Bern.'", "warning"),
-        Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "there is no memory point or image 'mp_S01_1' in the sample"),
+        Problem("$.memory_points[0].session_id", "the sample has no session 'S08'"),
+        Problem("$.qa_checkpoints[0].covered_sessions[1]", "the sample has no session 'S09'"),
+        Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has the text 'Ada lives in Bern.'", "warning"),
+        Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "the sample has no memory point or image 'mp_S01_1'"),
     ]  # fmt: skip
 
 

@@ -212,7 +212,7 @@ def test_a_run_is_not_judged_under_another_name(court: Court, named: str) -> Non
     """A slip in --baseline would pay for everything again; several names fit no files of one memory."""
     court.run()
     asked = court.calls()
-    with pytest.raises(UsageError, match="--baseline names"):
+    with pytest.raises(UsageError, match="but --baseline"):
         court.judged("openai/judge-a", baseline=[named])
     assert court.calls() == asked
 

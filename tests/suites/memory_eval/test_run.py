@@ -301,9 +301,9 @@ def test_a_memory_that_raises_costs_its_sample(tmp_path: Path) -> None:
     assert {row["sample_id"] for row in lines(samples.out / "pipeline_sessions.jsonl")} == {"good"}
 
 
-@pytest.mark.parametrize("appeared", [1, 2, 3])
-def test_killed_while_the_files_appear(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, appeared: int
+@pytest.mark.parametrize("published", [1, 2, 3])
+def test_killed_while_files_get_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: int
 ) -> None:
     """Some files are new and others old or not there: the run knows each as its own, and goes on."""
     samples = Samples(tmp_path)
@@ -311,8 +311,8 @@ def test_killed_while_the_files_appear(
         path = samples.folder / "data" / "s1.json"
         path.write_text(path.read_text().replace('"answer": "Rex1x1"', f'"answer": "{answer}"'))
         with monkeypatch.context() as killed:
-            places = [OutputLines.appear] * appeared
-            killed.setattr(OutputLines, "appear", lambda lines, left=places: left.pop()(lines))
+            places = [OutputLines.publish] * published
+            killed.setattr(OutputLines, "publish", lambda lines, left=places: left.pop()(lines))
             with pytest.raises(IndexError):
                 samples.run()
         assert samples.run().exit_code == 0

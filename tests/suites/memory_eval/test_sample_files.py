@@ -116,11 +116,11 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("at", "value", "told"),
     [
-        (("sessions",), [], "$.sessions: is empty: a sample needs a session"),
-        (("sessions", 2, "session_id"), "S01", "$.sessions[2].session_id: 'S01' stands at $.sessions[1].session_id already; each needs its own"),
-        (("qa_checkpoints", 1, "checkpoint_id"), "early", "$.qa_checkpoints[1].checkpoint_id: 'early' stands at $.qa_checkpoints[0].checkpoint_id already; each needs its own"),
-        (("qa_checkpoints", 0, "covered_sessions"), ["S09"], "$.qa_checkpoints[0].covered_sessions[0]: there is no session 'S09' in the sample"),
-        (("memory_points", 0, "session_id"), "S09", "$.memory_points[0].session_id: there is no session 'S09' in the sample"),
+        (("sessions",), [], "$.sessions: is empty: a sample needs at least one session"),
+        (("sessions", 2, "session_id"), "S01", "$.sessions[2].session_id: duplicate id 'S01', first used at $.sessions[1].session_id"),
+        (("qa_checkpoints", 1, "checkpoint_id"), "early", "$.qa_checkpoints[1].checkpoint_id: duplicate id 'early', first used at $.qa_checkpoints[0].checkpoint_id"),
+        (("qa_checkpoints", 0, "covered_sessions"), ["S09"], "$.qa_checkpoints[0].covered_sessions[0]: the sample has no session 'S09'"),
+        (("memory_points", 0, "session_id"), "S09", "$.memory_points[0].session_id: the sample has no session 'S09'"),
         (("qa_checkpoints", 0, "questions", 0, "question"), " ", "$.qa_checkpoints[0].questions[0].question: is empty"),
         (("qa_checkpoints", 0, "questions", 0, "evidence"), [{}], "$.qa_checkpoints[0].questions[0].evidence[0].memory_id: is missing"),
     ],
@@ -133,12 +133,12 @@ def test_what_makes_a_run_impossible_is_refused(tmp_path: Path, at: Path_, value
 def test_a_sample_id_stands_once_in_all_files(tmp_path: Path) -> None:
     written(tmp_path / "a.json", GOOD)
     written(tmp_path / "b.json", GOOD)
-    assert problems(tmp_path) == ["b.json $: the id 'ada' stands at a.json $ already; each needs its own"]
+    assert problems(tmp_path) == ["b.json $: duplicate id 'ada', first used at a.json $"]
 
 
 def test_what_is_not_there_is_told(tmp_path: Path) -> None:
-    assert problems(tmp_path) == [f"{tmp_path}: there is no .json or .jsonl file in this folder"]
-    assert "there is no such file; --dataset names" in problems(tmp_path / "x.json")[0]
+    assert problems(tmp_path) == [f"{tmp_path}: this folder has no .json or .jsonl file"]
+    assert "there is no such file; --dataset must be a sample file" in problems(tmp_path / "x.json")[0]
     assert problems(written(tmp_path / "y.json", [])) == ["y.json: there is no sample in it"]
 
 
@@ -211,7 +211,7 @@ def test_a_checkpoint_without_sessions_is_due_at_the_end_with_a_warning(tmp_path
     path = written(tmp_path / "a.json", changed(("qa_checkpoints", 0, "covered_sessions"), covered))
     found = load_samples(path)
     assert found.warnings == [
-        f"{path} $.qa_checkpoints[0].covered_sessions: names no session: it is asked after the last one"
+        f"{path} $.qa_checkpoints[0].covered_sessions: names no session, so the checkpoint is asked after the last session"
     ]
     (sample,) = found.samples
     assert [each.part for each in sample.questions_after("S02")] == ["early/1", "late/1", "late/2"]
@@ -264,7 +264,9 @@ def test_a_sample_without_a_row_is_refused(tmp_path: Path) -> None:
         f"{MAIN} $[0]: {CHECKPOINTS} has no row for this sample (ada or u-1)",
     ]
     (tmp_path / CHECKPOINTS).unlink()
-    assert problems(tmp_path) == [f"{CHECKPOINTS}: there is no such file; {MAIN} needs it beside it"]
+    assert problems(tmp_path) == [
+        f"{CHECKPOINTS}: there is no such file; it must be in the same folder as {MAIN}"
+    ]
 
 
 def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
@@ -276,7 +278,7 @@ def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
     (tmp_path / POINTS).write_bytes((tmp_path / POINTS).read_bytes() + b"\n" + row)
     written(tmp_path / CHECKPOINTS, {"sample_id": "ada", "checkpoints": [{"checkpoint_id": "x"}]})
     assert problems(tmp_path) == [
-        f"{POINTS}:3: line 2 is of the sample 'eve' already",
+        f"{POINTS}:3: duplicate row for the sample 'eve', first on line 2",
         f"{CHECKPOINTS}:1 $.checkpoints[0].questions: is missing",
     ]
 

@@ -73,5 +73,5 @@ def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
 def test_metadata_may_not_stand_in_the_way_of_the_output() -> None:
     """A key that the file fills itself is refused before anything is asked."""
     question = ConversationQuestion.of("?", ["D1:1"], {"error": "mine", "level": 1}, source_index=6)
-    with pytest.raises(InputError, match="x, question 7: 'error' is a key of the output"):
+    with pytest.raises(InputError, match="x, question 7: 'error' is a key of the output file"):
         Conversation.of(0, "x", [], [question])

@@ -73,7 +73,7 @@ def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:
     found = find_loader(f"{tmp_path / 'letters.py'}:load")
     (only,) = found.conversations(tmp_path / "post.txt")
     assert found.caller(only).dataset_statistics["total_dialogs"] == 1
-    with pytest.raises(UsageError, match="must be a function of a path"):
+    with pytest.raises(UsageError, match="must be a function that takes a path"):
         find_loader(f"{tmp_path / 'letters.py'}:NUMBER")
 
 
@@ -118,7 +118,7 @@ def test_ids_are_unique_and_many_problems_are_counted(tmp_path: Path) -> None:
     """A name that --task-id takes must mean one conversation."""
     one = {"id": "x", "sessions": [{"messages": [{"text": "hi"}]}], "questions": []}
     assert problems("plain", tmp_path / "data.json", [one, one]) == [
-        "$[1]: the id 'x' stands at $[0] already; each needs its own"
+        "$[1]: duplicate id 'x', first used at $[0]"
     ]
     many = {**one, "questions": [3] * 1300}
     found = problems("plain", tmp_path / "data.json", many)

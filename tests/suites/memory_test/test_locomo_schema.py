@@ -136,7 +136,7 @@ def test_every_problem_is_told_with_its_place(tmp_path: Path) -> None:
         "$[1].sample_id: is missing",
         "$[1].conversation.session_1[0].speaker: must be a text, not a number",
         "$[1].conversation.session_1[0].text: is missing",
-        "$[1].conversation.session_1[0].dia_id: stands at D1:1 but says 'D1:2'; evidence counts messages by their place",
+        "$[1].conversation.session_1[0].dia_id: is 'D1:2', but the message is at D1:1; evidence refers to messages by position",
     ]
 
 

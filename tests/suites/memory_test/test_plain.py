@@ -61,7 +61,7 @@ def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
     ]
     bad = talk(id="mine", questions=[{"question": "?", "error": "e", "evidence": ["D1:1"]}])
     assert problems("plain", tmp_path / "data.json", bad) == [
-        "$ (mine, question 1): 'error' is a key of the output; rename it"
+        "$ (mine, question 1): 'error' is a key of the output file; rename it in the data"
     ]
 
 

@@ -140,12 +140,14 @@ def test_another_answer_in_the_data_only_grades_anew(tmp_path: Path) -> None:
     assert {m["metric"]: (m["value"], m["n"]) for m in found["metrics"]}["abstention"] == (0.0, 1)
 
 
-def test_no_memory_and_no_data_are_told(tmp_path: Path) -> None:
-    for missing in ("memory", "data"):
-        values: dict[str, Any] = Talks(tmp_path).values()
-        values.pop(missing)
-        with pytest.raises(UsageError, match=f"no {missing} is named"):
-            assay.run(assay.spec("memory-test", **values))
+@pytest.mark.parametrize(
+    ("option", "message"), [("memory", "no memory is named"), ("data", "--data is missing")]
+)
+def test_a_run_without_a_memory_or_without_data_is_refused(tmp_path: Path, option: str, message: str) -> None:
+    values: dict[str, Any] = Talks(tmp_path).values()
+    values.pop(option)
+    with pytest.raises(UsageError, match=message):
+        assay.run(assay.spec("memory-test", **values))
 
 
 def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_overview_says_how_often_it_will_ask(tmp_path: Path) -> None:
     assert overview.facts["questions"] == "4"
     assert overview.facts["messages"] == "4"
     assert overview.facts["tests"].startswith("2 ")
-    assert overview.facts["times that a question is asked"] == "6 for each memory"
+    assert overview.facts["questions asked"] == "6 for each memory"
     calls = {planned.what: planned for planned in overview.calls}
     assert calls["answers"].calls == 12
     assert calls["answers"].input_tokens is not None

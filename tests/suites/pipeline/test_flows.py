@@ -101,11 +101,14 @@ def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
 @pytest.mark.parametrize(
     ("step", "why"),
     [
-        (uses(agent="nobody"), "there is no folder agents/nobody beside it or in the folders above"),
+        (
+            uses(agent="nobody"),
+            "there is no folder agents/nobody in this file's folder or the folders above it",
+        ),
         (uses("v9"), "v9.yaml"),
-        (uses("../../secret"), "is no name of an agent or flow"),
-        (uses(agent=".."), "is no name of an agent or flow"),
-        ({**uses(), "agent": None}, "name it with `agent:`"),
+        (uses("../../secret"), "is not a valid name of an agent or flow"),
+        (uses(agent=".."), "is not a valid name of an agent or flow"),
+        ({**uses(), "agent": None}, "add `agent: NAME`"),
         (uses("empty"), "prompts/empty.yaml:1: a flow needs a user_template"),
     ],
 )

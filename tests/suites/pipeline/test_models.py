@@ -43,8 +43,8 @@ def test_a_model_without_names_answers_in_place_and_says_so(main: str) -> None:
     models = StepModels(main)
     assert [models.role("gpt"), models.role("gpt"), models.role("other")] == ["main"] * 3
     assert models.notices == [
-        f"{main} answers in place of 'gpt', which has no provider",
-        f"{main} answers in place of 'other', which has no provider",
+        f"{main} is used instead of 'gpt', which has no provider",
+        f"{main} is used instead of 'other', which has no provider",
     ]
 
 
@@ -54,7 +54,7 @@ def test_the_notice_is_told_when_it_runs(lab: PipelineLab) -> None:
     notes: list[str] = []
     spec = lab.spec(model=lab.script({"text": "r"}))
     assay.run(spec, [lambda event: notes.append(event.text) if isinstance(event, Noted) else None])
-    assert notes == ["script/replies.jsonl answers in place of 'gpt-x', which has no provider"]
+    assert notes == ["script/replies.jsonl is used instead of 'gpt-x', which has no provider"]
 
 
 def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:

@@ -82,7 +82,7 @@ evaluation_target: on
 """
 
 EXPECTED = {
-    1: ["id: '../up' names the folder of the results"],
+    1: ["id: '../up' cannot be the name of the results folder"],
     2: ["nmae: there is no key named 'nmae'; did you mean 'name'"],
     3: ["inputs.1: an input is a name"],
     6: ["steps.0.template: the template does not compile"],
@@ -105,7 +105,7 @@ EXPECTED = {
     37: ["steps.9: batch_size is a whole number from 1 on, not 0"],
     39: ["steps.9.batch_mode: expected true or false, found 'yes'"],
     41: ["steps.10: a code step needs code or code_file"],
-    43: ["steps.11: a prompt needs a template, or an agent and a flow"],
+    43: ["steps.11: a prompt step needs a template, or an agent and a flow"],
     44: ["steps.11.output_parser: there is no parser 'xml'"],
     46: ["steps.12.template: there is no key named 'template'"],
     47: ["steps.12.code_file: there is no file 'nowhere.py'"],
@@ -199,7 +199,7 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
         13: ["there is no key 'code_name'"],
         14: ["there is no key named 'stepz'"],
         16: ["'all' means all variants"],
-        17: ["'baseline' means"],
+        17: ["'baseline' is defined by `baseline:`"],
     }
     assert found.keys() == expected.keys()
     for line, messages in expected.items():
@@ -243,14 +243,14 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
 @pytest.mark.parametrize(
     ("steps", "why"),
     [
-        ([says("a.b")], "'a.b' is no name"),
-        ([says("a/b")], "'a/b' is no name"),
-        ([says("a", output_key="b.c")], "'b.c' is no name"),
-        ([says("a", output_key=["b"])], "is no name"),
-        ([says("inputs")], "'inputs' is what the test gives"),
-        ([says("a", output_key="batch_items")], "'batch_items' is what the test gives"),
-        ([says("a", output_key="b"), says("b")], "another step is called 'b' or gives that"),
-        ([says("a", output_key="c"), says("b", output_key="c")], "another step is called 'c' or gives that"),
+        ([says("a.b")], "'a.b' is not a valid id"),
+        ([says("a/b")], "'a/b' is not a valid id"),
+        ([says("a", output_key="b.c")], "'b.c' is not a valid output_key"),
+        ([says("a", output_key=["b"])], "is not a valid output_key"),
+        ([says("inputs")], "'inputs' is reserved for values of the test"),
+        ([says("a", output_key="batch_items")], "'batch_items' is reserved for values of the test"),
+        ([says("a", output_key="b"), says("b")], "another step has the id or output_key 'b'"),
+        ([says("a", output_key="c"), says("b", output_key="c")], "another step has the id or output_key 'c'"),
     ],
 )
 def test_a_name_means_one_thing(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
@@ -271,10 +271,10 @@ def test_an_evaluated_step_that_is_not_there_is_a_mistake_among_others(lab: Pipe
 
 @pytest.mark.parametrize("name", ["assay", "a/b", "..", ".hidden", "a b", ""])
 def test_an_id_that_leads_elsewhere_is_refused(lab: PipelineLab, name: str) -> None:
-    """It names the folder of the results."""
+    """The id is the name of the results folder."""
     lab.pipeline(says("one"), id=name)
     if name:
-        with pytest.raises(InputError, match="names the folder of the results"):
+        with pytest.raises(InputError, match="cannot be the name of the results folder"):
             assay.run(lab.spec())
     else:
         assert (lab.folder / "out" / "p").exists() is False

@@ -136,7 +136,7 @@ def test_two_files_of_one_name_are_refused_only_when_it_is_asked(lab: Lab) -> No
     written(lab, "tasks/b.yaml", "task: twice")
     written(lab, "tasks/c.yaml", "task: once")
     assert names(lab, "once") == ["once"]
-    with pytest.raises(UsageError, match=r"two files name a task 'twice': tasks/a.yaml and tasks/b.yaml"):
+    with pytest.raises(UsageError, match=r"two files define 'twice': tasks/a.yaml and tasks/b.yaml"):
         lab.run("twice", include_path=["tasks"])
 
 
@@ -170,7 +170,7 @@ def test_a_name_nobody_has_gets_near_ones(lab: Lab) -> None:
 
 def test_a_name_without_any_folder_says_where_names_come_from(lab: Lab) -> None:
     """Neither --include-path nor a package: both are named."""
-    with pytest.raises(UsageError, match=r"'named' is no YAML file; .*--include-path.*lm_eval"):
+    with pytest.raises(UsageError, match=r"there is no YAML file 'named' .*--include-path.*lm_eval"):
         lab.run("named")
 
 
@@ -282,9 +282,11 @@ def test_a_header_that_includes_itself_ends(lab: Lab) -> None:
 
 
 def test_a_class_task_is_named_and_refused(lab: Lab) -> None:
-    """Tasks written in Python are known by name, and it is said that they are not run."""
+    """A task that is a Python class is found by name and refused with its line."""
     lab.write("tasks/a.yaml", "task: a\nclass: !function task.Squad\n")
-    with pytest.raises(InputError, match=r"a.yaml:2 class: tasks written as a Python class are not run"):
+    with pytest.raises(
+        InputError, match=r"a.yaml:2 class: tasks written as a Python class are not supported"
+    ):
         lab.run("a", include_path=["tasks"])
 
 

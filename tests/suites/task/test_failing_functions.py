@@ -86,9 +86,9 @@ def test_a_function_needs_a_module(lab: Lab) -> None:
 
 def test_a_function_where_none_belongs_is_refused(lab: Lab) -> None:
     """Not called, not written as text."""
-    refused(lab, r"t.yaml:\d+ repeats: !function utils.n cannot stand here", repeats=Fn("utils.n"))
+    refused(lab, r"t.yaml:\d+ repeats: !function utils.n is not allowed here", repeats=Fn("utils.n"))
     where = {"until": [Fn("utils.n")]}
-    refused(lab, r"generation_kwargs.until.0: !function utils.n cannot stand", generation_kwargs=where)
+    refused(lab, r"generation_kwargs.until.0: !function utils.n is not allowed", generation_kwargs=where)
 
 
 def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
@@ -97,7 +97,7 @@ def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
     chain = [{"function": Fn("utils.Bad")}]
     refused(
         lab,
-        r"filter_list.0.filter.0: !function utils.Bad: a filter has a method apply",
+        r"filter_list.0.filter.0: !function utils.Bad: expected a class with a method apply",
         filter_list=[{"name": "f", "filter": chain}],
     )
 

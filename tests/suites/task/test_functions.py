@@ -29,7 +29,9 @@ def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) 
     assert assay.run(spec).exit_code == 3
     (calls,) = Path("out").glob("assay/*/calls.jsonl")
     before = calls.read_bytes()
-    with pytest.raises(UsageError, match=r"process_docs: it gives other documents than when this run began"):
+    with pytest.raises(
+        UsageError, match=r"process_docs: it returns different documents than when this run started"
+    ):
         lab.run()
     assert calls.read_bytes() == before
 

@@ -265,7 +265,7 @@ def test_unknown_keys_of_an_aggregate_are_refused(pair: Lab) -> None:
     assert [text.partition(":")[2].partition(" ")[0] for text in texts] == ["4", "6", "7"]
     assert "did you mean 'weight_by_size'" in texts[0]
     assert "expected a mapping with the key 'metric'" in texts[1]
-    assert "by 'mean' only, found 'median'" in texts[2]
+    assert "expected 'mean', the only aggregation of groups, found 'median'" in texts[2]
 
 
 def test_a_metric_no_member_has_gives_no_number(pair: Lab) -> None:

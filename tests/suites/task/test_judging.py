@@ -240,7 +240,7 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     lab.task("c.yaml", **choice)
     lab.task()
     lab.write("both.py", "def both(p, _):\n    return p\n\nboth.loglikelihood = lambda c, t: (-1.0, True)\n")
-    with pytest.raises(UsageError, match=r"--judge: c is of the type multiple_choice.*leave it out"):
+    with pytest.raises(UsageError, match=r"--judge: c has output_type multiple_choice.*remove --judge"):
         lab.run("c.yaml", judge="offline", model="python/both.py:both")
     assert not asked(lab)
     told: list[str] = []

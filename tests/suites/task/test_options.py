@@ -41,7 +41,7 @@ def test_only_tasks_that_are_chosen_from_are_run(lab: Lab) -> None:
         ({"samples": {"t": [5]}}, "--samples: t has no document 5; it has 5, from 0 on"),
         ({"samples": {"t": [-1]}}, "--samples: t has no document -1"),
         ({"samples": {"u": [0]}}, "--samples names 'u', which is not among the tasks"),
-        ({"samples": {"t": [0]}, "limit": 2}, "--samples and --limit both choose documents"),
+        ({"samples": {"t": [0]}, "limit": 2}, "--samples and --limit both select documents"),
     ],
 )
 def test_documents_that_cannot_be_chosen_are_refused(lab: Lab, options: dict[str, Any], said: str) -> None:
@@ -150,7 +150,7 @@ def test_a_task_marked_unsafe_wants_to_be_confirmed(lab: Lab) -> None:
     """It is named; with the confirmation it runs."""
     lab.task(docs=FIVE, unsafe_code=True)
     with pytest.raises(
-        UsageError, match="the task t runs code that the model wrote; --confirm-run-unsafe-code"
+        UsageError, match="the task t executes code that the model writes; pass --confirm-run-unsafe-code"
     ):
         lab.run()
     assert lab.run(confirm_run_unsafe_code=True).run.exit_code == 0
@@ -225,7 +225,7 @@ def test_no_task_at_all(lab: Lab) -> None:
     """It is said what to type."""
     import assay
 
-    with pytest.raises(UsageError, match="no task is named: assay task FILE.yaml --model PROVIDER/NAME"):
+    with pytest.raises(UsageError, match="no task given; use: assay task FILE.yaml --model PROVIDER/NAME"):
         assay.run(assay.spec("task", tasks=[], model="python/model.py:echo"))
 
 
@@ -236,7 +236,7 @@ def test_no_task_at_all(lab: Lab) -> None:
         (
             "python/model.py:echo",
             {"api_key": "x"},
-            "--model-args api_key: keys are read from the environment",
+            "--model-args api_key: API keys are read from the environment",
         ),
         ("python/model.py:echo", {"num_concurrent": "many"}, "--model-args"),
     ],

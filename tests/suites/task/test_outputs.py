@@ -322,7 +322,8 @@ def test_an_own_metric_is_refused_where_nobody_would_call_it(lab: Lab) -> None:
     lab.write("utils.py", "def mine(references, predictions):\n    return 1.0\n")
     lab.task(docs=docs_of("x=1"), **CHOICE, metric_list=[{"metric": "acc"}, {"metric": Fn("utils.mine")}])
     with pytest.raises(
-        InputError, match=r"metric_list.1: mine is called for generated answers; multiple_choice"
+        InputError,
+        match=r"metric_list.1: mine: a metric function works with generate_until only; multiple_choice",
     ):
         lab.run(model=lab.likely(TABLE))
 
@@ -380,7 +381,7 @@ def test_a_model_that_knows_no_likelihoods_is_refused(lab: Lab) -> None:
 def test_likelihoods_have_no_chat_template(lab: Lab) -> None:
     """It is said which task asks for them."""
     lab.task(docs=docs_of("x=1"), **CHOICE)
-    with pytest.raises(UsageError, match="the task t asks for likelihoods.*--apply-chat-template"):
+    with pytest.raises(UsageError, match="the task t needs likelihoods.*--apply-chat-template"):
         lab.run(model=lab.likely(TABLE), apply_chat_template=True)
 
 

@@ -1,1 +1,1 @@
-"""`assay judge calibrate`: how well a judge agrees with the labels of a file."""
+"""`assay judge calibrate`: measures how well a judge agrees with labelled answers."""

@@ -1,7 +1,8 @@
-"""Reads a file of labelled answers, in whatever form people have it. All problems come at once, each with its place.
+"""Reads a file of labelled answers, for `assay judge calibrate`.
 
-A row has a question, a reference answer, a response and a label; or a text, a rubric and a label. The fields have the
-names that published data sets use (`FIELD_NAMES`), or those that options name. A label may be one vote or several.
+A row has a question, a reference answer, a response and a label; or a text, a rubric and a label. Fields are
+found by the names that published data sets use (`FIELD_NAMES`), or by the names given as options. A label is
+one vote or several. `read_labels` raises one error with all problems of the file.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from assay.core import jsonl
 from assay.core.errors import InputError, Problem, unreadable
 
 UNLABELLED, TIED = "without a label", "as many votes for as against"
-"""Why a row is left out."""
+"""Reasons for which a row is left out, as the report prints them."""
 
 FIELD_NAMES: dict[str, tuple[str, ...]] = {
     "question": ("question", "query", "prompt"),
@@ -41,7 +42,7 @@ FIELD_NAMES: dict[str, tuple[str, ...]] = {
     "rubric": ("rubric",),
     "text": ("text", "response", "output"),
 }
-"""Names that each field may have; the first one that is there counts. `answer` is explained at `RowFields.find`."""
+"""Accepted names of each field; the first one in a row is used. `RowFields.find` explains `answer`."""
 
 _RIGHT = frozenset({"correct", "right", "true", "yes", "pass", "passed", "accepted", "good", "1"})
 _WRONG = frozenset(
@@ -64,15 +65,15 @@ VOTE_WORDS = _RIGHT | _WRONG
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _BYTE_IN_MESSAGE = re.compile(r"\(byte (\d+)\)")
-# A file in another format has as many problems as rows; nobody reads more than these.
+# A file in another format has a problem in every row. The rest is only counted.
 _MAX_PROBLEMS = 200
 
 
 class LabelledRow(Struct, frozen=True, kw_only=True):
-    """An answer with its label; or a text with its label and a rubric, and then `question` is empty."""
+    """An answer and its label. With a rubric, `response` is the text to judge and `question` is empty."""
 
     place: str
-    """Where the row stands: `labels.jsonl:12`, or `labels.json $.rows[3]`."""
+    """The place of the row in the file: `labels.jsonl:12`, or `labels.json $.rows[3]`."""
     response: str
     label: bool
     question: str = ""
@@ -85,7 +86,10 @@ class LabelledRow(Struct, frozen=True, kw_only=True):
 
 
 class LabelFile(NamedTuple):
-    """The labelled rows of a file in their order, and how many rows were left out for which reason."""
+    """The labelled rows of a file in order, and the number of rows that are left out, by reason.
+
+    `lists_without_rows` are the places of lists of objects in which no object looks like a row.
+    """
 
     rows: list[LabelledRow]
     left_out: dict[str, int]
@@ -93,9 +97,10 @@ class LabelFile(NamedTuple):
 
 
 def read_labels(path: Path, field_names: Mapping[str, str]) -> LabelFile:
-    """Read all rows that have a label. Raises InputError with every problem of the file.
+    """Return all rows with a label. Raises InputError with every problem of the file.
 
-    `field_names` maps a field (`question`, `label`, …) to its name in the file, where it has no usual one.
+    `field_names` maps a field (`question`, `label`, …) to its name in the file. Other fields are found by
+    their usual names.
     """
     reader = _LabelReader(path, RowFields(field_names))
     for place, value, list_name in reader.candidates():
@@ -105,15 +110,16 @@ def read_labels(path: Path, field_names: Mapping[str, str]) -> LabelFile:
 
 
 class RowFields:
-    """Finds the fields of a row: by the names that options give, else by the usual ones."""
+    """Finds the fields of a row: by the names given as options, else by the usual names."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = {field: name for field, name in names.items() if name}
 
     def find(self, row: Mapping[str, Any], field: str) -> tuple[str, Any]:
-        """The name and the value of a field; an empty name where it is missing or null.
+        """Return the name and the value of a field; ("", None) if it is missing or null.
 
-        `answer` is the response where the reference has another name, and the reference otherwise.
+        Some data sets use `answer` for the response, others for the reference. If the row has a response under
+        another name, `answer` is the reference, else the response.
         """
         if name := self._names.get(field):
             value = _value_at(row, name)
@@ -127,11 +133,11 @@ class RowFields:
         return "", None
 
     def describe(self, field: str) -> str:
-        """The names that were looked for, for a message."""
+        """Return the names that are looked for, for a message."""
         return self._names.get(field) or ", ".join(FIELD_NAMES[field])
 
     def looks_like_a_row(self, value: Any) -> bool:
-        """Whether the value has something to judge, and a question, a reference or a rubric to judge it by."""
+        """Return whether the value is an object with a response, and with a question, a reference or a rubric."""
         if not isinstance(value, dict):
             return False
         has_response = any(self.find(value, field)[0] for field in ("response", "text"))
@@ -140,14 +146,14 @@ class RowFields:
         )
 
     def _answer_is(self, row: Mapping[str, Any], field: str) -> bool:
-        """Whether the key `answer` of this row is this field."""
+        """Return whether the key `answer` of this row has the meaning of this field."""
         names = [self._names.get("response"), *FIELD_NAMES["response"]]
         has_response = any(row.get(name) is not None for name in names if name and name != "answer")
         return has_response is (field != "response")
 
 
 class _LabelReader:
-    """One file while it is read."""
+    """Collects the rows and problems of one file."""
 
     def __init__(self, path: Path, fields: RowFields) -> None:
         self._path = path
@@ -158,7 +164,7 @@ class _LabelReader:
         self.lists_without_rows: list[str] = []
 
     def candidates(self) -> Iterator[tuple[str, Any, str]]:
-        """(place, value, name of its list) of everything that may be a row."""
+        """Yield (place, value, name of the list) of every value that may be a row."""
         try:
             data = self._path.read_bytes().removeprefix(_BYTE_ORDER_MARK)
         except OSError as error:
@@ -178,11 +184,11 @@ class _LabelReader:
         lists = list(self._lists_of_rows(document, "$", ""))
         for place, name, values in lists:
             for number, value in enumerate(values):
-                # The name of a list groups its rows only where there are several lists.
+                # With several lists, such as one per conversation, the name of the list is the rows' cluster.
                 yield f"{self._path} {place}[{number}]", value, name if len(lists) > 1 else ""
 
     def _lists_of_rows(self, value: Any, place: str, name: str) -> Iterator[tuple[str, str, list[Any]]]:
-        """(place, name, items) of every list that holds a row, however deep in objects."""
+        """Yield (place, name, items) of every list with at least one row, at any depth of objects."""
         if isinstance(value, dict):
             for key, inner in value.items():
                 step = f".{key}" if _IDENTIFIER.fullmatch(key) else f'["{key}"]'
@@ -193,7 +199,7 @@ class _LabelReader:
             self.lists_without_rows.append(f"{self._path} {place}")
 
     def add(self, place: str, value: Any, list_name: str) -> None:
-        """Keep a row, leave it out and count it, or note its problems."""
+        """Add a row. A row without a clear label is counted as left out; problems are collected."""
         if not isinstance(value, dict):
             self._problems.append(Problem(place, "a row must be an object"))
             return
@@ -230,11 +236,11 @@ class _LabelReader:
             self.rows.append(row)
 
     def _text(self, place: str, row: dict[str, Any], field: str, *, needed: bool = False) -> str | None:
-        """A text, or a number as text; None where the field is missing."""
+        """Return a field as text; None if it is missing. Numbers are converted."""
         name, value = self._fields.find(row, field)
         if not name:
             if needed:
-                message = f"it has no {field} (looked for {self._fields.describe(field)})"
+                message = f"the row has no {field} (looked for {self._fields.describe(field)})"
                 self._problems.append(Problem(place, message))
             return None
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
@@ -252,12 +258,15 @@ class _LabelReader:
         return tuple(value)
 
     def refuse_problems(self) -> None:
-        """Raise if something is wrong, if there is nothing to judge, or if two kinds of judge would be needed."""
+        """Raise InputError if there are problems, no rows, or both rows with and rows without a rubric.
+
+        Rubrics need another kind of judge, and a calibration belongs to one judge.
+        """
         if not self._problems and not self.rows:
             self._problems.append(Problem(str(self._path), self._why_empty()))
         places = {bool(row.rubric): row.place for row in reversed(self.rows)}
         if len(places) > 1:
-            message = f"it has a rubric, and {places[False]} has none; put them into files of their own"
+            message = f"the row has a rubric, but {places[False]} has none; use a separate file for each kind"
             self._problems.append(Problem(places[True], message))
         if len(self._problems) > _MAX_PROBLEMS:
             more = len(self._problems) - _MAX_PROBLEMS
@@ -268,29 +277,32 @@ class _LabelReader:
     def _why_empty(self) -> str:
         if self.left_out[UNLABELLED]:
             names = self._fields.describe("label")
-            return f"no row has a label (looked for {names}); name its field with --label-field"
+            return f"no row has a label (looked for {names}); pass the field's name with --label-field"
         if self.left_out[TIED]:
-            return "the votes of every row are tied; there is nothing to hold a judge against"
+            return "the votes of every row are tied, so no row has a label"
         names = f"{self._fields.describe('question')}; {self._fields.describe('response')}"
-        return f"there are no rows in it (looked for {names}); name fields with --question-field and others"
+        return (
+            f"the file has no rows (looked for {names}); "
+            "pass the names of fields with --question-field, --response-field and others"
+        )
 
 
 def parse_votes(value: Any) -> tuple[bool, ...]:
-    """The votes of a label: a single vote, a list of votes, or an object with a vote under each key.
+    """Return the votes of a label: a single vote, a list of votes, or an object with a vote under each key.
 
-    Raises ValueError for a value that is no vote.
+    Raises ValueError for a value that is not a vote.
     """
     if isinstance(value, dict):
         value = list(value.values())
     if not isinstance(value, list):
         return (parse_vote(value),)
     if not value:
-        raise ValueError("it has no votes")
+        raise ValueError("the list of votes is empty")
     return tuple(parse_vote(vote) for vote in value)
 
 
 def parse_vote(value: Any) -> bool:
-    """True or false, 1 or 0, or a word for one of them. Raises ValueError for anything else."""
+    """Convert true or false, 1 or 0, or a word such as `Correct` to a bool. Raises ValueError for other values."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (int, float)) and value in (0, 1):
@@ -301,11 +313,11 @@ def parse_vote(value: Any) -> bool:
     text = repr(value)
     if len(text) > 60:
         text = f"{text[:60]}…"
-    raise ValueError(f"{text} is no label; write true or false, 1 or 0, Correct or Wrong")
+    raise ValueError(f"{text} is not a label; write true or false, 1 or 0, Correct or Wrong")
 
 
 def majority(votes: Sequence[bool]) -> bool | None:
-    """What most votes say; None for a tie."""
+    """Return the majority of the votes; None for a tie."""
     right = sum(votes)
     if 2 * right == len(votes):
         return None
@@ -313,7 +325,7 @@ def majority(votes: Sequence[bool]) -> bool | None:
 
 
 def _value_at(row: Mapping[str, Any], name: str) -> Any:
-    """The value of a key. `a.b` is the key `b` inside `a`, unless there is a key called `a.b`."""
+    """Return the value of a key. `a.b` is the key `b` inside `a`, unless the row has a key `a.b`."""
     if name in row:
         return row[name]
     first, dot, rest = name.partition(".")
@@ -322,7 +334,10 @@ def _value_at(row: Mapping[str, Any], name: str) -> Any:
 
 
 def _is_json_lines(data: bytes) -> bool:
-    """Whether a file without the suffix of one is JSON lines: the first of several lines is a whole object."""
+    """Return whether the content is JSON lines: the first of several lines is a complete object.
+
+    For files with another suffix, such as `.json`.
+    """
     first, _, rest = data.strip().partition(b"\n")
     if not first.startswith(b"{") or not rest.strip().startswith(b"{"):
         return False
@@ -334,5 +349,5 @@ def _is_json_lines(data: bytes) -> bool:
 
 
 def _field_place(place: str, name: str) -> str:
-    """The place of a field of a row. A row of JSON lines has no path of its own yet."""
+    """Return the place of a row's field. The place of a row in JSON lines has no `$` path yet."""
     return f"{place}.{name}" if " $" in place else f"{place} $.{name}"

@@ -12,9 +12,9 @@ from assay.core.spec import SuiteOptions, ask, how, score
 class CalibrationOptions(SuiteOptions, frozen=True, kw_only=True):
     """Measure how well a judge agrees with labelled answers.
 
-    The result is remembered, and shown wherever this judge's scores are shown. It belongs to the judge's model,
-    prompt and parameters: when one of them changes, the judge is not calibrated. Without --judge it is the judge
-    `offline`, unless OPENAI_MODEL_JUDGE, JUDGE_MODEL or OPENAI_MODEL name one.
+    The result is stored, and later reports show it next to this judge's scores. It is valid for one model, prompt
+    and set of parameters; after a change of any of these, the judge counts as not calibrated. Judge: --judge, else
+    $OPENAI_MODEL_JUDGE, $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls).
     """
 
     command: ClassVar[str] = "judge calibrate"
@@ -23,21 +23,31 @@ assay judge calibrate --labels answers_with_votes.json
 assay judge calibrate --judge openai/NAME --labels labelled.jsonl --votes 3 --min-kappa 0.7
 assay judge calibrate --judge openai/NAME --labels rows.json --label-field human.word"""
 
-    labels: Annotated[str, ask("File of labelled rows: JSON lines, or JSON.", content=True)] = ""
+    labels: Annotated[str, ask("File with labelled rows, JSON lines or JSON.", content=True)] = ""
     question_field: Annotated[
-        str, ask("Field of the question, where it has no usual name. `a.b` is b inside a.", content=True)
+        str,
+        ask("Field with the question; needed only for unusual names. `a.b` is b inside a.", content=True),
     ] = ""
-    reference_field: Annotated[str, ask("Field of the right answer.", content=True)] = ""
-    response_field: Annotated[str, ask("Field of the answer that was labelled.", content=True)] = ""
-    label_field: Annotated[str, ask("Field of the label, or of several votes.", content=True)] = ""
-    category_field: Annotated[str, ask("Field of the category.", content=True)] = ""
+    reference_field: Annotated[str, ask("Field with the reference answer.", content=True)] = ""
+    response_field: Annotated[str, ask("Field with the answer that has the label.", content=True)] = ""
+    label_field: Annotated[str, ask("Field with the label, or with several votes.", content=True)] = ""
+    category_field: Annotated[
+        str, ask("Field with the category. Results are also reported per category.", content=True)
+    ] = ""
     cluster_field: Annotated[
-        str, ask("Field that says which rows belong together, such as a conversation.", content=True)
+        str,
+        ask(
+            "Field that groups related rows, such as a conversation id. The interval of kappa uses it.",
+            content=True,
+        ),
     ] = ""
     cluster: Annotated[
-        list[str], ask("Only rows of these clusters: those that the judge was not made with.", content=True)
+        list[str],
+        ask(
+            "Use only rows of these clusters, for example those not used to develop the judge.", content=True
+        ),
     ] = field(default_factory=list)
     min_kappa: Annotated[
-        Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit 1 where kappa is below this.")
+        Annotated[float, Meta(ge=-1, le=1)] | None, score("Exit with code 1 if kappa is below this value.")
     ] = None
-    save: Annotated[str, how("Write the calibration to this file too, to share it.")] = ""
+    save: Annotated[str, how("Also write the calibration to this file, for example to share it.")] = ""

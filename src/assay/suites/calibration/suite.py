@@ -1,4 +1,4 @@
-"""`assay judge calibrate`: the verdicts of a judge against the labels of a file."""
+"""`assay judge calibrate`: compares the verdicts of a judge with the labels in a file."""
 
 from __future__ import annotations
 
@@ -37,21 +37,23 @@ from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_catego
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
-from assay.store.calibrations import remember, write
-from assay.store.judges import panel_judge, rubric_judge, why_too_weak
+from assay.store.calibrations import save_calibration, write_calibration
+from assay.store.judges import kappa_problem, panel_judge, rubric_judge
 from assay.suites.calibration.file_schema import file_schemas
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
 METRIC = "accepted"
 OTHER_CLUSTERS = "of other clusters"
+"""Reason for which a row is left out: --cluster selects others."""
 _encode = msgspec.json.Encoder().encode
 
 
 class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
-    """One case for each labelled row. The row's answer is judged; the label is compared when the run ends.
+    """The suite of `assay judge calibrate`. A row is a labelled answer, the subject is the file.
 
-    A label is no part of a score, so an edited label changes the numbers without asking the judge again.
+    The judge scores each answer. `finish` compares the scores with the labels. A label is not part of a score,
+    so a changed label changes the numbers without another call of the judge.
     """
 
     name: ClassVar[str] = "calibration"
@@ -60,7 +62,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """The judge by its full name, since the environment may name it; clusters may be written `a,b`."""
+        """Fill in the judge, which an environment variable may name, and split --cluster `a,b` into a list."""
         options = spec.options
         assert isinstance(options, CalibrationOptions)
         return replace(
@@ -70,9 +72,9 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         if not self.options.labels:
-            raise UsageError("no labels are named: assay judge calibrate --judge NAME --labels FILE")
+            raise UsageError("no labels given; use: assay judge calibrate --judge NAME --labels FILE")
         if spec.model:
-            raise UsageError("a calibration asks nobody but the judge: name it with --judge, not --model")
+            raise UsageError("a calibration calls only the judge; pass the model with --judge, not --model")
         assert spec.judge is not None
         self._path = Path(self.options.labels)
         self._panel = Panel(spec.judge, spec.votes)
@@ -84,17 +86,18 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         self.scorers = [CalibrationScorer(f"calibration@{judge}", self._panel, self._rubric_judge)]
 
     def ask_identity(self) -> dict[str, Any]:
-        """No model is asked for answers."""
+        """Return nothing: the answers are in the file, and no model is called for them."""
         return {}
 
     def score_identity(self) -> Any:
-        """The judge, the labels, and which rows were left out."""
+        """Return the judge, the labels, and the numbers of rows that are left out."""
         labels = [[row.label, row.votes, row.category, row.cluster] for row in self._labels.rows]
+        # The last item is the version of the computation.
         return [self.scorers[0].id, fingerprint([labels, self._labels.left_out]), 1]
 
     @cached_property
     def _labels(self) -> LabelFile:
-        """The rows of the chosen clusters up to --limit. Raises InputError for what cannot be read."""
+        """The rows of the selected clusters, up to --limit. Raises InputError with all problems of the file."""
         options = self.options
         names = {
             "question": options.question_field,
@@ -125,16 +128,18 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     def _refuse_rubrics(self) -> None:
         if self._panel.name == OFFLINE:
-            raise UsageError("these rows have a rubric, which only a model can judge; name one with --judge")
+            raise UsageError("rubrics need a model as judge; pass one with --judge PROVIDER/NAME")
         if self.spec.votes > 1:
-            raise UsageError("a rubric is judged once wherever it decides: leave --votes away")
+            raise UsageError(
+                "--votes does not apply to rubrics: a rubric judge is asked once. Remove --votes."
+            )
 
     def rows(self, facts: dict[str, Any] | None = None) -> ListedRows[LabelledRow]:
-        """The labelled rows. A key holds what is judged and no label."""
+        """Return the labelled rows. A row's key covers the judge's input but not the label."""
         file = self._labels
         if places := file.lists_without_rows:
             more = " and others" if len(places) > 3 else ""
-            self.notices = (f"passed over, since there are no rows in it: {', '.join(places[:3])}{more}",)
+            self.notices = (f"ignored lists without labelled rows: {', '.join(places[:3])}{more}",)
         return ListedRows(
             file.rows,
             key=lambda row: _encode([row.question, row.reference, row.rubric, row.evidence, row.response]),
@@ -147,16 +152,16 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         return file_sha256(self._path)
 
     def subjects(self) -> Sequence[str]:
-        """The file: nothing else is evaluated."""
+        """Return the name of the file, the only subject."""
         return [self._path.stem]
 
     def case(self, row: Row[LabelledRow], subject: str) -> CaseContent:
-        """The answer is emitted as it is; the scorer gets the whole row."""
+        """Return the answer for the solver, and the whole row for the scorer."""
         tags = (row.data.category,) if row.data.category else ()
         return CaseContent(row.data.response, row.data, label=row.data.place, tags=tags)
 
     def finish(self, results: Results[LabelledRow], run: RunFacts) -> Outcome:
-        """Count verdicts against labels; write the numbers, and the rows on which both differ."""
+        """Compare verdicts with labels. Writes calibration.json and disagreements.jsonl."""
         judged: list[JudgedRow] = []
         disagreements = run.folder / "disagreements.jsonl"
         with disagreements.open("wb") as file:
@@ -164,13 +169,14 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
                 if not result.scores:
                     continue
                 row, score = result.row.data, result.scores[0]
+                # None is an invalid verdict: the judge's reply could not be read.
                 accepted = None if score.value is None else bool(score.value)
                 confidence = (score.data or {}).get("sure")
                 judged.append(JudgedRow(row.label, accepted, confidence, row.category, row.cluster))
                 if accepted is not row.label:
                     file.write(_encode(_disagreement(row, score, accepted)) + b"\n")
         calibration = self._calibration(judged)
-        files = [write(run.folder / "calibration.json", calibration), disagreements]
+        files = [write_calibration(run.folder / "calibration.json", calibration), disagreements]
         judge = replace(self._judge, calibration=calibration)
         report = Report(
             entries=[calibration_entry(self._path.stem, judge, calibration)],
@@ -205,29 +211,33 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         )
 
     def _reaches_min_kappa(self, calibration: Calibration) -> bool:
-        """Whether kappa is as high as --min-kappa wants. An unknown kappa is not."""
-        kappa, least = calibration.overall.kappa, self.options.min_kappa
-        return least is None or (kappa is not None and kappa >= least)
+        """Return whether kappa is at least --min-kappa. An undefined kappa is not."""
+        kappa, minimum = calibration.overall.kappa, self.options.min_kappa
+        return minimum is None or (kappa is not None and kappa >= minimum)
 
     def on_report(self, report: Report) -> Sequence[str]:
-        """Remember the calibration: the newest one counts, also that of a run that was finished before."""
+        """Store the calibration for later reports, and with --save in a file. Returns notices.
+
+        This also happens when the report of a finished run is shown again: the run that was shown last counts.
+        """
         calibration = report.entries[0].judges[0].calibration
         if calibration is None:
             return ()
-        notices = [why for why in [remember(calibration)] if why]
+        warning = save_calibration(calibration)
+        notices = [warning] if warning else []
         if self.options.save:
             path = Path(self.options.save)
             try:
-                write(path, calibration)
+                write_calibration(path, calibration)
             except OSError as error:
                 raise UsageError(f"{path} cannot be written: {error.strerror}") from None
-        least = self.options.min_kappa
-        if least is not None and (why := why_too_weak(calibration.judge, calibration, least)):
-            notices.append(why)
+        minimum = self.options.min_kappa
+        if minimum is not None and (reason := kappa_problem(calibration.judge, calibration, minimum)):
+            notices.append(reason)
         return notices
 
     def overview(self, rows: Any) -> Overview:
-        """Each row is one question to the judge, or as many as there are votes."""
+        """Return the planned calls of the judge, one per row and vote, for `--dry-run`."""
         calls = 0 if self._panel.name == OFFLINE else rows.count * self._panel.votes
         texts = sum(
             len(row.question) + len(row.response) + len(row.reference or "") for row in self._labels.rows
@@ -236,16 +246,16 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
             what="judge the rows",
             model=self._panel.name,
             calls=calls,
-            # About four characters a token, and 300 tokens of instructions in each prompt.
+            # About four characters per token, and about 300 tokens of instructions in each prompt.
             input_tokens=(texts // 4 * self._panel.votes + 300 * calls) if calls else 0,
         )
         facts = {"labels": self._path.name, "rows": f"{rows.count:,}"}
-        facts |= {f"left out, {why}": f"{count:,}" for why, count in self._labels.left_out.items()}
+        facts |= {f"left out, {reason}": f"{count:,}" for reason, count in self._labels.left_out.items()}
         return Overview(facts=facts, calls=[judge])
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of a labelled file, by the usual names of fields."""
+        """Return every problem of a file with labels. Fields must have their usual names."""
         try:
             read_labels(path, {})
         except InputError as error:
@@ -259,7 +269,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """The answer that the judge looked at, then the verdict."""
+        """Return the answer that was judged, then the verdict, for `assay show`."""
         answers = [
             Section(heading="answer", text=str(record.data), max_chars=4000)
             for record in case.records
@@ -269,15 +279,15 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
 
 class EmitAnswer(Solver):
-    """Asks no model: the answers are in the file."""
+    """A solver without a model: it returns the answer of the labels file."""
 
     async def solve(self, inputs: str, ctx: Context) -> None:
-        """Emit the row's answer."""
+        """Emit the row's answer as a record, which the scorer reads."""
         ctx.emit("answer", inputs)
 
 
 class CalibrationScorer(Scorer):
-    """One score a row: 1 where the judge accepts the answer, 0 where it rejects it, invalid without a verdict."""
+    """Returns one score per row: 1 if the judge accepts the answer, 0 if not, invalid without a verdict."""
 
     def __init__(self, scorer_id: str, panel: Panel, rubric_judge: RubricJudge) -> None:
         self.id = scorer_id
@@ -285,7 +295,7 @@ class CalibrationScorer(Scorer):
         self._rubric_judge = rubric_judge
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Ask the judge. Raises ModelError where it could not be asked."""
+        """Call the judge. Raises ModelError if its endpoint does not answer."""
         row: LabelledRow = view.case.gold
         response: str = view.records[0].data
         label, confidence = "", None
@@ -315,14 +325,17 @@ class CalibrationScorer(Scorer):
 
 
 def answer_quality(verdict: Verdict) -> float | None:
-    """How good the answer is from 0 to 1: the share of votes for it, or the judge's own measure."""
+    """Return a confidence from 0 to 1 for AUC: the share of votes for the answer, or the judge's own measure.
+
+    None if there is neither.
+    """
     if verdict.votes:
         return sum(labels[0] == CORRECT for labels in verdict.votes) / len(verdict.votes)
     return verdict.sure[0] if verdict.sure else None
 
 
 def _disagreement(row: LabelledRow, score: Score, accepted: bool | None) -> dict[str, Any]:
-    """A line of disagreements.jsonl."""
+    """Return a line of disagreements.jsonl."""
     kinds: Mapping[bool | None, str] = {True: "false accept", False: "false reject", None: "invalid"}
     data = score.data or {}
     return {
@@ -340,7 +353,7 @@ def _disagreement(row: LabelledRow, score: Score, accepted: bool | None) -> dict
 
 
 def calibration_entry(name: str, judge: JudgeInfo, calibration: Calibration) -> Entry:
-    """The numbers of a calibration, overall and by category, for people."""
+    """Return the report's entry: the numbers overall and by category, and the confusion table."""
     overall = calibration.overall
     accepts, rejects = overall.false_accepts, overall.false_rejects
     confusion = Table(
@@ -377,6 +390,7 @@ def _metrics(result: Agreement) -> Iterator[Metric]:
         interval=result.interval,
         interval_method=result.interval_method if result.interval else "",
         clusters=result.clusters if clustered else None,
+        # Kappa divides by 0 then: chance agreement is 1.
         reason="" if result.kappa is not None else "labels and verdicts are all alike",
     )
     for name, label, value in (
@@ -402,13 +416,13 @@ def _metrics(result: Agreement) -> Iterator[Metric]:
 
 
 def _notes(calibration: Calibration) -> Iterator[str]:
-    """How the interval was made, how the voters agree, and what was left out."""
+    """Yield notes: the method of the interval, the agreement of the voters, and the rows that are left out."""
     overall = calibration.overall
     if overall.interval:
-        over = f"{overall.clusters:,} clusters" if overall.clusters < overall.n else "single rows"
-        yield f"interval of kappa: {overall.interval_method} over {over}"
+        units = f"{overall.clusters:,} clusters" if overall.clusters < overall.n else "single rows"
+        yield f"interval of kappa: {overall.interval_method} over {units}"
     if votes := calibration.among_votes:
         share = votes.unanimous / votes.rows
         yield f"voters: unanimous on {votes.unanimous:,} of {votes.rows:,} rows ({share:.1%})"
-    for why, count in calibration.left_out.items():
-        yield f"left out: {count:,} row{'' if count == 1 else 's'}, {why}"
+    for reason, count in calibration.left_out.items():
+        yield f"left out: {count:,} row{'' if count == 1 else 's'}, {reason}"

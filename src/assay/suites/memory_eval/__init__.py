@@ -1,1 +1,1 @@
-"""`assay memory eval`: memories over sessions, judged in six dimensions, in the format of eval_framework."""
+"""`assay memory eval`: evaluates memories over many sessions in six dimensions. The file format is eval_framework's."""

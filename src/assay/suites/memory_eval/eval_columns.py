@@ -1,7 +1,7 @@
-"""The `eval` of each row, made of its scores, and `aggregate_metrics.json`, made of all evals.
+"""Builds the `eval` of each row from its scores, and `aggregate_metrics.json` from all evals.
 
-Both are the format's own numbers: null in an eval is "not judged" or "does not apply", and a ratio of nothing is 0.0
-in the aggregate. The run's report is made in `tally.py`, with honest denominators.
+Both follow the format. Null in an eval means "not judged" or "does not apply". A ratio with denominator 0 is 0.0 in the
+aggregate, because the format has no null there. `tally.py` builds the run's report, which shows a dash instead.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from assay.suites.memory_eval.rows import (
     written_texts,
 )
 
-_NOT_JUDGED = "it was not judged"
+_NOT_JUDGED = "not judged"
 _QUESTION_METRICS = (scorers.ANSWER, scorers.EVIDENCE, scorers.RETRIEVED)
-# Other tools say `error` where the document says `irrelevant`.
+# Other tools write `error` where the format's description has `irrelevant`.
 _IRRELEVANT_LABELS = frozenset({IRRELEVANT, "error"})
 
 
@@ -57,14 +57,14 @@ class SampleEvals(NamedTuple):
 
 
 def sample_evals(rows: SampleRows, scores: Sequence[Score]) -> SampleEvals:
-    """The eval of every row, from the scores of its part."""
+    """Return the eval of every row of a sample, built from the scores with the row's part."""
     by_question: dict[str, list[Score]] = defaultdict(list)
     by_session: dict[str, list[Score]] = defaultdict(list)
     for score in scores:
         if score.metric in _QUESTION_METRICS:
             by_question[score.part].append(score)
             continue
-        # The part of a point's score is SESSION/POINT.
+        # The part of a point's score is SESSION/POINT. Both may contain a slash, so the point is removed by name.
         point = (score.data or {}).get("point")
         part = score.part if point is None else score.part.removesuffix(f"/{point}")
         by_session[part].append(score)
@@ -77,7 +77,7 @@ def sample_evals(rows: SampleRows, scores: Sequence[Score]) -> SampleEvals:
 
 
 def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
-    """The eval of one session, from its own scores and those of its points."""
+    """Return the eval of one session, built from its own scores and those of its points."""
     by_point = {(score.metric, (score.data or {}).get("point")): score for score in scores}
     recall = by_point.get((scorers.RECALL, None))
     correctness = by_point.get((scorers.CORRECTNESS, None))
@@ -95,7 +95,7 @@ def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
         covered_count=recall_labels.count(COVERED),
         num_gold=len(new) + len(updates),
         update_recall=_value(by_point.get((scorers.UPDATE_RECALL, None))),
-        # Updates stand behind new points in the question to the judge.
+        # The question to the judge lists new points first, then updates.
         update_covered_count=recall_labels[len(new) :].count(COVERED),
         update_total=len(updates),
         recall_reasoning=_reason(recall),
@@ -123,7 +123,7 @@ def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
 
 
 def qa_eval(row: QaRow, scores: Sequence[Score]) -> QaEval:
-    """The eval of one question. `num_evidence` counts the pieces whose text is known."""
+    """Return the eval of one question. `num_evidence` counts only evidence with a text: no images, no unknown ids."""
     by_metric = {score.metric: score for score in scores}
     answer, evidence = by_metric.get(scorers.ANSWER), by_metric.get(scorers.EVIDENCE)
     labels = _labels(answer)
@@ -142,7 +142,7 @@ def qa_eval(row: QaRow, scores: Sequence[Score]) -> QaEval:
 def _point_labels(
     raw_points: Sequence[Any], metric: str, scores: Mapping[tuple[str, Any], Score]
 ) -> list[PointLabel]:
-    """Every point in the order of the row. A missing label has its reason beside it."""
+    """Return the labels of all points in the order of the row. A null label has its reason in `reasoning`."""
     records = []
     for point in gold_points(raw_points):
         score = scores.get((metric, point.name))
@@ -152,7 +152,7 @@ def _point_labels(
 
 
 def _mean_worth(metric: str, counts: Counter[str]) -> float | None:
-    """The mean of what the labels are worth; None without labels."""
+    """Return the mean value of the labels; None if there are no labels."""
     worth = scorers.LABEL_WORTH[metric]
     if not counts:
         return None
@@ -164,7 +164,7 @@ def _value(score: Score | None) -> float | None:
 
 
 def _labels(score: Score | None) -> list[str]:
-    """The labels of a verdict that counts."""
+    """Return the labels of a valid verdict; an empty list for any other score."""
     return list(score.data["labels"]) if score and score.status == "scored" else []
 
 
@@ -176,9 +176,9 @@ def _reason(score: Score | None) -> str:
 
 
 class Aggregate:
-    """Adds up evals. Recall and correctness are means of sessions, everything else is pooled.
+    """Adds evals up to the aggregate file. Recall and correctness are means over sessions; all else is pooled.
 
-    A null in an eval is left out. A ratio of nothing is 0.0, as the document has it.
+    Null values are left out. A ratio with denominator 0 is 0.0, as the format prescribes.
     """
 
     def __init__(self) -> None:
@@ -214,7 +214,7 @@ class Aggregate:
             "memories": session.num_memories,
             "correct": session.num_correct,
             "hallucination": session.num_hallucination,
-            # Files of other tools may lack the count or the records.
+            # Files of other tools may lack either the count or the records.
             "irrelevant": max(irrelevant, session.num_irrelevant),
         }
         for name, count in counts.items():
@@ -234,7 +234,7 @@ class Aggregate:
             self._evidence_total += question.num_evidence
 
     def metrics(self, baseline_id: str) -> dict[str, Any]:
-        """The file's content, in the document's order."""
+        """Return the content of the file, in the order of the format."""
         updates, interference = sum(self._updates.values()), sum(self._interference.values())
         return {
             "baseline_id": baseline_id,
@@ -279,10 +279,9 @@ class Aggregate:
 def aggregate_records(
     sessions: Iterable[bytes], questions: Iterable[bytes], baseline_id: str
 ) -> dict[str, Any]:
-    """The aggregate of lines of `session_records.jsonl` and `qa_records.jsonl`, whichever tool wrote them.
+    """Return the aggregate of the lines of `session_records.jsonl` and `qa_records.jsonl` of any tool.
 
-    A line without `eval` is left out. Raises msgspec's ValidationError, which names the JSON path, for a line
-    that is no record.
+    Lines without `eval` are left out. Raises msgspec.ValidationError, which names the JSON path, for an invalid line.
     """
     aggregate = Aggregate()
     session_decoder, question_decoder = msgspec.json.Decoder(SessionRow), msgspec.json.Decoder(QaRow)
@@ -298,7 +297,7 @@ def aggregate_records(
 
 
 class _Mean:
-    """A mean of values that come one by one; 0.0 of no values."""
+    """A running mean. It is 0.0 without values."""
 
     def __init__(self) -> None:
         self._sum = 0.0

@@ -1,4 +1,4 @@
-"""Live rows: every sample goes through every memory, and rows are built from what the run recorded."""
+"""Stage one: runs every sample through every memory, and builds the rows of the files from the run's records."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ from assay.suites.memory_eval.rows import (
 from assay.suites.memory_eval.sample import Sample, SampleQuestion, SampleSession, sample_inputs
 from assay.suites.memory_eval.sample_files import load_samples
 
-# A rule of thumb for English text, for the estimates of --dry-run.
+# Rule of thumb for English text. Only the estimates of --dry-run use it.
 _CHARACTERS_PER_TOKEN = 4
 
 
 class LiveSource(RowSource):
-    """Samples in the order of the data, each with every memory. A case's gold is its sample."""
+    """Every sample of the data with every memory. The gold of a case is its Sample."""
 
     writes_pipeline = True
 
     def __init__(self, spec: RunSpec, options: MemoryEvalOptions) -> None:
         if not options.dataset:
             raise UsageError(
-                "no data is named: assay memory eval --dataset PATH --baseline FUMemory --output-dir DIR"
+                "--dataset is missing. Example: assay memory eval --dataset PATH --baseline FUMemory --output-dir DIR"
             )
         self._spec = spec
         self._options = options
@@ -59,10 +59,10 @@ class LiveSource(RowSource):
             name: Baseline(plugin.title, plugin.about.reference) for name, plugin in self.plugins.items()
         }
         output = Path(spec.output_dir)
-        # One baseline has its files in the folder itself, several have a folder each.
+        # The format puts the files into the output folder itself. Several baselines need a subfolder each.
         self.folders = {name: output / name if len(self.plugins) > 1 else output for name in self.plugins}
         if not spec.model:
-            raise UsageError("name a model to answer with --model, or set OPENAI_MODEL")
+            raise UsageError("--model is missing. Name the model that answers, or set OPENAI_MODEL.")
         self._prompt = Path(options.answer_prompt) if options.answer_prompt else CITED_PROMPT
         memories = MemorySet(self.plugins, options.memory_args, options.embedder, spec.timeout)
         self._needing_evidence = memories.needing_evidence
@@ -71,10 +71,10 @@ class LiveSource(RowSource):
         for name, model in memories.roles.items():
             self.roles[name] = Role(model)
 
-    # Which run this is.
+    # Identity of the run.
 
     def ask_identity(self) -> dict[str, Any]:
-        """The answer prompt, the memories' code and their prompts."""
+        """Return the answer prompt, and the names, code and prompts of the memories."""
         return {
             "subjects": list(self.plugins),
             "prompt": prompt_fingerprint(self._prompt),
@@ -83,7 +83,7 @@ class LiveSource(RowSource):
         }
 
     def data_identity(self) -> Any:
-        """The samples by id and key. `--eval-only` reads them back to know the cases of the run."""
+        """Return the id and key of each sample. `--eval-only` reads them from run.json to restore the cases."""
         rows = self.rows()
         return {
             "set": self._set,
@@ -92,10 +92,10 @@ class LiveSource(RowSource):
 
     @cached_property
     def gold_fingerprint(self) -> str:
-        """Over everything that the samples say."""
+        """Fingerprint of the whole samples: gold and inputs."""
         return fingerprint([row_key(encode(sample)) for sample in self._samples])
 
-    # The data.
+    # Rows and cases.
 
     @property
     def _set(self) -> str:
@@ -103,7 +103,7 @@ class LiveSource(RowSource):
 
     @cached_property
     def _loaded(self) -> tuple[list[Sample], list[str]]:
-        """The chosen samples, cut to --max-sessions, and what a person should know about them."""
+        """The chosen samples, cut to --max-sessions, and the notices about them."""
         options = self._options
         samples, notices = load_samples(Path(options.dataset))
         ids = [sample.sample_id for sample in samples]
@@ -116,17 +116,18 @@ class LiveSource(RowSource):
         chosen = chosen[: apply_limit(self._spec.limit, len(chosen))]
         if options.smoke:
             chosen = chosen[:1]
-        cut, left_out = [], 0
+        cut_samples = []
+        skipped = 0
         for sample in chosen:
-            shorter, checkpoints = sample.first_sessions(options.max_sessions)
-            cut.append(shorter)
-            left_out += checkpoints
-        if left_out:
-            checkpoints_word = "checkpoint" if left_out == 1 else "checkpoints"
+            cut_sample, checkpoints = sample.first_sessions(options.max_sessions)
+            cut_samples.append(cut_sample)
+            skipped += checkpoints
+        if skipped:
+            noun = "checkpoint" if skipped == 1 else "checkpoints"
             notices.append(
-                f"Skipped {left_out:,} {checkpoints_word}: not covered by --max-sessions {options.max_sessions}."
+                f"Skipped {skipped:,} {noun}: not covered by --max-sessions {options.max_sessions}."
             )
-        return cut, notices
+        return cut_samples, notices
 
     @property
     def _samples(self) -> list[Sample]:
@@ -134,12 +135,13 @@ class LiveSource(RowSource):
 
     @property
     def notices(self) -> Sequence[str]:
-        """What is odd in the data, and what a cut leaves out."""
+        """Warnings about the data, and the checkpoints that --max-sessions skips."""
         return self._loaded[1]
 
     @cached_property
     def _rows(self) -> ListedRows[Sample]:
-        # A key is made of what any of the memories sees. Evidence is gold, unless one of them declares to need it.
+        # The key covers what the memories see. Evidence belongs to it only if one of them, such as `oracle`, sees it;
+        # otherwise corrected evidence must not change the key.
         evidence = bool(self._needing_evidence)
         return ListedRows(
             self._samples,
@@ -149,11 +151,11 @@ class LiveSource(RowSource):
         )
 
     def rows(self) -> ListedRows[Sample]:
-        """The samples."""
+        """Return the samples."""
         return self._rows
 
     def facts(self) -> dict[str, Any]:
-        """How much there is of everything."""
+        """Return the numbers of samples, sessions and questions, and the names of the baselines."""
         return {
             "samples": len(self._samples),
             "sessions": sum(len(sample.sessions) for sample in self._samples),
@@ -162,7 +164,7 @@ class LiveSource(RowSource):
         }
 
     def planned_calls(self) -> list[PlannedCalls]:
-        """Calls for answers are exact, their tokens are estimates. What memories ask is not known before."""
+        """Return the planned calls. Answer calls are exact, tokens are estimates, calls by memories are unknown."""
         model = self._spec.model
         calls = [
             PlannedCalls(what=f"{name} itself", model=model)
@@ -176,9 +178,8 @@ class LiveSource(RowSource):
                 for session in sample.sessions:
                     messages = sample.messages[session.id]
                     stored += len(messages)
-                    asked = sample.questions_after(session.id)
                     items = stored if plugin.about.bundle else min(self._options.top_k, stored)
-                    for _, _, question in asked:
+                    for _, _, question in sample.questions_after(session.id):
                         questions += 1
                         characters = (
                             self._prompt_length + len(question.text) + items * sample.mean_message_length
@@ -204,29 +205,29 @@ class LiveSource(RowSource):
         return len(self._prompt.read_text("utf-8"))
 
     def has(self, row: Row[Sample], subject: str) -> bool:
-        """Every memory gets every sample."""
+        """Return True: every memory gets every sample."""
         return True
 
     def total(self) -> int:
-        """Samples times memories."""
+        """Return the number of samples times the number of memories."""
         return len(self._samples) * len(self.plugins)
 
     def case(self, row: Row[Sample], subject: str) -> CaseContent:
-        """The sessions and questions of a sample. Only memories that declare it get evidence."""
+        """Return sessions and questions as inputs. Only memories with `needs_evidence` get the evidence too."""
         sample = row.data
         inputs = sample_inputs(sample, subject, evidence=subject in self._needing_evidence)
         return CaseContent(inputs, gold=sample, label=sample.sample_id)
 
-    # What was recorded.
+    # Rows of the files.
 
     def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """The rows of a case; none of a sample that was not fed to its end."""
+        """Return the rows of a case, built from its records; no rows for a sample that failed."""
         if not _is_complete(records):
             return SampleRows([], [])
         return RowBuilder(gold, self.plugins[subject], self._options.top_k, records).rows()
 
     def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
-        """The answers of a case, without building the rows around them."""
+        """Return the answers of a case. This is cheaper than `sample_rows`, which builds all snapshots."""
         if not _is_complete(records):
             return []
         sample: Sample = gold
@@ -243,9 +244,9 @@ class LiveSource(RowSource):
         return answers
 
     def lines(self, result: CaseResult[Sample]) -> SampleLines | None:
-        """The rows as they are written. An answer that is still to come leaves a sample without lines.
+        """Return the rows and their lines; None if the sample failed or an answer is still missing.
 
-        The format has no word for such an answer, and an empty one is an omission to any judge.
+        The format cannot express a missing answer: an empty answer would count as an omission.
         """
         end = result.end
         if end is None or end.status == "infra_error" or not _is_complete(result.records):
@@ -255,12 +256,12 @@ class LiveSource(RowSource):
 
 
 def _is_complete(records: Sequence[Record]) -> bool:
-    """Whether the sample was fed to its end: the last record says what was used."""
+    """Return whether all sessions were inserted. The solver emits the record USED last."""
     return any(record.kind == USED for record in records)
 
 
 class RowBuilder:
-    """Builds the lines of one sample with one memory from the run's records and the sample's gold."""
+    """Builds the rows of one sample with one memory from the run's records and the sample's gold."""
 
     def __init__(self, sample: Sample, memory: MemoryPlugin, top_k: int, records: Sequence[Record]) -> None:
         self._sample = sample
@@ -270,27 +271,27 @@ class RowBuilder:
         self._answers: dict[str, dict[str, Any]] = {}
         for record in records:
             if record.kind == SESSION:
-                # Structs in the try that just ended, plain values as the journal has them.
+                # Records of a case that has just run hold structs; records read from the journal hold plain dicts.
                 changes = msgspec.convert(record.data["delta"], list[ItemChange])
                 self._changes[record.part] = SessionChanges(changes, record.data.get("order"))
             elif record.kind == ANSWER:
                 self._answers[record.part] = record.data
         self._snapshot = MemorySnapshot()
-        # One object for each memory, however many snapshots show it.
+        # Cached by item id, because an unchanged item is part of every later snapshot.
         self._memories: dict[str, SnapshotMemory] = {}
 
     def rows(self) -> SampleRows:
-        """Session after session. The snapshot is folded along the way."""
+        """Return the rows of all sessions and questions. Applies the changes of each session to the snapshot."""
         rows = SampleRows([], [])
-        known_points: list[Any] = []
+        cumulative_points: list[Any] = []
         for session in self._sample.sessions:
-            known_points += [point.raw for point in session.points if not point.interference]
-            rows.sessions.append(self._session(session, list(known_points)))
+            cumulative_points += [point.raw for point in session.points if not point.interference]
+            rows.sessions.append(self._session(session, list(cumulative_points)))
             for checkpoint, part, question in self._sample.questions_after(session.id):
                 rows.questions.append(self._question(checkpoint, question, self._answers[part]))
         return rows
 
-    def _session(self, session: SampleSession, known_points: list[Any]) -> SessionRow:
+    def _session(self, session: SampleSession, cumulative_points: list[Any]) -> SessionRow:
         changes = self._changes[session.id]
         self._snapshot.apply(changes)
         for change in changes.changes:
@@ -312,7 +313,7 @@ class RowBuilder:
             memory_delta=[self._delta(session.id, change) for change in changes.changes],
             gold_state=GoldState(
                 session.id,
-                known_points,
+                cumulative_points,
                 [point.raw for point in session.new],
                 [point.raw for point in session.updates],
                 [point.raw for point in session.interference],
@@ -320,7 +321,7 @@ class RowBuilder:
         )
 
     def _delta(self, session: str, change: ItemChange) -> MemoryDelta:
-        # An item that is gone keeps its last text, so that one can see what was lost.
+        # A removed item is written with its last text, so that readers see what the memory lost.
         text = self._memories[change.id].text if change.op == ARCHIVE else change.text
         linked = [] if change.op == ADD else list(change.linked)
         return MemoryDelta(session, change.op, text, linked, change.id, {"baseline": self._memory.name})
@@ -347,17 +348,20 @@ class RowBuilder:
             difficulty=question.difficulty,
             retrieval=Retrieval(question.text, self._top_k, items, {"baseline": self._memory.name}),
             generated_answer=data["answer"],
-            # A citation is the place of a hit, or the text itself.
-            cited_memories=[hits[cited][1] if isinstance(cited, int) else cited for cited in data["cited"]],
+            # The record has the index of a cited hit, or for bundle memories the quoted text.
+            cited_memories=[
+                hits[citation][1] if isinstance(citation, int) else citation for citation in data["cited"]
+            ],
         )
 
     def _hits(self, data: dict[str, Any]) -> list[tuple[str, str, float]]:
-        """Id, text and score of each item that was found. A number stands for that many of the last items."""
-        found, texts = data["found"], data.get("texts", {})
-        if isinstance(found, int):
-            found = [(name, 1.0) for name in list(self._snapshot.items)[-found:]]
+        """Return id, text and score of each retrieved item."""
+        recorded_hits, texts = data["found"], data.get("texts", {})
+        # A number N means the last N items: a memory that returns everything does not record every id per question.
+        if isinstance(recorded_hits, int):
+            recorded_hits = [(name, 1.0) for name in list(self._snapshot.items)[-recorded_hits:]]
         hits = []
-        for name, score in found:
+        for name, score in recorded_hits:
             text = texts[name] if name in texts else self._snapshot.items[name].text
             hits.append((name, text, score))
         return hits

@@ -11,12 +11,12 @@ from assay.core.spec import SuiteOptions, ask, how, score
 
 
 class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
-    """Feed samples to memories session by session, ask at checkpoints, and judge six dimensions.
+    """Insert samples into memories session by session, ask questions at checkpoints, and judge six dimensions.
 
-    Stage one writes pipeline_sessions.jsonl and pipeline_qa.jsonl; stage two judges them and writes
-    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. The judge is
-    --judge, else $OPENAI_MODEL_JUDGE, $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls). The
-    same command continues an interrupted run.
+    Stage one writes pipeline_sessions.jsonl and pipeline_qa.jsonl. Stage two judges these files and writes
+    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. Judge: --judge, else $OPENAI_MODEL_JUDGE,
+    $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls). The same command continues an interrupted
+    run.
     """
 
     command: ClassVar[str] = "memory eval"
@@ -27,25 +27,41 @@ assay memory eval --dataset DATA --baseline FUMemory,bm25 --output-dir results -
     --judge openai/OTHER --votes 3
 assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
 """
-    # `task --samples` chooses documents, so neither word may mean something else here.
+    # `--samples` chooses documents in `assay task`. The same flag must not mean something else here.
     renamed: ClassVar[Mapping[str, str]] = {"--sample": "--sample-id", "--samples": "--open-cases"}
 
-    dataset: Annotated[str, ask("A sample's JSON file, or a folder of them.", content=True)] = ""
-    baseline: Annotated[list[str], ask("Memories to evaluate, such as FUMemory,bm25 or FILE.py:Name.")] = (
-        field(default_factory=list)
-    )
+    dataset: Annotated[
+        str, ask("Sample file (.json, .jsonl), or a folder that is searched recursively.", content=True)
+    ] = ""
+    baseline: Annotated[
+        list[str], ask("Memories to evaluate, such as FUMemory,bm25, or FILE.py:make for your own.")
+    ] = field(default_factory=list)
     memory_args: Annotated[
-        dict[str, Any], ask("Options of the memories, as key=value,key=value; each takes those it has.")
+        dict[str, Any],
+        ask("Options for the memories as key=value,key=value. Each memory takes the ones it knows."),
     ] = field(default_factory=dict)
-    embedder: Annotated[str, ask("Embeds texts for memories that need it.")] = "wordllama"
+    embedder: Annotated[
+        str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
+    ] = "wordllama"
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 5
     max_sessions: Annotated[
-        Annotated[int, Meta(ge=1)] | None, ask("Only the first sessions of each sample.")
+        Annotated[int, Meta(ge=1)] | None,
+        ask("Only the first N sessions of each sample. Skips checkpoints that need later sessions."),
     ] = None
     sample_id: Annotated[list[str], ask("Only the samples with these ids.")] = field(default_factory=list)
     smoke: Annotated[bool, ask("Only the first sample.")] = False
-    answer_prompt: Annotated[str, ask("A prompt file in place of the shipped one.", content=True)] = ""
+    answer_prompt: Annotated[
+        str,
+        ask(
+            "Prompt file for the answers, in place of the shipped one. Needs a `=== user ===` part with {memories} and "
+            "{question}.",
+            content=True,
+        ),
+    ] = ""
     eval_only: Annotated[bool, how("Judge the pipeline files in --output-dir. Calls only the judge.")] = False
-    judge_base_url: Annotated[str | None, how("Endpoint of the judge; else that of the model.")] = None
+    judge_base_url: Annotated[
+        str | None,
+        how("Base URL of the judge's endpoint.  [default: $OPENAI_BASE_URL_JUDGE, else that of the model]"),
+    ] = None
     no_judge: Annotated[bool, score("Skip the judge; report only token F1 and BLEU-1.")] = False
-    open_cases: Annotated[int, how("Samples that run at once."), Meta(ge=1)] = 16
+    open_cases: Annotated[int, how("Samples in progress at once, counted per memory."), Meta(ge=1)] = 16

@@ -1,4 +1,8 @@
-"""Writes the five files of a baseline, line by line. No file appears under its name before all are complete."""
+"""Writes the five files of a baseline, line by line.
+
+Lines go to temporary files first. The files get their names only when all of them are complete, so a run that is killed
+leaves no half-written file.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ SESSION_RECORDS, QA_RECORDS, AGGREGATE = "session_records.jsonl", "qa_records.js
 
 
 class BaselineFiles:
-    """The files of one baseline. Pipeline files that were read are not written again."""
+    """The output files of one baseline. With `writes_pipeline=False` only the record files and the aggregate."""
 
     def __init__(self, folder: Path, baseline: str, *, writes_pipeline: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -30,7 +34,7 @@ class BaselineFiles:
         self._aggregate = Aggregate()
 
     def add_sample(self, lines: SampleLines, evals: SampleEvals) -> None:
-        """Write the lines of a sample: as they are, and with their evals."""
+        """Write the lines of a sample to the pipeline files, and with their evals to the record files."""
         for line, session in zip(lines.sessions, evals.sessions, strict=True):
             self._add(SESSIONS, SESSION_RECORDS, line, session)
             self._aggregate.add_session(session)
@@ -41,29 +45,29 @@ class BaselineFiles:
     def _add(self, pipeline: str, records: str, line: bytes, columns: SessionEval | QaEval) -> None:
         if pipeline in self._pipeline:
             self._files[pipeline].add(line)
-        # The eval goes behind the line's last key.
+        # The eval is appended to the JSON object as bytes, so that all other keys stay exactly as in the pipeline file.
         self._files[records].add(line[:-1] + b',"eval":' + encode(columns) + b"}")
 
     def close(self) -> dict[str, str]:
-        """Bring all lines to the disk under temporary names; returns the hashes of the pipeline files."""
+        """Flush the temporary files to disk. Returns the sha256 of the pipeline files."""
         for file in self._files.values():
             file.close()
         return {name: self._files[name].sha256 for name in self._pipeline}
 
-    def appear(self) -> list[Path]:
-        """Give all files their names, the aggregate last."""
-        paths = [file.appear() for file in self._files.values()]
+    def publish(self) -> list[Path]:
+        """Rename the temporary files to their final names, and write the aggregate last."""
+        paths = [file.publish() for file in self._files.values()]
         metrics: dict[str, Any] = self._aggregate.metrics(self._baseline)
         return [*paths, write_json(self._folder / AGGREGATE, metrics)]
 
     def discard(self) -> None:
-        """Leave nothing behind of files that did not become complete."""
+        """Delete the temporary files that were not published."""
         for file in self._files.values():
             file.discard()
 
 
 class OutputLines:
-    """One file under a temporary name, with the sha256 of its content."""
+    """One temporary output file and the sha256 of its content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -73,29 +77,29 @@ class OutputLines:
 
     @property
     def sha256(self) -> str:
-        """The hash of all lines so far."""
+        """The sha256 of all lines so far."""
         return self._sha256.hexdigest()
 
     def add(self, line: bytes) -> None:
-        """Write one line."""
+        """Write one line and a line break."""
         for piece in (line, b"\n"):
             self._file.write(piece)
             self._sha256.update(piece)
 
     def close(self) -> None:
-        """Bring everything to the disk, under the temporary name."""
+        """Flush all lines to disk and close the file."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
 
-    def appear(self) -> Path:
-        """Give the file its name."""
+    def publish(self) -> Path:
+        """Rename the temporary file to its final name."""
         self._temporary.replace(self.path)
         return self.path
 
     def discard(self) -> None:
-        """Remove the file, if it did not appear."""
-        # On a full disk closing fails too: buffered bytes still do not fit.
+        """Delete the temporary file, if it was not published."""
+        # On a full disk even closing fails, because it flushes the buffer.
         with suppress(OSError):
             self._file.close()
         self._temporary.unlink(missing_ok=True)

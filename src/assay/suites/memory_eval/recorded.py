@@ -1,7 +1,8 @@
-"""Recorded rows: `--eval-only` judges the two pipeline files of a baseline, ours or another tool's.
+"""`--eval-only`: reads the two pipeline files of a baseline, written by assay or by another tool.
 
-Files that a run of ours wrote are judged as that run: it is found by the marks that it left (`pipeline.json` in its
-folder), and its cases stay its cases. Any other files become a run of their own.
+A run of assay leaves marks in its folder, `pipeline.json` with the hashes of the files that it wrote. If the hashes
+match, the files are judged within that run, and its cases get further scores. Edited files and files from another tool
+become a new run.
 """
 
 from __future__ import annotations
@@ -38,22 +39,22 @@ from assay.suites.memory_eval.rows import (
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
 MARKS = "pipeline.json"
-"""In a run's folder: the content of the pipeline files that it wrote."""
+"""File in the run folder with the hashes of the pipeline files that the run wrote."""
 T = TypeVar("T")
 
 
 class RecordedSample(NamedTuple):
-    """A row: a sample of the run that wrote the files, or of the files of one baseline."""
+    """The data of a row."""
 
     sample_id: str
     baseline: str = ""
-    """The only baseline that has the row; empty where all have it."""
+    """The only baseline that has this sample; empty if all baselines have it."""
 
 
 class RecordedSource(RowSource):
-    """The samples of the files. A case's gold is its rows.
+    """The samples of the pipeline files. The gold of a case is its SampleRows.
 
-    With `--fresh` all files become a run: the judge is asked anew, and the run that wrote them stays as it is.
+    With `--fresh` the files become a new run even if a run of assay wrote them. That run stays unchanged.
     """
 
     writes_pipeline = False
@@ -64,33 +65,33 @@ class RecordedSource(RowSource):
         self._files = {name: PipelineFiles(folder) for name, folder in self.folders.items()}
         self._own_run = None if spec.fresh else find_own_run(output, self.folders)
         if self._own_run:
-            # A case keeps its place: the order of the baselines is that of the run.
+            # Cases are numbered by sample and baseline, so the baselines must have the order of that run.
             self.folders = {name: self.folders[name] for name in self._own_run.subjects}
         self.baselines = {name: _baseline(name) for name in self.folders}
         self.roles = {}
         self.solver = RecordedSolver()
 
-    # Which run this is.
+    # Identity of the run.
 
     def ask_identity(self) -> dict[str, Any]:
-        """The files say everything."""
+        """Return nothing: only the content of the files counts, see `data_identity`."""
         return {}
 
     def data_identity(self) -> Any:
-        """The files by content."""
+        """Return the hashes of the files."""
         return self._content
 
     @cached_property
     def _content(self) -> dict[str, Any]:
-        """Cached, because large files should be hashed once."""
+        """The hashes of the files. Cached, because the files can be large."""
         return {"files": {name: pipeline_hashes(folder) for name, folder in self.folders.items()}}
 
     @property
     def gold_fingerprint(self) -> str:
-        """That of the run that wrote the files, or the files themselves."""
+        """The gold fingerprint of the run that wrote the files, or a fingerprint of the files."""
         return self._own_run.gold if self._own_run else fingerprint(self._content)
 
-    # The data.
+    # Rows and cases.
 
     @cached_property
     def _rows(self) -> RecordedRows:
@@ -105,7 +106,7 @@ class RecordedSource(RowSource):
         return RecordedRows(rows, self.facts)
 
     def _checked_rows(self) -> list[Row[RecordedSample]]:
-        """A row for each baseline and sample. All lines are checked now: another program wrote them."""
+        """Return a row for each baseline and sample. Checks all lines, because another tool may have written them."""
         rows: list[Row[RecordedSample]] = []
         problems: list[Problem] = []
         for baseline, files in self._files.items():
@@ -118,51 +119,51 @@ class RecordedSource(RowSource):
             raise InputError(problems)
         if not rows:
             folders = ", ".join(map(str, self.folders.values()))
-            raise UsageError(f"there is no line in {SESSIONS} and {QUESTIONS} of {folders}")
+            raise UsageError(f"{SESSIONS} and {QUESTIONS} in {folders} have no lines.")
         return rows
 
     def rows(self) -> RecordedRows:
-        """The samples of the run that wrote the files, or every sample of every file."""
+        """Return the samples of the run that wrote the files, or all samples of all files."""
         return self._rows
 
     def facts(self) -> dict[str, Any]:
-        """How many samples there are, and which files they stand in."""
+        """Return the number of samples, the names of the baselines, and the hashes of the files."""
         samples = {row.data.sample_id for row in self._rows.iterate()}
         return {"samples": len(samples), "baselines": list(self.baselines), "files": self._content}
 
     def planned_calls(self) -> list[PlannedCalls]:
-        """No memory is asked."""
+        """Return nothing: memories and the answering model are not called."""
         return []
 
     def has(self, row: Row[RecordedSample], subject: str) -> bool:
-        """Files of others need not have the same samples for each baseline."""
+        """Return whether a baseline has a sample. Files of other tools may differ in their samples."""
         return row.data.baseline in ("", subject)
 
     def total(self) -> int:
-        """The pairs of samples and baselines that are there."""
+        """Return the number of existing pairs of a sample and a baseline."""
         return self._rows.count * (len(self.baselines) if self._own_run else 1)
 
     def case(self, row: Row[RecordedSample], subject: str) -> CaseContent:
-        """Nothing is asked; the rows are read for the scorers."""
+        """Return the rows of the files as gold for the scorers. The solver has nothing to do."""
         name = row.data.sample_id
         return CaseContent(name, gold=self._files[subject].read(name).rows(), label=name)
 
-    # What was recorded.
+    # Rows of the files.
 
     def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """The rows that were read; what a run recorded is not needed."""
+        """Return the rows that `case` read. The records of the run are not used."""
         rows: SampleRows = gold
         return rows
 
     def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
-        """The answers as the files have them."""
+        """Return the answers in the files."""
         rows: SampleRows = gold
         return answer_rows(rows.questions)
 
     def lines(self, result: CaseResult[RecordedSample]) -> SampleLines | None:
-        """The lines to the byte, without an eval that stands there already.
+        """Return the unchanged lines of the files, without an existing `eval`.
 
-        Files of a run have no lines of a sample that was not fed to its end.
+        Returns None for a sample that failed in stage one: the files have no lines of it.
         """
         end = result.end
         lines = self._files[result.subject].read(result.row.data.sample_id)
@@ -177,7 +178,10 @@ class RecordedSource(RowSource):
 
 
 class RecordedRows:
-    """Rows in memory. Samples of two baselines may have equal keys: then they are compared with each other."""
+    """A list of rows in which keys may repeat, unlike in ListedRows.
+
+    The same sample of two baselines has the same key, and `assay compare` pairs cases by their keys.
+    """
 
     def __init__(self, rows: Sequence[Row[RecordedSample]], facts: Callable[[], dict[str, Any]]) -> None:
         self._rows = rows
@@ -186,26 +190,26 @@ class RecordedRows:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """For the run's own record."""
+        """Facts for `run.json`."""
         return self._facts()
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[RecordedSample]]:
-        """Rows in order."""
+        """Yield the rows in order, except those that `skip` accepts by number."""
         for row in self._rows:
             if skip is None or not skip(row.number):
                 yield row
 
 
 class RecordedSolver(Solver):
-    """Asks nobody: the files hold what a run would have recorded."""
+    """Calls no model: the files have the results of stage one."""
 
     async def solve(self, inputs: str, ctx: Context) -> None:
-        """Emit that the sample was read."""
+        """Emit a record that names the sample."""
         ctx.emit("imported", {"sample_id": inputs})
 
 
 def _baseline(name: str) -> Baseline:
-    """A memory of ours has its own title. Another tool's memory may have any name."""
+    """Return the title of a built-in memory. A memory of another tool keeps the name in its files."""
     if name not in names("memory"):
         return Baseline(name)
     plugin = find_memory(name)
@@ -216,52 +220,54 @@ def _baseline(name: str) -> Baseline:
 
 
 class _AnySessionRow(SessionRow, frozen=True, kw_only=True):
-    """An `eval` that stands there already may have any form: the row is judged anew."""
+    """A session line with any `eval`. An existing `eval` is ignored, because the line is judged again."""
 
     eval: Any = UNSET
 
 
 class _AnyQaRow(QaRow, frozen=True, kw_only=True):
-    """The same for a question."""
+    """A question line with any `eval`."""
 
     eval: Any = UNSET
 
 
 class _SampleId(Struct):
-    """The one key that tells a line's sample. The rest is read when the sample is judged."""
+    """Decodes only the sample id of a line. The rest is decoded when the sample is judged."""
 
     sample_id: str
 
 
 class FileLine(NamedTuple):
-    """A line as it stands in the file. What is judged is written again to the byte."""
+    """The raw bytes of a line, and its place for messages. Record files repeat these bytes."""
 
     where: str
     raw: bytes
 
 
 class RecordedLines(NamedTuple):
-    """One sample's lines in both files."""
+    """The lines of one sample in both files."""
 
     sessions: list[FileLine]
     questions: list[FileLine]
 
     def rows(self) -> SampleRows:
-        """The lines as rows. Raises InputError with the first line that is none."""
+        """Decode the lines. Raises InputError for the first line that is not a valid row."""
         return SampleRows(
             [_decode(line, _AnySessionRow) for line in self.sessions],
             [_decode(line, _AnyQaRow) for line in self.questions],
         )
 
     def key(self) -> str:
-        """The row's key: what is asked and what is held to be right. It is the same for every memory."""
+        """Return the key of the sample: its gold and questions, which are the same for every memory."""
         rows = self.rows()
         gold = [[row.sample_id, row.session_id, row.gold_state] for row in rows.sessions]
-        asked = [[row.sample_id, row.checkpoint_id, row.question, row.gold_answer] for row in rows.questions]
-        return row_key(encode([gold, asked]))
+        questions = [
+            [row.sample_id, row.checkpoint_id, row.question, row.gold_answer] for row in rows.questions
+        ]
+        return row_key(encode([gold, questions]))
 
     def problems(self) -> list[Problem]:
-        """Lines that cannot be judged."""
+        """Return a problem for each line that is not a valid row."""
         problems: list[Problem] = []
         for lines, kind in ((self.sessions, _AnySessionRow), (self.questions, _AnyQaRow)):
             for line in lines:
@@ -273,7 +279,7 @@ class RecordedLines(NamedTuple):
 
 
 class PipelineFiles:
-    """Both files of one folder. Only the places of lines are held in memory: snapshots make the files large."""
+    """Both pipeline files of one folder. Keeps only the offsets of the lines: snapshots make the files large."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -285,11 +291,11 @@ class PipelineFiles:
 
     @property
     def samples(self) -> list[str]:
-        """The ids in the order in which they come up."""
+        """The sample ids in order of first appearance."""
         return list(dict.fromkeys([*self._sessions, *self._questions]))
 
     def read(self, sample_id: str) -> RecordedLines:
-        """All lines of a sample."""
+        """Return all lines of a sample from both files."""
         return RecordedLines(
             self._lines(SESSIONS, self._sessions.get(sample_id, ())),
             self._lines(QUESTIONS, self._questions.get(sample_id, ())),
@@ -306,7 +312,7 @@ class PipelineFiles:
 
 
 def _line_places(path: Path, problems: list[Problem]) -> dict[str, Sequence[int]]:
-    """For each sample the number and the offset of its lines, one after the other."""
+    """Return the places of each sample's lines, a flat array of line number, offset, line number, offset."""
     places: dict[str, array[int]] = {}
     decoder = msgspec.json.Decoder(_SampleId)
     offset = 0
@@ -347,20 +353,22 @@ def _without_evals(rows: Sequence[SessionRow | QaRow], lines: Sequence[FileLine]
 
 
 def pipeline_folders(output: Path, baselines: Sequence[str]) -> dict[str, Path]:
-    """Where the files of each baseline are: in the folder itself, or in one below it of the baseline's name.
+    """Return the folder of each baseline: the output folder itself, or a subfolder with the baseline's name.
 
-    Without names, it is the baseline that the files name, or every folder below that has both files. A memory
-    of a file is called as that file is.
+    Without `baselines`, the name comes from the files in the output folder; if there are none, every subfolder with
+    both files is a baseline. `path/to/own.py:make` has the name `own`.
     """
-    named = [short(name) for name in baselines]
+    names = [short(name) for name in baselines]
     if _has_both_files(output):
-        if len(named) > 1:
-            raise UsageError(f"{output} has the files of one memory; --baseline names {len(named)}")
-        return {named[0] if named else _baseline_in(output): output}
-    named = named or sorted(path.name for path in output.glob("*") if _has_both_files(path))
-    if not named:
-        raise UsageError(f"--eval-only needs {SESSIONS} and {QUESTIONS} in {output}; run it without first")
-    return {name: output / name for name in named}
+        if len(names) > 1:
+            raise UsageError(f"{output} has the files of one memory, but --baseline names {len(names)}.")
+        return {names[0] if names else _baseline_in(output): output}
+    names = names or sorted(path.name for path in output.glob("*") if _has_both_files(path))
+    if not names:
+        raise UsageError(
+            f"{output} has no {SESSIONS} and {QUESTIONS}. Run the command without --eval-only first."
+        )
+    return {name: output / name for name in names}
 
 
 def _has_both_files(folder: Path) -> bool:
@@ -368,7 +376,7 @@ def _has_both_files(folder: Path) -> bool:
 
 
 def _baseline_in(folder: Path) -> str:
-    """The baseline that the first question or memory names."""
+    """Return the baseline name in the first question or item that has one; `baseline` if none has."""
     files = PipelineFiles(folder)
     for sample in files.samples:
         rows = files.read(sample).rows()
@@ -386,14 +394,14 @@ def _baseline_in(folder: Path) -> str:
 
 
 class PipelineMarks(Struct):
-    """What a run notes of the files that it writes: the gold they carry, and their content by baseline."""
+    """The pipeline files that a run wrote: fingerprint of their gold, and sha256 by baseline and file name."""
 
     gold: str
     files: dict[str, dict[str, str]]
 
 
 class OwnRun(NamedTuple):
-    """The run that wrote the files, with its data identity."""
+    """The run that wrote the pipeline files. `data` is its data identity."""
 
     folder: Path
     gold: str
@@ -402,24 +410,27 @@ class OwnRun(NamedTuple):
 
 
 def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
-    """The newest run in an output folder that wrote these files and no others, to the byte.
+    """Return the newest run in the output folder whose marks have exactly these files; None if there is none.
 
-    If several baselines were run together, one of them alone is judged apart from that run.
+    A run of several baselines does not match one of them alone: that one is judged as a new run. Raises UsageError
+    if the files match but `--baseline` has other names, because judging would be paid twice.
     """
     hashes = {name: pipeline_hashes(folder) for name, folder in folders.items()}
     for run in reversed(list(run_folders(output))):
         for marks in reversed(read_marks(run)):
             if marks.files == hashes:
-                asked = state_of(run).info.parts["ask"]
-                return OwnRun(run, marks.gold, asked["data"], asked["plan"]["subjects"])
+                ask_parts = state_of(run).info.parts["ask"]
+                return OwnRun(run, marks.gold, ask_parts["data"], ask_parts["plan"]["subjects"])
             if list(marks.files.values()) == list(hashes.values()):
-                wrote, named = ", ".join(marks.files), ", ".join(hashes)
-                raise UsageError(f"a run wrote the files in {output} for {wrote}; --baseline names {named}")
+                run_names, names = ",".join(marks.files), ",".join(hashes)
+                raise UsageError(
+                    f"{output} has results for {run_names}, but --baseline is {names}. Pass --baseline {run_names}."
+                )
     return None
 
 
 def read_marks(run: Path) -> list[PipelineMarks]:
-    """The marks of a run, oldest first; none where the folder is of another kind of run."""
+    """Return the marks of a run, oldest first; an empty list for a run without marks."""
     try:
         return msgspec.json.decode((run / MARKS).read_bytes(), type=list[PipelineMarks])
     except (OSError, msgspec.DecodeError):
@@ -427,31 +438,32 @@ def read_marks(run: Path) -> list[PipelineMarks]:
 
 
 def add_marks(run: Path, marks: PipelineMarks) -> None:
-    """Note what a run is about to write.
+    """Write the marks of files that a run is about to publish.
 
-    This comes before the files appear: a run that is killed in between must know its own files later.
+    The marks come first: a run that is killed before the files get their names must recognise them later.
     """
-    earlier = read_marks(run)
-    if marks not in earlier:
-        write_json(run / MARKS, msgspec.to_builtins([*earlier, marks]))
+    earlier_marks = read_marks(run)
+    if marks not in earlier_marks:
+        write_json(run / MARKS, msgspec.to_builtins([*earlier_marks, marks]))
 
 
 def pipeline_hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of both files, as far as they are there."""
+    """Return the sha256 of the pipeline files that exist, by name."""
     paths = [folder / name for name in (SESSIONS, QUESTIONS)]
     return {path.name: file_sha256(path) for path in paths if path.is_file()}
 
 
 def refuse_foreign_files(output: Path, folders: Mapping[str, Path]) -> None:
-    """Pipeline files are paid work: those that no run here wrote are not overwritten.
+    """Raise UsageError if a pipeline file was not written by a run in the output folder.
 
-    Each file counts for itself: a run that was killed while its files appeared left a new and an old one.
+    Such files cost model calls, so they are never overwritten. Each file is looked up separately, because a run that is
+    killed while its files get their names leaves one new and one old file.
     """
-    noted = [marks for run in run_folders(output) for marks in read_marks(run)]
+    all_marks = [marks for run in run_folders(output) for marks in read_marks(run)]
     for name, folder in folders.items():
-        own = {file for marks in noted for file in marks.files.get(name, {}).items()}
-        if not own.issuperset(pipeline_hashes(folder).items()):
+        own_files = {file for marks in all_marks for file in marks.files.get(name, {}).items()}
+        if not own_files.issuperset(pipeline_hashes(folder).items()):
             raise UsageError(
-                f"{folder} has pipeline files that no run there wrote as they are now; judge them with "
-                "--eval-only, or name another --output-dir"
+                f"{folder} has pipeline files that were edited or come from another tool. Judge them with "
+                "--eval-only, or choose another --output-dir."
             )

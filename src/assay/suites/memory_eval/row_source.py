@@ -1,6 +1,7 @@
-"""Where the rows of an evaluation come from: made live by memories, or recorded in pipeline files.
+"""The interface between the suite and the source of its rows.
 
-`live.py` and `recorded.py` have one source each. The suite asks its source for everything that differs.
+`LiveSource` (`live.py`) runs samples through memories. `RecordedSource` (`recorded.py`) reads pipeline files. The suite
+calls its source for everything that differs between the two.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from assay.suites.memory_eval.rows import AnswerRow, SampleRows
 
 
 class Baseline(NamedTuple):
-    """A memory as outputs name it."""
+    """How the outputs show a memory. `reference` marks it as a reference such as `oracle`."""
 
     alias: str
     reference: bool = False
 
 
 class SampleLines(NamedTuple):
-    """A sample's rows, and the bytes of their lines in the two pipeline files."""
+    """The rows of a sample, and the bytes of their lines in the two pipeline files."""
 
     rows: SampleRows
     sessions: list[bytes]
@@ -33,66 +34,66 @@ class SampleLines(NamedTuple):
 
 
 class RowSource(ABC):
-    """All samples with all baselines."""
+    """All samples of a run with all its baselines."""
 
     writes_pipeline: bool
-    """Whether the pipeline files are written, and not read."""
+    """True if this run writes the pipeline files, False if it reads them."""
     baselines: dict[str, Baseline]
     folders: dict[str, Path]
-    """Where the files of each baseline are."""
+    """The folder with the files of each baseline."""
     roles: dict[str, Role]
     solver: Solver
 
     @abstractmethod
     def ask_identity(self) -> dict[str, Any]:
-        """What changes replies besides options and data."""
+        """Return everything besides options and data that changes replies. A change makes another run."""
 
     @abstractmethod
     def data_identity(self) -> Any:
-        """The data by content."""
+        """Return what identifies the data. A change makes another run."""
 
     @property
     @abstractmethod
     def gold_fingerprint(self) -> str:
-        """Identifies the gold that answers are held to. Another gold scores again."""
+        """Fingerprint of the gold (points, reference answers, evidence). Another fingerprint scores again."""
 
     @property
     def notices(self) -> Sequence[str]:
-        """Sentences a person should read before the run starts."""
+        """Warnings to print before the run starts."""
         return ()
 
     @abstractmethod
     def rows(self) -> Rows[Any]:
-        """The data. Raises InputError before anything is asked."""
+        """Return the samples. Raises InputError for bad data, before the first request."""
 
     @abstractmethod
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Whether this baseline has this row."""
+        """Return whether this baseline has this sample."""
 
     @abstractmethod
     def total(self) -> int:
-        """How many cases there are."""
+        """Return the number of cases."""
 
     @abstractmethod
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """One sample for one baseline."""
+        """Return the inputs and the gold of one sample with one baseline."""
 
     @abstractmethod
     def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """The rows of a case, from its gold and its records; none of a sample that was not fed to its end."""
+        """Return the rows of a case from its gold and its records; no rows for a sample that failed."""
 
     @abstractmethod
     def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> Sequence[AnswerRow]:
-        """The answers of a case alone, in the same order."""
+        """Return only the answers of a case, in the order of its rows."""
 
     @abstractmethod
     def lines(self, result: CaseResult[Any]) -> SampleLines | None:
-        """The lines of a case; None of a sample that a memory did not get to its end."""
+        """Return the lines of a case for the pipeline files; None for a sample that failed."""
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What the run's own record says of the data."""
+        """Return sizes and names for `run.json` and --dry-run."""
 
     @abstractmethod
     def planned_calls(self) -> list[PlannedCalls]:
-        """What memories and their model would be asked, for `--dry-run`."""
+        """Return the planned calls of memories and of the answering model, for --dry-run."""

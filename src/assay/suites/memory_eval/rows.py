@@ -1,6 +1,7 @@
-"""The lines of the format's files, key by key in the document's order, and what scorers read out of them.
+"""The lines of the format's JSONL files as structs, and functions that extract from them what scorers need.
 
-Every key is written. A key with a default here may be missing in files that are read: other tools leave it out.
+The fields have the order of the format's description, and all of them are written. A field with a default may be
+missing in files that are read, because other tools leave it out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from assay.core.hashing import Twins
 
 
 class SnapshotMemory(Struct, frozen=True):
-    """A memory in a snapshot."""
+    """One stored item in a snapshot. The format calls it a memory."""
 
     memory_id: str
     text: str
@@ -29,9 +30,9 @@ class SnapshotMemory(Struct, frozen=True):
 
 
 class MemoryDelta(Struct, frozen=True):
-    """What a session changed: `add`, `update`, `archive`, or `keep` (the same text under another id).
+    """One change by a session. `op` is `add`, `update`, `archive`, or `keep` (same text under a new id).
 
-    `linked_previous` are the ids that it replaces.
+    `linked_previous` are the ids of the items that this one replaces.
     """
 
     session_id: str
@@ -43,7 +44,7 @@ class MemoryDelta(Struct, frozen=True):
 
 
 class GoldState(Struct, frozen=True):
-    """What should be known after a session; points are as the data has them."""
+    """The memory points of a session and of all sessions so far, unchanged from the data."""
 
     session_id: str
     cumulative_gold_memories: list[Any] = field(default_factory=list)
@@ -53,14 +54,14 @@ class GoldState(Struct, frozen=True):
 
 
 class MemoryLabel(Struct, frozen=True):
-    """The label of a written memory. `id` is its place among those that were judged, from 1."""
+    """The label of a text that the session wrote. `id` is its number among those texts, from 1."""
 
     id: int
     label: str | None
 
 
 class PointLabel(Struct, frozen=True):
-    """The label of an update or an interfering point; null where the judge gave none."""
+    """The label of an update or interference point; null if the judge gave no valid verdict."""
 
     memory_id: str
     label: str | None
@@ -68,7 +69,7 @@ class PointLabel(Struct, frozen=True):
 
 
 class SessionEval(Struct, frozen=True, kw_only=True):
-    """The judge's labels of a session as numbers. Null is "does not apply" or "not judged", never 0."""
+    """`eval` of a session: the judge's labels as numbers. Null means "does not apply" or "not judged"."""
 
     session_id: str
     recall: float | None = None
@@ -99,7 +100,7 @@ class SessionEval(Struct, frozen=True, kw_only=True):
 
 
 class SessionRow(Struct, frozen=True, kw_only=True):
-    """A line of `pipeline_sessions.jsonl`; with `eval`, of `session_records.jsonl`."""
+    """A line of `pipeline_sessions.jsonl`, or with `eval` of `session_records.jsonl`."""
 
     sample_id: str
     sample_uuid: str = ""
@@ -111,7 +112,7 @@ class SessionRow(Struct, frozen=True, kw_only=True):
 
 
 class RetrievedItem(Struct, frozen=True):
-    """An item that the memory returned for a question, best first."""
+    """An item that the memory returned for a question. `rank` 0 is the best."""
 
     rank: int
     memory_id: str
@@ -121,7 +122,7 @@ class RetrievedItem(Struct, frozen=True):
 
 
 class Retrieval(Struct, frozen=True):
-    """What the memory returned for a question."""
+    """The search for a question and its results."""
 
     query: str
     top_k: int
@@ -130,7 +131,7 @@ class Retrieval(Struct, frozen=True):
 
 
 class QaEval(Struct, frozen=True, kw_only=True):
-    """The judge's labels of an answer and of the memories that it cites."""
+    """`eval` of a question: the judge's labels of the answer and of the evidence in the cited items."""
 
     answer_label: str | None = None
     answer_reasoning: str = ""
@@ -143,7 +144,7 @@ class QaEval(Struct, frozen=True, kw_only=True):
 
 
 class QaRow(Struct, frozen=True, kw_only=True):
-    """A line of `pipeline_qa.jsonl`; with `eval`, of `qa_records.jsonl`."""
+    """A line of `pipeline_qa.jsonl`, or with `eval` of `qa_records.jsonl`."""
 
     sample_id: str
     sample_uuid: str = ""
@@ -162,7 +163,7 @@ class QaRow(Struct, frozen=True, kw_only=True):
 
 
 class SampleRows(NamedTuple):
-    """All lines of one sample with one memory, in the order of the files."""
+    """All rows of one sample with one memory, in the order of the files."""
 
     sessions: list[SessionRow]
     questions: list[QaRow]
@@ -171,16 +172,16 @@ class SampleRows(NamedTuple):
 encode = msgspec.json.Encoder().encode
 
 
-# What scorers read out of rows.
+# What scorers extract from rows.
 
-# The keys that may hold the text of a point.
+# Keys with the text of a point. Some tools write `content`.
 _CONTENT_KEYS = ("memory_content", "content")
-# The changes whose texts a session wrote.
+# Changes that write a text.
 _WRITTEN = ("add", "update")
 
 
 class GoldPoint(NamedTuple):
-    """A point of a row. `name` is its id, with `~2` for the second of equal ids in its list."""
+    """A memory point of a row. `name` is its id, made unique: the second point of the same id gets `~2`."""
 
     memory_id: str
     name: str
@@ -189,21 +190,21 @@ class GoldPoint(NamedTuple):
 
 
 def gold_points(raw_points: Sequence[Any]) -> list[GoldPoint]:
-    """The points that have a text. One without an id is named by its place in the list, from 1."""
-    ids, kept = [], []
+    """Return the points that have a text. A point without an id gets its number in the list, from 1."""
+    ids, points_with_text = [], []
     for number, raw in enumerate(raw_points, 1):
         if point_text(raw):
             memory_id = raw.get("memory_id") if isinstance(raw, dict) else None
             ids.append(str(number) if memory_id in (None, "") else str(memory_id))
-            kept.append(raw)
+            points_with_text.append(raw)
     return [
         GoldPoint(memory_id, name, point_text(raw), _original_texts(raw))
-        for memory_id, name, raw in zip(ids, unique_names(ids), kept, strict=True)
+        for memory_id, name, raw in zip(ids, unique_names(ids), points_with_text, strict=True)
     ]
 
 
 def point_text(raw: Any) -> str:
-    """The text of a point: `memory_content`, or `content`, or the point itself where it is a text."""
+    """Return the text of a point: `memory_content`, `content`, or the point itself if it is a string. May be empty."""
     if isinstance(raw, str):
         return raw.strip()
     if isinstance(raw, dict):
@@ -215,42 +216,42 @@ def point_text(raw: Any) -> str:
 
 
 def _original_texts(raw: Any) -> tuple[str, ...]:
-    """What an update replaces: a list of texts or points, or one of them."""
+    """Return the texts that an update replaces. The data has a list of texts or points, or a single one."""
     original = raw.get("original_memories") if isinstance(raw, dict) else None
     if original is None:
         return ()
-    listed = original if isinstance(original, list) else [original]
-    return tuple(text for text in map(point_text, listed) if text)
+    originals = original if isinstance(original, list) else [original]
+    return tuple(text for text in map(point_text, originals) if text)
 
 
 def earlier_points(gold: GoldState) -> tuple[str, ...]:
-    """The texts of points of earlier sessions: those that are cumulative and not of this session."""
-    own = {
+    """Return the texts of the points of earlier sessions: the cumulative points without those of this session."""
+    session_texts = {
         point.content
         for raw in (gold.session_new_memories, gold.session_update_memories)
         for point in gold_points(raw)
     }
     texts = map(point_text, gold.cumulative_gold_memories)
-    return tuple(text for text in texts if text and text not in own)
+    return tuple(text for text in texts if text and text not in session_texts)
 
 
 def written_texts(row: SessionRow) -> tuple[str, ...]:
-    """The texts that a session added or changed. They are judged for recall and correctness."""
+    """Return the texts that a session added or updated. Recall and correctness are judged on them."""
     return tuple(delta.text for delta in row.memory_delta if delta.op in _WRITTEN)
 
 
 def active_texts(row: SessionRow) -> tuple[str, ...]:
-    """The texts of all active memories after a session."""
+    """Return the texts of all active items after a session. Updates and interference are judged on them."""
     return tuple(item.text for item in row.memory_snapshot if item.status == "active")
 
 
 def session_parts(rows: Iterable[SessionRow]) -> list[str]:
-    """The part of the scores of each session of one sample: its id."""
+    """Return the score part of each session of one sample: its id, made unique."""
     return unique_names([row.session_id for row in rows])
 
 
 def question_parts(rows: Iterable[QaRow]) -> list[str]:
-    """The part of the scores of each question of one sample: CHECKPOINT/NUMBER, counted from 1."""
+    """Return the score part of each question of one sample: CHECKPOINT/NUMBER, counted from 1."""
     counts: Counter[str] = Counter()
     parts = []
     for row in rows:
@@ -260,13 +261,13 @@ def question_parts(rows: Iterable[QaRow]) -> list[str]:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Each name; the second of equal ones gets `~2`."""
+    """Return the names made unique: the second of equal names gets `~2`."""
     twins = Twins(name for name, count in Counter(names).items() if count > 1)
     return [twins.name(name) for name in names]
 
 
 class AnswerRow(NamedTuple):
-    """An answer with its reference. `part` names it among the scores, `about` goes into their data."""
+    """An answer with its reference. `part` and `about` become the part and the data of its scores."""
 
     part: str
     answer: str
@@ -275,7 +276,7 @@ class AnswerRow(NamedTuple):
 
 
 def answer_rows(rows: Sequence[QaRow]) -> list[AnswerRow]:
-    """The answers of one sample, in order."""
+    """Return the answers of one sample, in order."""
     return [
         AnswerRow(part, row.generated_answer, row.gold_answer, score_data(row))
         for part, row in zip(question_parts(rows), rows, strict=True)
@@ -283,5 +284,5 @@ def answer_rows(rows: Sequence[QaRow]) -> list[AnswerRow]:
 
 
 def score_data(row: QaRow) -> dict[str, Any]:
-    """What every score of a question says about it."""
+    """Return the data that every score of a question has: sample id, question type and difficulty."""
     return {"id": row.sample_id, "type": row.question_type_abbrev, "difficulty": row.difficulty}

@@ -1,7 +1,7 @@
-"""A sample: sessions of turns with the points that a memory should keep, and questions at checkpoints.
+"""A sample: sessions with turns and memory points, and questions at checkpoints.
 
-A memory sees turns and questions: `sample_inputs` makes them. Points, answers and evidence are gold and go to
-scorers only.
+`sample_inputs` builds what a memory sees: turns and questions. Points, answers and evidence are gold, and only scorers
+see them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ USER = "user"
 
 
 class Turn(Struct, frozen=True):
-    """What one side said. `captions` are those of the images that were shown with it."""
+    """One message of a dialogue. `captions` describe its images."""
 
     role: str
     content: str
@@ -28,7 +28,7 @@ class Turn(Struct, frozen=True):
 
 
 class MemoryPoint(Struct, frozen=True):
-    """One thing to remember, or not to. `raw` is everything that the data says of it, in its order."""
+    """A fact that a memory should store, or with `interference` should not. `raw` is the point as in the data."""
 
     memory_id: str
     content: str
@@ -39,7 +39,7 @@ class MemoryPoint(Struct, frozen=True):
 
 
 class SampleSession(Struct, frozen=True):
-    """One session, with the points that came up in it."""
+    """One session and its memory points."""
 
     id: str
     turns: tuple[Turn, ...]
@@ -47,22 +47,22 @@ class SampleSession(Struct, frozen=True):
 
     @property
     def new(self) -> list[MemoryPoint]:
-        """Points that are neither updates nor interference."""
+        """The points that are neither updates nor interference."""
         return [point for point in self.points if not (point.update or point.interference)]
 
     @property
     def updates(self) -> list[MemoryPoint]:
-        """Points that replace earlier ones."""
+        """The points that replace earlier points."""
         return [point for point in self.points if point.update and not point.interference]
 
     @property
     def interference(self) -> list[MemoryPoint]:
-        """Points that no memory should keep."""
+        """The points that a memory should not store."""
         return [point for point in self.points if point.interference]
 
 
 class SampleQuestion(Struct, frozen=True, kw_only=True):
-    """One question. `evidence` are ids as the data has them, `contents` the texts of the known ones."""
+    """A question. `evidence` has the ids of the data, `contents` the texts of those that are memory points."""
 
     text: str
     answer: str
@@ -74,7 +74,7 @@ class SampleQuestion(Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(Struct, frozen=True):
-    """Questions that are asked once, after the last covered session; at the end if it covers none."""
+    """Questions that are asked once, after the last session in `covered`; at the end if `covered` is empty."""
 
     id: str
     covered: tuple[str, ...]
@@ -82,7 +82,7 @@ class Checkpoint(Struct, frozen=True):
 
 
 class AskedQuestion(NamedTuple):
-    """A question and its part in the case: `probe_e980c238/1` is the first one of that checkpoint."""
+    """A question with its checkpoint. `part` identifies it: `probe_e980c238/1` is the first one of that checkpoint."""
 
     checkpoint: str
     part: str
@@ -90,7 +90,7 @@ class AskedQuestion(NamedTuple):
 
 
 class Sample(Struct, frozen=True, dict=True):
-    """One sample of the data."""
+    """One sample. `sample_uuid` is only copied to the output."""
 
     sample_id: str
     sample_uuid: str
@@ -98,79 +98,83 @@ class Sample(Struct, frozen=True, dict=True):
     checkpoints: tuple[Checkpoint, ...]
 
     def questions_after(self, session: str) -> Sequence[AskedQuestion]:
-        """The questions whose checkpoint has this session as its last one, in the order of the data."""
+        """Return the questions to ask after this session, in data order."""
         return self._questions.get(session, ())
 
     @cached_property
     def _questions(self) -> dict[str, list[AskedQuestion]]:
-        places = {session.id: place for place, session in enumerate(self.sessions)}
+        positions = {session.id: position for position, session in enumerate(self.sessions)}
         questions: dict[str, list[AskedQuestion]] = {}
         for checkpoint in self.checkpoints:
-            last = max((places[name] for name in checkpoint.covered), default=len(self.sessions) - 1)
-            due = questions.setdefault(self.sessions[last].id, [])
+            # The latest in data order: `covered` may list sessions in any order.
+            last = max((positions[name] for name in checkpoint.covered), default=len(self.sessions) - 1)
+            session_questions = questions.setdefault(self.sessions[last].id, [])
             for number, question in enumerate(checkpoint.questions, 1):
-                due.append(AskedQuestion(checkpoint.id, f"{checkpoint.id}/{number}", question))
+                session_questions.append(AskedQuestion(checkpoint.id, f"{checkpoint.id}/{number}", question))
         return questions
 
     @cached_property
     def messages(self) -> dict[str, tuple[Message, ...]]:
-        """The messages of each session, one for each round, numbered through the sample from 0."""
+        """The messages of each session, one per round. Ids count from 0 through the whole sample."""
         number = 0
         messages: dict[str, tuple[Message, ...]] = {}
         for session in self.sessions:
-            listed = []
+            session_messages = []
             for turns in _rounds(session.turns):
                 text = "\n".join(_turn_line(turn) for turn in turns)
                 date = next((turn.timestamp for turn in turns if turn.timestamp), "")
-                listed.append(Message(str(number), text, session=session.id, date=date))
+                session_messages.append(Message(str(number), text, session=session.id, date=date))
                 number += 1
-            messages[session.id] = tuple(listed)
+            messages[session.id] = tuple(session_messages)
         return messages
 
     @cached_property
     def mean_message_length(self) -> float:
-        """Characters of a message on average."""
+        """The average number of characters of a message, for the estimates of --dry-run."""
         lengths = [len(message.text) for messages in self.messages.values() for message in messages]
         return sum(lengths) / len(lengths) if lengths else 0.0
 
     def first_sessions(self, count: int | None) -> tuple[Sample, int]:
-        """The sample cut after this many sessions, and how many checkpoints are left out for that.
+        """Return the sample with its first `count` sessions, and the number of checkpoints that this removes.
 
-        A checkpoint without sessions is asked at the end of the whole sample, so a cut leaves it out too.
+        A checkpoint that names no session belongs to the end of the whole sample, so a cut removes it too.
         """
         if count is None or count >= len(self.sessions):
             return self, 0
         sessions = self.sessions[:count]
-        inside = {session.id for session in sessions}
-        kept = tuple(each for each in self.checkpoints if each.covered and inside.issuperset(each.covered))
-        return Sample(self.sample_id, self.sample_uuid, sessions, kept), len(self.checkpoints) - len(kept)
+        session_ids = {session.id for session in sessions}
+        checkpoints = tuple(
+            each for each in self.checkpoints if each.covered and session_ids.issuperset(each.covered)
+        )
+        removed = len(self.checkpoints) - len(checkpoints)
+        return Sample(self.sample_id, self.sample_uuid, sessions, checkpoints), removed
 
 
 def sample_inputs(sample: Sample, memory: str, *, evidence: bool) -> SampleInputs:
-    """Everything of a sample that a memory sees.
+    """Return everything that a memory sees of a sample.
 
-    With `evidence` each question says in which messages its evidence stands. That is gold, for memories that
-    declare to need it.
+    With `evidence` each question also has the ids of the messages with its evidence. This is gold, only for memories
+    with `needs_evidence`.
     """
-    places: dict[str, tuple[str, ...]] = {}
+    message_ids: dict[str, tuple[str, ...]] = {}
     if evidence:
-        # The data says only in which session a point came up, so all of its messages count.
+        # The data names only the session of a point, so all messages of that session count as evidence.
         for session in sample.sessions:
             ids = tuple(message.id for message in sample.messages[session.id])
             for point in session.points:
-                places[point.memory_id] = ids
+                message_ids[point.memory_id] = ids
     sessions = []
     for session in sample.sessions:
         questions = []
         for _, part, question in sample.questions_after(session.id):
-            message_ids = [place for name in question.evidence for place in places.get(name, ())]
-            questions.append(SessionQuestion(part, question.text, tuple(dict.fromkeys(message_ids))))
+            evidence_ids = [each for name in question.evidence for each in message_ids.get(name, ())]
+            questions.append(SessionQuestion(part, question.text, tuple(dict.fromkeys(evidence_ids))))
         sessions.append(SessionInputs(session.id, sample.messages[session.id], tuple(questions)))
     return SampleInputs(memory, tuple(sessions))
 
 
 def _rounds(turns: Sequence[Turn]) -> list[list[Turn]]:
-    """Turns by round. A round begins with the user and goes on until the user speaks again."""
+    """Group turns into rounds. A round is a user turn and all turns up to the next user turn."""
     rounds: list[list[Turn]] = []
     for turn in turns:
         if not rounds or turn.role == USER:

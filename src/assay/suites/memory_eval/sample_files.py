@@ -1,13 +1,13 @@
-"""Reads and checks the files of samples.
+"""Reads and checks files of samples.
 
-A file holds one sample, a list of them, or one a line (`.jsonl`). In the older layout three files belong
-together: samples with their sessions, and for each sample a row with its points and a row with its checkpoints.
+    samples, warnings = load_samples(Path("data"))     # raises InputError with all problems
 
-    samples, warnings = load_samples(Path("data"))     # raises InputError with every problem
+A `.json` file has one sample or a list of samples; a `.jsonl` file has one sample per line. The older layout has three
+files: samples with their sessions, and for each sample a row with its points and a row with its checkpoints.
 
-The structs below are the one statement of the format: `core/schema.py` reports everything that does not fit
-them. Rules across keys (ids that stand twice, sessions that are not there) are Python below. `check_samples` has
-further rules, about data that a run takes as it is.
+The structs below define the format, and `core/schema.py` reports every value that does not fit them. Rules across keys,
+such as duplicate ids and unknown sessions, are Python code further down. `check_samples` has further rules for
+`assay check`; a run does not apply them.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ from assay.suites.memory_eval.sample import (
 )
 
 MAIN, POINTS, CHECKPOINTS = "domain_a_v2.json", "stage4_memory_points.jsonl", "stage4b_qa_checkpoints.jsonl"
-"""The files of the older layout."""
+"""File names of the older layout."""
 INTERFERENCE = "interference"
-"""The `memory_source` of points that no memory should keep."""
+"""`memory_source` of points that a memory should not store."""
 
-_HINT = "--dataset names a sample's file or a folder of them"
+_HINT = "--dataset must be a sample file or a folder of sample files"
 _SUFFIXES = (".json", ".jsonl")
 _ID_KEYS = ("sample_id", "uuid")
-# How many files of a folder are looked at to recognise it.
+# `assay check` reads this many files of a folder to recognise it. More would make it slow on folders of other data.
 _MOST_FILES = 20
 
-# `is_update` may be a text in any case; an empty one is false.
+# `is_update` is a boolean, or one of the texts that generated data has: "True", "false", "".
 Truth = bool | Annotated[str, Meta(pattern=r"(?i)^\s*(true|false)?\s*$")]
 
 
 class ImageRecord(Struct):
-    """An image that is shown with a turn."""
+    """An image of a turn. Memories see its caption."""
 
     caption: str | None = None
     image_id: Any = None
 
 
 class TurnRecord(Struct):
-    """A turn of a dialogue. One with attachments needs no content."""
+    """A turn of a dialogue. `content` is optional if the turn has attachments."""
 
     role: Filled
     content: str | None = None
@@ -74,7 +74,7 @@ class PointRecord(Struct):
 
 
 class SessionRecord(Struct):
-    """A session. Its points may stand in it or in a block beside it."""
+    """A session. Its points are in `memory_points` here, or in a block of the sample."""
 
     dialogue: list[TurnRecord]
     v2_id: Name | None = field(name="_v2_session_id", default=None)
@@ -83,14 +83,14 @@ class SessionRecord(Struct):
 
 
 class BlockRecord(Struct):
-    """The points of one session, beside the sessions."""
+    """A block: the points of one session, in a list of the sample."""
 
     session_id: Name
     memory_points: list[PointRecord]
 
 
 class EvidenceRecord(Struct):
-    """What a question's answer follows from: a point or an image."""
+    """Evidence of a question: a memory point or an image."""
 
     memory_id: Name | None = None
     image_id: Name | None = None
@@ -108,36 +108,36 @@ class QuestionRecord(Struct):
 
 
 class CheckpointRecord(Struct):
-    """Questions that are asked after the last covered session."""
+    """A checkpoint: questions that are asked after the last session it covers."""
 
     checkpoint_id: Name
     questions: list[QuestionRecord]
     covered_sessions: list[Name] | None = None
 
 
-SESSIONS_PROBLEM = "is empty: a sample needs a session"
+SESSIONS_PROBLEM = "is empty: a sample needs at least one session"
 
 
 class SampleRecord(Struct):
-    """A sample without its points and checkpoints, which may stand in other files."""
+    """A sample without its points and checkpoints: in the older layout these are in other files."""
 
     sessions: Annotated[list[SessionRecord], Meta(min_length=1, extra={"problem": SESSIONS_PROBLEM})]
     sample_id: Name | None = None
     uuid: Name | None = None
 
 
-# Reading.
+# Reading files.
 
 
 class LoadedSamples(NamedTuple):
-    """Samples in the order of the files, and what is odd in them but stops nothing."""
+    """The samples in the order of the files, and warnings that do not stop a run."""
 
     samples: list[Sample]
     warnings: list[str]
 
 
 def load_samples(path: Path) -> LoadedSamples:
-    """Read a file or a folder. Raises InputError with every problem that makes a run impossible."""
+    """Read the samples of a file or folder. Raises InputError with all problems that prevent a run."""
     problems: list[Problem] = []
     samples = [sample for _, sample in _read(path, problems)]
     refuse(problems, path)
@@ -145,7 +145,7 @@ def load_samples(path: Path) -> LoadedSamples:
 
 
 def check_samples(path: Path) -> list[Problem]:
-    """Every problem of a file or a folder. An error is wrong whatever was meant; a warning may be meant."""
+    """Return all problems of a file or folder. Errors are certainly wrong; warnings may be intended."""
     problems: list[Problem] = []
     for place, sample in _read(path, problems):
         _Inspection(place, sample, problems).run()
@@ -153,12 +153,12 @@ def check_samples(path: Path) -> list[Problem]:
 
 
 def has_samples(path: Path) -> bool:
-    """Whether the first sample of a file, or of one of a folder's first files, has the keys of one."""
+    """Return whether a file, or one of the first files of a folder, starts with a sample."""
     return any(_is_sample_file(file) for file in islice(_files(path), _MOST_FILES))
 
 
 def _files(path: Path) -> Iterable[Path]:
-    """The files to read in the order of their paths. The older layout is read by way of its main file."""
+    """Return the files to read, sorted by path. The three files of the older layout count as their main file."""
     if not path.is_dir():
         return [_main_file(path)]
     files = []
@@ -188,23 +188,23 @@ def _is_sample_file(file: Path) -> bool:
 
 
 class PlacedValue(NamedTuple):
-    """A part of a sample: the record that it stands in, the path of its key, and the value as it was read."""
+    """A part of a sample: its raw value, the record that contains it, and its key path in that record."""
 
     record: FileRecord
     path: KeyPath
     value: Any
 
     def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
-        """Build the problem of the value at a path below this place."""
+        """Return a problem with the value at `path` below this part."""
         return self.record.problem((*self.path, *path), message, level)
 
     def name(self, path: KeyPath) -> str:
-        """The JSON path of a value below this place, as messages name it within a file."""
+        """Return the JSON path of the value at `path` below this part, without the file name."""
         return json_path((*self.path, *path), self.record.root)
 
 
 class SamplePlace(NamedTuple):
-    """Where the three parts of a sample stand: itself, its blocks of points, its checkpoints."""
+    """The three parts of a sample: sessions, blocks of points, checkpoints. They may be in different files."""
 
     sample: PlacedValue
     points: PlacedValue
@@ -212,8 +212,8 @@ class SamplePlace(NamedTuple):
 
 
 def _read(path: Path, problems: list[Problem]) -> Iterator[tuple[SamplePlace, Sample]]:
-    """Every sample that can be built. Problems are added to the list, those of unsound samples too."""
-    places: dict[str, str] = {}
+    """Yield every sample that can be built. Adds all problems to the list, also those of other samples."""
+    places: dict[str, str] = {}  # of each sample id
     is_empty = True
     for file in _files(path):
         is_empty = False
@@ -224,13 +224,13 @@ def _read(path: Path, problems: list[Problem]) -> Iterator[tuple[SamplePlace, Sa
                     continue
                 where = place.sample.record.where()
                 if (first := places.setdefault(sample.sample_id, where)) != where:
-                    message = f"the id {sample.sample_id!r} stands at {first} already; each needs its own"
+                    message = f"duplicate id {sample.sample_id!r}, first used at {first}"
                     problems.append(place.sample.problem((), message))
                 yield place, sample
         except InputError as error:
             problems += error.problems
     if is_empty:
-        problems.append(Problem(str(path), "there is no .json or .jsonl file in this folder"))
+        problems.append(Problem(str(path), "this folder has no .json or .jsonl file"))
 
 
 def _sample_places(file: Path, problems: list[Problem]) -> Iterator[SamplePlace]:
@@ -247,7 +247,7 @@ def _sample_places(file: Path, problems: list[Problem]) -> Iterator[SamplePlace]
 
 
 def _value_or_list(value: dict[str, Any], key: str) -> Any:
-    """The value of a key that may be absent or null; then there are none."""
+    """Return the value of a key; an empty list if it is absent or null."""
     item = value.get(key)
     return [] if item is None else item
 
@@ -270,7 +270,7 @@ def _older_places(
 
 
 def _first_key(record: FileRecord, *keys: str) -> PlacedValue:
-    """The value of the first of these keys that has one. Without any, it is missing at the first key."""
+    """Return the value of the first key that is present. If none is, the first key is reported as missing."""
     for key in keys:
         if record.value.get(key) is not None:
             return PlacedValue(record, (key,), record.value[key])
@@ -278,26 +278,26 @@ def _first_key(record: FileRecord, *keys: str) -> PlacedValue:
 
 
 class _SampleRows:
-    """The rows of one of the older layout's files, by the `sample_id` or the `uuid` of a sample."""
+    """The rows of a file of the older layout, by `sample_id` and `uuid`."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self._path = path
         self._problems = problems
         self._rows: dict[str, FileRecord] = {}
         self._used: set[int] = set()
-        for record in read_records(path, problems, hint=f"{MAIN} needs it beside it"):
+        for record in read_records(path, problems, hint=f"it must be in the same folder as {MAIN}"):
             names = [str(record.value[key]) for key in _ID_KEYS if record.value.get(key) is not None]
             if not names:
-                message = "is missing: it says which sample the row is of"
+                message = "is missing: it tells the sample of this row"
                 problems.append(record.problem(("sample_id",), message))
             for name in dict.fromkeys(names):
                 first = self._rows.setdefault(name, record)
                 if first is not record:
-                    message = f"line {first.line} is of the sample {name!r} already"
+                    message = f"duplicate row for the sample {name!r}, first on line {first.line}"
                     problems.append(record.problem((), message))
 
     def row_of(self, sample: FileRecord) -> FileRecord | None:
-        """The row of a sample; None after adding the problem that there is none."""
+        """Return the row of a sample. Adds a problem and returns None if there is no such row."""
         names = [str(sample.value[key]) for key in _ID_KEYS if sample.value.get(key) is not None]
         for name in names:
             if name in self._rows:
@@ -309,19 +309,19 @@ class _SampleRows:
         return None
 
     def warn_of_unused(self) -> None:
-        """Rows without a sample are warnings: they are left out of a run."""
+        """Add a warning for each row without a sample. A run ignores these rows."""
         unused = {row.line: name for name, row in self._rows.items() if row.line not in self._used}
         for line, name in unused.items():
             message = f"{MAIN} has no sample {name!r}"
             self._problems.append(Problem(f"{self._path}:{line}", message, "warning"))
 
 
-# Building a sample.
+# Building samples.
 
 
 def _build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
-    """The sample, with every problem added; None where a value is missing or of another type."""
-    count = len(problems)
+    """Build a sample. Adds all problems, and returns None if a value is missing or has a wrong type."""
+    problems_before = len(problems)
     sample = convert(place.sample.value, SampleRecord, place.sample.record, problems)
     blocks = _convert_part(place.points, list[BlockRecord], problems)
     checkpoints = _convert_part(place.checkpoints, list[CheckpointRecord], problems)
@@ -329,7 +329,7 @@ def _build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
         _add_missing_keys(place.sample, problems)
     if checkpoints is not None:
         _add_missing_evidence(place.checkpoints, checkpoints, problems)
-    if sample is None or blocks is None or checkpoints is None or len(problems) > count:
+    if sample is None or blocks is None or checkpoints is None or len(problems) > problems_before:
         return None
     _add_id_problems(place, sample, blocks, checkpoints, problems)
     return _sample_of(place, sample, blocks, checkpoints)
@@ -343,7 +343,7 @@ def _convert_part(place: PlacedValue, schema: Any, problems: list[Problem]) -> A
 
 
 def _add_missing_keys(place: PlacedValue, problems: list[Problem]) -> None:
-    """Of some keys one is enough, and a turn that shows an image needs no content."""
+    """Add a problem for each missing key that no schema can express, because one of two keys is enough."""
     raw = place.value
     if raw.get("sample_id") is None and raw.get("uuid") is None:
         problems.append(place.problem(("sample_id",), "is missing"))
@@ -361,7 +361,7 @@ def _add_missing_evidence(
 ) -> None:
     for number, checkpoint in enumerate(checkpoints):
         for row, question in enumerate(checkpoint.questions):
-            # A list with a wrong item was told already and is None here.
+            # After a wrong item, which is reported already, `question.evidence` is None.
             raw_items = place.value[number]["questions"][row].get("evidence") if question.evidence else None
             for item, raw in enumerate(raw_items or ()):
                 if raw.get("memory_id") is None and raw.get("image_id") is None:
@@ -376,17 +376,17 @@ def _add_id_problems(
     checkpoints: Sequence[CheckpointRecord],
     problems: list[Problem],
 ) -> None:
-    """Ids that stand twice, and sessions that are named and not there."""
+    """Add a problem for each duplicate id and each unknown session, and a warning for checkpoints without sessions."""
     sessions = []
     for number, session in enumerate(sample.sessions):
         key = "_v2_session_id" if session.v2_id is not None else "session_id"
         sessions.append((_session_id(session), place.sample, ("sessions", number, key)))
-    _add_repeated(sessions, problems)
-    known = {name for name, _, _ in sessions}
+    _add_duplicates(sessions, problems)
+    session_ids = {name for name, _, _ in sessions}
 
     def check_session(name: Any, where: PlacedValue, path: KeyPath) -> None:
-        if str(name) not in known:
-            problems.append(where.problem(path, f"there is no session {str(name)!r} in the sample"))
+        if str(name) not in session_ids:
+            problems.append(where.problem(path, f"the sample has no session {str(name)!r}"))
 
     for number, block in enumerate(blocks):
         check_session(block.session_id, place.points, (number, "session_id"))
@@ -396,19 +396,19 @@ def _add_id_problems(
         for row, name in enumerate(checkpoint.covered_sessions or ()):
             check_session(name, place.checkpoints, (number, "covered_sessions", row))
         if not checkpoint.covered_sessions:
-            message = "names no session: it is asked after the last one"
+            message = "names no session, so the checkpoint is asked after the last session"
             path = (number, "covered_sessions")
             problems.append(place.checkpoints.problem(path, message, "warning"))
-    _add_repeated(ids, problems)
+    _add_duplicates(ids, problems)
 
 
-def _add_repeated(names: Iterable[tuple[str, PlacedValue, KeyPath]], problems: list[Problem]) -> None:
-    first: dict[str, str] = {}
+def _add_duplicates(names: Iterable[tuple[str, PlacedValue, KeyPath]], problems: list[Problem]) -> None:
+    first_places: dict[str, str] = {}
     for name, place, path in names:
         where = place.name(path)
-        if (earlier := first.setdefault(name, where)) != where:
-            message = f"{name!r} stands at {earlier} already; each needs its own"
-            problems.append(place.problem(path, message))
+        first = first_places.setdefault(name, where)
+        if first != where:
+            problems.append(place.problem(path, f"duplicate id {name!r}, first used at {first}"))
 
 
 def _sample_of(
@@ -421,12 +421,12 @@ def _sample_of(
     raw_sessions = place.sample.value["sessions"]
     for session, raw in zip(sample.sessions, raw_sessions, strict=True):
         raw_points = raw.get("memory_points") or []
-        listed = points.setdefault(_session_id(session), [])
-        listed += map(_point_of, session.memory_points or (), raw_points)
+        session_points = points.setdefault(_session_id(session), [])
+        session_points += map(_point_of, session.memory_points or (), raw_points)
     for block, raw in zip(blocks, place.points.value, strict=True):
-        listed = points.setdefault(str(block.session_id), [])
-        listed += map(_point_of, block.memory_points, raw["memory_points"])
-    contents = {point.memory_id: point.content for listed in points.values() for point in listed}
+        session_points = points.setdefault(str(block.session_id), [])
+        session_points += map(_point_of, block.memory_points, raw["memory_points"])
+    contents = {point.memory_id: point.content for group in points.values() for point in group}
     sessions = []
     for session in sample.sessions:
         name = _session_id(session)
@@ -490,44 +490,44 @@ def _evidence_id(evidence: EvidenceRecord) -> str:
 
 
 def _scalar_text(value: str | float | bool | None) -> str:
-    """A text as it is; a number or a truth as JSON spells it."""
+    """Return a text unchanged, and a number or boolean as JSON writes it."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
-# `assay check`: data that a run takes as it is.
+# `assay check`: problems that a run accepts.
 
 
 class _Inspection:
-    """Looks for what is odd in one sound sample."""
+    """Checks one valid sample for mistakes that a run accepts."""
 
     def __init__(self, place: SamplePlace, sample: Sample, problems: list[Problem]) -> None:
         self._place = place
         self._sample = sample
         self._problems = problems
         self._sessions = [session.id for session in sample.sessions]
-        # What evidence may name, with the number of the session in which it came up.
-        self._came_up: dict[str, int] = {}
+        # Ids that evidence may name, points and images, with the position of their session.
+        self._positions: dict[str, int] = {}
         self._interference: set[str] = set()
         for number, raw in enumerate(place.sample.value["sessions"]):
             for turn in raw["dialogue"]:
                 for image in turn.get("attachments") or ():
                     if image.get("image_id") is not None:
-                        self._came_up[str(image["image_id"])] = number
+                        self._positions[str(image["image_id"])] = number
         for number, session in enumerate(sample.sessions):
             for point in session.points:
-                self._came_up[point.memory_id] = number
+                self._positions[point.memory_id] = number
             self._interference.update(point.memory_id for point in session.interference)
 
     def run(self) -> None:
         for number, session in enumerate(self._sample.sessions):
             if not session.turns:
-                message = "is empty: there is nothing to remember"
+                message = "is empty: the session has no turns"
                 self._warn(self._place.sample, ("sessions", number, "dialogue"), message)
         point_places = list(self._point_places())
         names = [(str(raw["memory_id"]), place, (*path, "memory_id")) for _, raw, place, path in point_places]
-        _add_repeated(names, self._problems)
+        _add_duplicates(names, self._problems)
         self._check_updates(point_places)
         for number, checkpoint in enumerate(self._sample.checkpoints):
             self._check_checkpoint(checkpoint, number)
@@ -536,7 +536,7 @@ class _Inspection:
         self._problems.append(place.problem(path, message, "warning"))
 
     def _point_places(self) -> Iterator[tuple[str, dict[str, Any], PlacedValue, KeyPath]]:
-        """Session, raw point and place of every point: those inside sessions, then those of blocks."""
+        """Yield session id, raw point, part and key path of every point: first those in sessions, then in blocks."""
         place = self._place.sample
         for number, (session, raw) in enumerate(
             zip(self._sample.sessions, place.value["sessions"], strict=True)
@@ -548,7 +548,7 @@ class _Inspection:
                 yield str(block["session_id"]), point, self._place.points, (number, "memory_points", row)
 
     def _check_updates(self, points: Sequence[tuple[str, dict[str, Any], PlacedValue, KeyPath]]) -> None:
-        """An update says what it replaces in the words of an earlier point; judges look for these words."""
+        """Warn about updates whose `original_memories` are not texts of earlier points. The judge gets these texts."""
         by_session: dict[str, list[tuple[PlacedValue, KeyPath]]] = {}
         for session_id, _, place, path in points:
             by_session.setdefault(session_id, []).append((place, (*path, "original_memories")))
@@ -557,10 +557,12 @@ class _Inspection:
             for point, (place, path) in zip(session.points, by_session.get(session.id, ()), strict=True):
                 if point.update and not point.interference:
                     if not point.original:
-                        self._warn(place, path, "an update must say what it replaces")
+                        self._warn(
+                            place, path, "is empty, but an update should have the texts that it replaces"
+                        )
                     for original in point.original:
                         if original.strip() not in earlier:
-                            self._warn(place, path, f"no earlier point has this text: {original!r}")
+                            self._warn(place, path, f"no earlier point has the text {original!r}")
                 earlier.add(point.content.strip())
 
     def _check_checkpoint(self, checkpoint: Checkpoint, number: int) -> None:
@@ -572,11 +574,11 @@ class _Inspection:
         ]
         last = max(covered, default=0)
         if not checkpoint.questions:
-            self._warn(place, (number, "questions"), "is empty: nothing is asked")
+            self._warn(place, (number, "questions"), "is empty: the checkpoint asks nothing")
         for row, question in enumerate(checkpoint.questions):
             path = (number, "questions", row)
             if not question.answer.strip():
-                message = "is empty: nothing can be compared with it"
+                message = "is empty: answers cannot be compared with it"
                 self._problems.append(place.problem((*path, "answer"), message))
             raw_evidence = place.value[number]["questions"][row].get("evidence") or ()
             for item, (name, raw) in enumerate(zip(question.evidence, raw_evidence, strict=True)):
@@ -584,15 +586,15 @@ class _Inspection:
                 self._check_evidence(name, (*path, "evidence", item, key), last)
 
     def _check_evidence(self, name: str, path: KeyPath, last: int) -> None:
-        place, came_up = self._place.checkpoints, self._came_up.get(name)
-        if came_up is None:
-            message = f"there is no memory point or image {name!r} in the sample"
+        place, position = self._place.checkpoints, self._positions.get(name)
+        if position is None:
+            message = f"the sample has no memory point or image {name!r}"
             self._problems.append(place.problem(path, message))
-        elif came_up > last:
+        elif position > last:
             message = (
-                f"{name!r} comes up in session {self._sessions[came_up]}, after the checkpoint, "
-                f"which ends with {self._sessions[last]}"
+                f"{name!r} belongs to session {self._sessions[position]}, but the checkpoint runs before it, "
+                f"after {self._sessions[last]}"
             )
             self._problems.append(place.problem(path, message))
         if name in self._interference:
-            self._warn(place, path, f"{name!r} is interference, which no memory should keep")
+            self._warn(place, path, f"{name!r} is interference, which a memory should not store")

@@ -1,8 +1,8 @@
-"""Scores a sample: a judge labels what a memory wrote and answered, and answers are compared by their words.
+"""Scores a sample: a judge labels texts and answers, and a word comparison scores answers without a judge.
 
-`judge_tasks` lists everything that can be judged of a sample. A verdict's labels become scores: `LABEL_WORTH` says
-what a label adds to a metric. Every later number (eval columns, the aggregate file, the report) is made of these
-scores.
+`judge_tasks` lists all questions to the judge about a sample. The labels of a verdict become scores; `LABEL_WORTH` has
+the value of each label. All later numbers (`eval` in the record files, the aggregate file, the report) are computed
+from these scores.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LABEL_WORTH: dict[str, dict[str, float]] = {
     EVIDENCE: {COVERED: 1.0},
     RETRIEVED: {COVERED: 1.0},
 }
-"""What a label adds to its metric; any other label adds nothing. In all but `hallucination` more is better."""
+"""Value of each label in its metric. Other labels have value 0. Lower is better only for `hallucination`."""
 
 METRICS_BY_KIND: dict[str, tuple[str, ...]] = {
     RecallQuestion.kind: (RECALL, UPDATE_RECALL),
@@ -74,9 +74,9 @@ METRICS_BY_KIND: dict[str, tuple[str, ...]] = {
     AnswerQuestion.kind: (ANSWER,),
     EvidenceQuestion.kind: (EVIDENCE, RETRIEVED),
 }
-"""Which metrics follow from verdicts on which kind of question."""
+"""Metrics computed from the verdicts on each kind of question to the judge."""
 
-# Changes when the same rows would give other scores.
+# Part of the scorers' ids. Increase it when the same rows get other scores: then finished runs are scored again.
 _VERSION = 1
 
 RowsOf = Callable[[View], SampleRows]
@@ -84,27 +84,28 @@ AnswersOf = Callable[[View], Iterable[AnswerRow]]
 
 
 class EvalJudge(Protocol):
-    """A panel, as far as it is needed here."""
+    """The part of `Panel` that EvalScorer uses. Tests have their own implementations."""
 
     @property
     def id(self) -> str:
-        """Tells it from any other judge."""
+        """Identifies the judge with its prompts and votes."""
         ...
 
     @property
     def reply_identity(self) -> str:
-        """Identifies who replies, whatever the prompts and votes."""
+        """Identifies the replying model, without prompts and votes."""
         ...
 
     async def verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
-        """The verdict on one question; raises ModelError where the judge could not be asked."""
+        """Return the verdict on one question. Raises ModelError if the judge could not be asked."""
         ...
 
 
 class JudgeTask(Struct, frozen=True):
-    """One question for the judge, and the metrics that follow from its verdict.
+    """One question to the judge, and the metrics computed from its verdict.
 
-    The score of the first metric keeps the labels. `about` goes into the data of every score.
+    Every metric becomes one score. Only the score of the first metric has the labels. `about` goes into the data of
+    every score.
     """
 
     part: str
@@ -116,9 +117,9 @@ class JudgeTask(Struct, frozen=True):
 
 
 def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
-    """Everything that can be judged of a sample, in the order of its parts.
+    """Return all questions to the judge about a sample: sessions first, then questions.
 
-    The part of a session is its id, of a point SESSION/ID, of a question CHECKPOINT/NUMBER.
+    The part of a session is its id, of a point SESSION/POINT, of a question CHECKPOINT/NUMBER.
     """
     tasks: list[JudgeTask] = []
     for part, session in zip(session_parts(rows.sessions), rows.sessions, strict=True):
@@ -159,15 +160,15 @@ def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
 
 
 def question_tags(about: Mapping[str, Any]) -> tuple[str, ...]:
-    """Type and difficulty of a question, as far as the data has them."""
+    """Return the type and the difficulty of a question, without those that the data lacks."""
     return tuple(str(about[name]) for name in ("type", "difficulty") if about.get(name))
 
 
 class EvalScorer(Scorer):
-    """Asks the judge about every session and question of a sample."""
+    """Asks the judge about every session, point and question of a sample."""
 
     def __init__(self, panel: EvalJudge, rows_of: RowsOf, gold: str = "") -> None:
-        """`gold` identifies what is held to be right, where that can change under the same panel."""
+        """`gold` is the gold fingerprint: corrected gold gives the scorer another id, and so scores again."""
         self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
         self._call_stage = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
         self._panel = panel
@@ -175,11 +176,11 @@ class EvalScorer(Scorer):
 
     @property
     def call_stage(self) -> str:
-        """Judges that differ in votes or gold only share the replies of the same model."""
+        """Stage of the judge's calls. It has neither votes nor gold, so paid replies are reused when these change."""
         return self._call_stage
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Every task of the sample. Equal questions are judged once, all of them side by side."""
+        """Return the scores of all tasks. Judges equal questions once, and all questions concurrently."""
         tasks = judge_tasks(self._rows_of(view))
         # Looked up once for each task, because hashing a question hashes all its texts.
         numbers: dict[JudgeQuestion, int] = {}
@@ -193,7 +194,7 @@ class EvalScorer(Scorer):
     async def _verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
         verdict = await self._panel.verdict(question, ctx)
         if verdict.valid and len(verdict.labels) != question.count:
-            return invalid(f"no verdict: {len(verdict.labels)} labels for {question.count} things")
+            return invalid(f"no verdict: {len(verdict.labels)} labels for {question.count} items")
         for label in verdict.labels:
             if label not in question.labels:
                 return invalid(f"no verdict: {label!r} is none of {', '.join(question.labels)}")
@@ -206,7 +207,7 @@ class EvalScorer(Scorer):
                 data["labels"] = list(verdict.labels)
                 if verdict.votes:
                     data |= {"votes": [list(vote) for vote in verdict.votes], "stable": verdict.stable}
-            # Update recall counts the updates among the points only.
+            # A recall question has new and update points. Update recall counts only the updates.
             question = task.question
             counts: Sequence[bool] = (True,) * question.count
             if metric == UPDATE_RECALL and isinstance(question, RecallQuestion):
@@ -215,7 +216,7 @@ class EvalScorer(Scorer):
             data["denominator"] = total
             head = (*view.case.head, self.id, metric, task.part)
             if not total:
-                reason = "there is nothing to be judged"
+                reason = "nothing to judge"
                 yield Score(*head, status="not_applicable", reason=reason, data=data, tags=task.tags)
             elif not verdict.valid:
                 yield Score(
@@ -248,12 +249,12 @@ class LexicalScorer(Scorer):
     """Token F1 and BLEU-1 of every answer that has a reference, without a judge."""
 
     def __init__(self, answers_of: AnswersOf, gold: str = "") -> None:
-        """`gold` identifies what is held to be right, as in `EvalScorer`."""
+        """`gold` is the gold fingerprint, as in `EvalScorer`."""
         self.id = f"words@{fingerprint([_VERSION, gold])}"
         self._answers_of = answers_of
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Two scores for each question, under the part that its judged answer has."""
+        """Return two scores for each question, with the same part as the judged answer."""
         scores: list[Score] = []
         head = (*view.case.head, self.id)
         for part, answer, reference, about in self._answers_of(view):

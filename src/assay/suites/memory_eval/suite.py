@@ -1,7 +1,8 @@
-"""The suite `memory-eval`: memories over many sessions, judged in six dimensions, in eval_framework's format.
+"""The suite `memory-eval`: evaluates memories over many sessions in six dimensions, in eval_framework's format.
 
-Stage one feeds samples to memories and asks questions; it writes the two pipeline files. Stage two judges them; it
-writes the two record files and the aggregate. `--eval-only` is stage two alone.
+Stage one inserts samples into memories and asks questions; its results are the two pipeline files. Stage two judges
+them; its results are the two record files and the aggregate. `--eval-only` runs stage two alone, on existing pipeline
+files. A `RowSource` hides the difference: `LiveSource` runs the memories, `RecordedSource` reads the files.
 """
 
 from __future__ import annotations
@@ -71,14 +72,15 @@ from assay.suites.memory_eval.scorers import (
 )
 from assay.suites.memory_eval.tally import BaselineTally
 
-NOT_JUDGED = "not judged: answers are compared by their words alone"
+NOT_JUDGED = "No judge: the report has only token F1 and BLEU-1."
+# With --eval-only, the first of these variables that is set is the judge's endpoint.
 _JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
 # Characters of an answer or a reason in the tables of `assay show RUN CASE`.
 _MOST_TEXT = 60
 
 
 class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
-    """Every sample with every baseline: fed or read, judged, and written as five files for each baseline."""
+    """Every sample with every baseline, which is the format's word for a memory. Writes five files per baseline."""
 
     name = "memory-eval"
     Options: ClassVar[type[SuiteOptions]] = MemoryEvalOptions
@@ -87,19 +89,19 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split lists that are written `a,b`; take model, judge and endpoints from the environment."""
+        """Split option values of the form `a,b`, and fill model, judge and endpoints from the environment."""
         options = spec.options
         assert isinstance(options, MemoryEvalOptions)
         if options.no_judge and spec.judge:
-            raise UsageError(f"--no-judge and --judge {spec.judge} do not go together; leave one of them out")
+            raise UsageError(f"--no-judge and --judge {spec.judge} exclude each other. Remove one of them.")
         options = replace(
             options, baseline=split_names(options.baseline), sample_id=split_names(options.sample_id)
         )
         model, base_url = spec.model, spec.base_url
         if options.eval_only:
-            # Only the judge is asked, so an endpoint that is named is the judge's.
-            named = (os.environ[name] for name in _JUDGE_URLS if os.environ.get(name))
-            options = replace(options, judge_base_url=options.judge_base_url or base_url or next(named, None))
+            # Only the judge is called, so --base-url means the judge's endpoint.
+            env_url = next((os.environ[name] for name in _JUDGE_URLS if os.environ.get(name)), None)
+            options = replace(options, judge_base_url=options.judge_base_url or base_url or env_url)
             model, base_url = "", None
         elif not model and os.environ.get("OPENAI_MODEL"):
             model = with_provider(os.environ["OPENAI_MODEL"])
@@ -108,7 +110,10 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
     @classmethod
     def adopt(cls, spec: RunSpec) -> Path | None:
-        """With `--eval-only`, the run whose files are judged; None where no run wrote them as they are."""
+        """With `--eval-only`, return the run that wrote the files. Its cases are then scored again.
+
+        Returns None if no run wrote the files in their present content.
+        """
         options = spec.options
         assert isinstance(options, MemoryEvalOptions)
         if not options.eval_only or spec.fresh:
@@ -135,19 +140,19 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         if self._panel is not None:
             self.roles |= self._panel.roles
 
-    # Which run this is.
+    # Identity of the run.
 
     def ask_identity(self) -> dict[str, Any]:
-        """The answer prompt, the memories' code and their prompts; nothing for files that are read."""
+        """Return the answer prompt, and the code and prompts of the memories; nothing with `--eval-only`."""
         return self.source.ask_identity()
 
     def data_identity(self) -> Any:
-        """The samples by id and key, or the files by content."""
+        """Return the ids and keys of the samples, or with `--eval-only` the hashes of the files."""
         return self.source.data_identity()
 
     @cached_property
     def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
-        """Words first, then the judge. Each keeps its scores when the other changes."""
+        """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         source, gold = self.source, self.source.gold_fingerprint
 
         def rows_of(view: View) -> SampleRows:
@@ -162,48 +167,49 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
     @property
     def notices(self) -> Sequence[str]:  # type: ignore[override]  # reads the data, so not in __init__
-        """What is odd in the data, and what a cut leaves out."""
+        """Warnings about the data, and the checkpoints that --max-sessions skips."""
         return self.source.notices
 
-    # What runs.
+    # Rows and cases.
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[Any]:
-        """The samples."""
+        """Return the samples."""
         return self.source.rows()
 
     def subjects(self) -> Sequence[str]:
-        """The baselines."""
+        """Return the names of the baselines."""
         return list(self.source.baselines)
 
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Files of others need not have the same samples for each baseline."""
+        """Return whether a baseline has a sample. Files of other tools may differ in their samples."""
         return self.source.has(row, subject)
 
     def total(self, rows: Rows[Any]) -> int:
-        """The pairs of samples and baselines that are there."""
+        """Return the number of existing pairs of a sample and a baseline."""
         return self.source.total()
 
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """One sample for one baseline."""
+        """Return the inputs and the gold of one sample with one baseline."""
         return self.source.case(row, subject)
 
     def overview(self, rows: Rows[Any]) -> Overview:
-        """How many samples, sessions and questions there are, who is asked, and where the files go."""
+        """Return the sizes of the data, models, planned calls and output folders, for --dry-run."""
         facts = {name: _plain(value) for name, value in self.source.facts().items() if name != "files"}
         facts |= {"model": self.spec.model or "none", "top k": str(self.options.top_k), "judge": "none"}
         calls = self.source.planned_calls()
         if self._panel is not None:
             facts["judge"] = f"{self._panel.name}, votes: {self._panel.votes}"
-            # How much a model has to judge depends on what the memories will write.
-            asked = None if self._panel.roles else 0
-            calls.append(PlannedCalls(what="judge", model=self._panel.name, calls=asked))
+            # A judge without roles, such as `offline`, calls no model. The number of calls of a model judge depends
+            # on what the memories will write, so it is unknown.
+            judge_calls = None if self._panel.roles else 0
+            calls.append(PlannedCalls(what="judge", model=self._panel.name, calls=judge_calls))
         facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
         return Overview(facts=facts, calls=calls)
 
-    # What comes of it.
+    # Results.
 
     def finish(self, results: Results[Any], run: RunFacts) -> Outcome:
-        """Write the five files of each baseline, and count everything on the way."""
+        """Write the five files of each baseline and build the report."""
         source = self.source
         files: dict[str, BaselineFiles] = {}
         tallies = {
@@ -218,15 +224,16 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
                 tally = tallies[result.subject]
                 if lines is None:
                     failure = result.end.failure if result.end else None
-                    reason = failure.message if failure else "it was not fed to its end"
+                    reason = failure.message if failure else "not all sessions were inserted"
                     tally.add_failure(result.index, result.row.data.sample_id, reason)
                 else:
                     files[result.subject].add_sample(lines, sample_evals(lines.rows, result.scores))
                     _count_sample(tally, result, lines)
             hashes = {name: each.close() for name, each in files.items()}
+            # The marks must be on disk before the files get their names: see `add_marks`.
             if source.writes_pipeline:
                 add_marks(run.folder, PipelineMarks(source.gold_fingerprint, hashes))
-            written = [path for each in files.values() for path in each.appear()]
+            written = [path for each in files.values() for path in each.publish()]
         finally:
             for each in files.values():
                 each.discard()
@@ -239,25 +246,25 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         return Outcome(report, written)
 
     def _judges(self) -> list[JudgeInfo]:
-        """The judge of answers first, then the same judge for each other kind of question.
+        """Return the judge once per kind of question, answers first.
 
-        A calibration is of one kind: how good a judge is with answers says nothing of its other scores.
+        Each kind is calibrated separately: agreement on answers says nothing about the other kinds.
         """
         if self._panel is None:
             return []
         kinds = sorted(METRICS_BY_KIND, key=lambda kind: kind != ANSWER_KIND)
         return [with_calibration(panel_judge(self._panel, METRICS_BY_KIND[kind], kind)) for kind in kinds]
 
-    # Files without a run.
+    # `assay check` and `assay show`.
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """Samples are known by the keys of the first one."""
+        """Return SURE if the first sample of the file or folder has the keys of a sample."""
         return Match.SURE if has_samples(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of a file or folder of samples, also those that a run would accept."""
+        """Return all problems of a file or folder of samples, also those that a run accepts."""
         return check_samples(path)
 
     @classmethod
@@ -267,7 +274,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Sessions with their changes, points with their labels, then question by question."""
+        """Return three tables: sessions with their changes, points with their labels, and questions."""
         scores = {(score.metric, score.part): score for score in case.scores}
         sessions: list[list[Cell]] = []
         for record in case.records:
@@ -298,13 +305,13 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         tables = [
             Table(
                 name="sessions",
-                columns=["session", "added", "updated", "gone", "recall", "correctness"],
+                columns=["session", "added", "updated", "removed", "recall", "correctness"],
                 rows=sessions,
             ),
-            Table(name="points", columns=["point", "of", "label", "why"], rows=points, names=2),
+            Table(name="points", columns=["point", "metric", "label", "reason"], rows=points, names=2),
             Table(
                 name="questions",
-                columns=["question", "label", "evidence", "F1", "answer", "reference", "why"],
+                columns=["question", "label", "evidence", "F1", "answer", "reference", "reason"],
                 rows=questions,
             ),
         ]
@@ -334,7 +341,7 @@ def _value_text(score: Score | None) -> str | None:
 
 
 def _flaky_mark(score: Score) -> str:
-    """Marks a score on which the votes of the judge disagreed."""
+    """Return the mark of a score on which the votes of the judge disagreed; empty for any other score."""
     return " (flaky)" if (score.data or {}).get("stable") is False else ""
 
 

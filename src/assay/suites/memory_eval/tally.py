@@ -1,7 +1,7 @@
-"""The numbers of one memory over all samples, as an entry of the run's report.
+"""Collects the scores of one memory over all samples and builds its entry of the run's report.
 
-Samples are the clusters of every interval: sessions and questions of one sample are not independent. Numbers are over
-what was judged; `over_all` beside them counts what is invalid as nothing.
+Intervals are clustered by sample, because sessions and questions of one sample are not independent. Metrics leave
+invalid verdicts out. Their `over_all` also counts invalid verdicts in the denominator, with value 0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from assay.suites.memory_eval.scorers import (
     UPDATE_RECALL,
 )
 
-# Metrics that are made of the scores of another one.
+# Metrics computed from the scores of another metric.
 EVIDENCE_MEAN, ANSWER_MADE_UP, ANSWER_OMITTED = "evidence_mean", "answer_hallucination", "answer_omission"
 
 DIMENSIONS = {
@@ -46,7 +46,7 @@ DIMENSIONS = {
     ANSWER: "question answering",
     EVIDENCE: "evidence coverage",
 }
-"""The six of the document, in its order, with their names for people."""
+"""The six dimensions of the format with their labels, in its order."""
 JUDGED = DIMENSIONS | {
     UPDATE_RECALL: "update recall",
     HALLUCINATION: "made-up memories",
@@ -55,7 +55,7 @@ JUDGED = DIMENSIONS | {
     EVIDENCE_MEAN: "evidence, mean of questions",
     RETRIEVED: "evidence in all retrieved",
 }
-"""Everything that rests on a judge."""
+"""All metrics that need a judge, with their labels."""
 LEXICAL = {F1: "token F1", BLEU1: "BLEU-1"}
 STAGES = ("storage", "retrieval", "answer", "judge")
 COUNTS = (
@@ -63,7 +63,7 @@ COUNTS = (
     *("citations", "dropped_citations", "replies_without_json"),
 )
 
-# Recall and correctness are means of sessions. Evidence is pooled: its unit is a piece of evidence.
+# Session metrics are means over sessions. Pooled metrics are shares of all pieces of evidence, as the format has them.
 _SESSION_METRICS = (RECALL, UPDATE_RECALL, CORRECTNESS, HALLUCINATION)
 _POOLED_METRICS = (EVIDENCE, RETRIEVED)
 _LOWER_IS_BETTER = (HALLUCINATION, ANSWER_MADE_UP, ANSWER_OMITTED)
@@ -73,13 +73,14 @@ _UNITS = {
     **dict.fromkeys((UPDATE, INTERFERENCE), "point"),
     **dict.fromkeys(_POOLED_METRICS, "piece of evidence"),
 }
-# The metrics of slices: with a judge, and without one.
+# Metrics by question type and difficulty: with a judge, and without one.
 _JUDGED_SLICE, _LEXICAL_SLICE = (ANSWER, EVIDENCE, F1), (F1, BLEU1)
+# Limit for summary.json, which keeps the failed samples of the report.
 _MOST_FAILURES = 100
 
 
 class DimensionTally:
-    """One metric: the values that count, and how many judgements do not."""
+    """Collects the scores of one metric: values of valid verdicts, and the number of other verdicts."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -90,7 +91,7 @@ class DimensionTally:
         self._left_out: Counter[str] = Counter()
 
     def add(self, score: Score, cluster: int) -> None:
-        """Add one score. An invalid one is only counted."""
+        """Add one score. An invalid or inapplicable score is only counted."""
         data = score.data or {}
         is_pooled = self._name in _POOLED_METRICS
         denominator = data.get("denominator", 1)
@@ -105,6 +106,7 @@ class DimensionTally:
         self._numerator += numerator
         self._denominator += denominator
         if is_pooled:
+            # One value per piece of evidence, so that the interval is over pieces.
             for number in range(denominator):
                 self._values.add(float(number < int(numerator)), cluster)
         elif self._name in _ANSWER_LABELS:
@@ -113,7 +115,7 @@ class DimensionTally:
             self._values.add(score.value, cluster)
 
     def metric(self) -> Metric:
-        """The metric, with the same measure over all units and, for means of sessions, pooled beside it."""
+        """Return the metric. `beside` has `over_all`, and for session metrics `pooled`, the share of all points."""
         unit = _UNITS.get(self._name, "question")
         metric = self._values.metric(
             self._name,
@@ -132,20 +134,20 @@ class DimensionTally:
 
 
 def _without_dust(total: float) -> float:
-    """A sum of shares without what rounding leaves of it, so that 3 sessions are not 2.9999999999999996."""
+    """Round a sum of shares to 9 digits, so that the numerator of 3 sessions is not 2.9999999999999996."""
     return round(total, 9)
 
 
 class DimensionTallies(dict[str, DimensionTally]):
-    """Metrics by name, made when they are first needed."""
+    """A DimensionTally for each metric, created when the metric is first used."""
 
     def __missing__(self, name: str) -> DimensionTally:
-        """An empty one."""
+        """Create an empty tally for this metric."""
         self[name] = DimensionTally(name)
         return self[name]
 
     def add(self, score: Score, cluster: int) -> None:
-        """Add a score to its metric, and to those that are made of it."""
+        """Add a score to its metric and to the metrics computed from it."""
         self[score.metric].add(score, cluster)
         if score.metric == EVIDENCE:
             self[EVIDENCE_MEAN].add(score, cluster)
@@ -155,7 +157,7 @@ class DimensionTallies(dict[str, DimensionTally]):
 
 
 class BaselineTally:
-    """The numbers of one memory. Samples are added one by one."""
+    """Collects the numbers of one memory, sample by sample."""
 
     def __init__(self, name: str, alias: str = "", *, reference: bool = False) -> None:
         self._name = name
@@ -175,14 +177,14 @@ class BaselineTally:
         self,
         cluster: int,
         sessions: int,
-        asked: Sequence[QaRow],
+        question_rows: Sequence[QaRow],
         records: Sequence[Record],
         scores: Sequence[Score],
     ) -> None:
-        """Add a sample that was fed to its end, with the scores of all its scorers."""
+        """Add a completed sample with its records and scores. `sessions` is the number of its sessions."""
         self.counts["samples"] += 1
         self.counts["sessions"] += sessions
-        for row in asked:
+        for row in question_rows:
             self.counts["questions"] += 1
             self.counts["unanswered"] += not row.generated_answer.strip()
             self.counts["citations"] += len(row.cited_memories)
@@ -192,12 +194,12 @@ class BaselineTally:
             self._add_score(score, cluster)
 
     def add_failure(self, index: int, sample_id: str, reason: str) -> None:
-        """Add a sample that was not fed to its end."""
+        """Add a sample that failed. It has no lines and no scores."""
         self.counts["failed"] += 1
         self._failures.append(Example(label=f"sample {sample_id}", index=index, reason=reason))
 
     def _add_record(self, record: Record) -> None:
-        """Seconds, tokens and counts that no file of the format has room for."""
+        """Count seconds, tokens and citations, which the format's files do not have."""
         data = record.data
         if record.kind == SESSION:
             self.add_use("storage", data["seconds"], None)
@@ -225,7 +227,7 @@ class BaselineTally:
             self.add_use("judge", score.end.seconds, [usage.input, usage.output] if usage else None)
 
     def add_use(self, stage: str, seconds: float | None, tokens: Sequence[int] | None) -> None:
-        """Add one piece of work of a stage. Tokens are those that went in and those that came out."""
+        """Add the seconds and the tokens, (input, output), of one operation to a stage."""
         if seconds is not None:
             self._seconds[stage].append(seconds)
         if tokens:
@@ -234,10 +236,10 @@ class BaselineTally:
             total[1] += tokens[1]
 
     def entry(self, judges: Sequence[JudgeInfo] = ()) -> Entry:
-        """The entry of the report. Without a judge there are no judged metrics; with one, all of them."""
+        """Return the entry of the report. It has all judged metrics if there is a judge, and none otherwise."""
         is_judged = any(name in self._metrics for name in JUDGED)
         names = [*(JUDGED if is_judged else ()), *(name for name in LEXICAL if name in self._metrics)]
-        # Counts that are usually 0 are named only where there is something to say.
+        # Counts that are usually 0 are left out when they are 0.
         always = ("samples", "sessions", "questions")
         slice_metrics = _JUDGED_SLICE if is_judged else _LEXICAL_SLICE
         return Entry(
@@ -269,7 +271,7 @@ class BaselineTally:
         return [Table(name="usage", columns=columns, rows=rows)]
 
     def _votes_table(self) -> list[Table]:
-        """How often votes of the same judge disagree, where several were cast."""
+        """Return a table of how often the votes of the judge disagree; no table without --votes."""
         rows: list[list[Cell]] = []
         for name, count in self._voted.items():
             rows.append([(JUDGED | LEXICAL).get(name, name), count, self._flaky[name]])
@@ -280,14 +282,14 @@ class BaselineTally:
     def _failure_examples(self) -> list[Examples]:
         if not self._failures:
             return []
-        total, shown = len(self._failures), self._failures[:_MOST_FAILURES]
-        return [Examples(title="samples without lines", total=total, shown=shown)]
+        total, examples = len(self._failures), self._failures[:_MOST_FAILURES]
+        return [Examples(title="samples without lines", total=total, shown=examples)]
 
 
 def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:
-    """The metrics of questions by group. A question without a group stands under the empty name."""
+    """Return the metrics of each group of questions. Questions without a group have the empty name."""
     slices = []
     for group, metrics in sorted(tallies.items()):
-        shown = [metrics[name].metric() for name in names if name in metrics]
-        slices.append(Slice(by=by, name=group, metrics=shown))
+        group_metrics = [metrics[name].metric() for name in names if name in metrics]
+        slices.append(Slice(by=by, name=group, metrics=group_metrics))
     return slices

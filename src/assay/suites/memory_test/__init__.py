@@ -1,5 +1,5 @@
-"""`assay memory test`: how well a memory answers as a conversation grows, in SAGE's format.
+"""`assay memory test`: tests how well a memory answers while a conversation grows. The output format is SAGE's.
 
-The names of the format: `PipelineCaller` stands in `pipeline_caller.py`, `Sink` in `sink.py`. A loader of one's own
-builds the objects of `conversation.py`.
+`PipelineCaller` (`pipeline_caller.py`) and `Sink` (`sink.py`) are names of that format. A loader of your own builds the
+objects of `conversation.py`.
 """

@@ -1,7 +1,7 @@
 """A conversation and the questions about it.
 
-Messages hold what a memory may see. Answers, evidence and the data's own marks stand in questions only. A loader of
-your own builds these objects:
+Memories see messages and the texts of questions. Only scorers see answers, evidence and metadata, which is why all
+three belong to questions. A loader of your own builds these objects:
 
     session = ConversationSession.of(1, "2024-05-02", [("Nora", "I booked the hut."), ("Ben", "Good.")])
     question = ConversationQuestion.of("Who booked?", ["D1:1"], {"category": "fact"}, reference="Nora")
@@ -19,10 +19,10 @@ from msgspec import Struct, field
 from assay.core.errors import InputError, Problem
 from assay.core.memory import Message
 
-# The number of a session, and the number of a message in it. Both begin at 1.
+# (session number, message number in the session). Both count from 1.
 Coordinate = tuple[int, int]
 NO_EVIDENCE, UNPARSABLE = "no_evidence", "unparsable_evidence"
-# Keys that the output fills for each question. Metadata of the data may not have them.
+# Keys of a question in the output file. Metadata must not have them: it is written into the same object.
 RESERVED = frozenset(
     {
         "question_index",
@@ -35,11 +35,12 @@ RESERVED = frozenset(
         "timings",
     }
 )
+# At most 9 digits: a longer number is a typing error, and Python refuses to convert numbers of thousands of digits.
 _EVIDENCE = re.compile(r"D:?(\d{1,9}):(\d{1,9})", re.ASCII)
 
 
 def parse_evidence(texts: Iterable[str]) -> tuple[Coordinate, ...]:
-    """Return every coordinate that the texts name, each once. Reads `D8:6; D9:17`, `D:11:26` and `D30:05`."""
+    """Return the coordinates in the texts without repeats. LoCoMo has `D8:6; D9:17`, `D:11:26` and `D30:05` too."""
     coordinates: dict[Coordinate, None] = {}  # an ordered set
     for text in texts:
         for session, number in _EVIDENCE.findall(text):
@@ -53,29 +54,29 @@ def message_id(session: int, number: int) -> str:
 
 
 class ConversationQuestion(Struct, frozen=True, kw_only=True):
-    """One question. It may be asked once `coordinate` is inserted; without a coordinate it is never asked.
+    """A question. It is asked after the message at `coordinate` is inserted, and never if there is no coordinate.
 
-    `places` are the ids of the messages that answer it. Some data names messages that are not there.
+    `places` are the ids of the messages in its evidence. The conversation may lack some of them.
     """
 
     text: str
     category: Any = None
     reference: Any = None
-    """The right answer as the data has it, a text or a number. None where the data has none."""
+    """The reference answer of the data, a text or a number. None if the data has none."""
     evidence: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     coordinate: Coordinate | None = None
     source_index: int = 0
     metadata: dict[str, Any] = field(default_factory=dict)
-    """Everything else that passes to the output, in this order, with the data's `evidence` and `category`."""
+    """Further keys for the output, in this order. They include `evidence` and `category` of the data."""
     abstention: bool = False
-    """The right answer is that the conversation does not tell."""
+    """Whether the conversation does not contain the answer, so that the right reply is to say so."""
 
     @classmethod
     def of(
         cls, text: str, evidence: Iterable[str], metadata: dict[str, Any], **more: Any
     ) -> ConversationQuestion:
-        """Build a question that may be asked as soon as the last message of its evidence is inserted."""
+        """Build a question that is asked after the last message of its evidence. `more` are further fields."""
         texts = tuple(evidence)
         coordinates = parse_evidence(texts)
         return cls(
@@ -90,14 +91,14 @@ class ConversationQuestion(Struct, frozen=True, kw_only=True):
 
     @property
     def problem(self) -> str | None:
-        """Why the question cannot be asked; None if it can."""
+        """The reason why the question cannot be asked; None if it can."""
         if self.coordinate is not None:
             return None
         return UNPARSABLE if self.evidence else NO_EVIDENCE
 
 
 class InvalidQuestion(Struct, frozen=True):
-    """A question that cannot be asked. `question_index` is its place in the data, counted from 1."""
+    """A question that cannot be asked. `question_index` is its position in the data, counted from 1."""
 
     question_index: int
     question: str
@@ -105,7 +106,7 @@ class InvalidQuestion(Struct, frozen=True):
 
 
 class ConversationSession(Struct, frozen=True):
-    """Messages of one date. `number` is what evidence calls the session; numbers grow, and may have gaps."""
+    """The messages of one date. Evidence refers to the session by `number`. Numbers ascend and may have gaps."""
 
     id: str
     number: int
@@ -116,7 +117,7 @@ class ConversationSession(Struct, frozen=True):
     def of(
         cls, number: int, date: str, lines: Iterable[tuple[str, str]], name: str = ""
     ) -> ConversationSession:
-        """Build a session of (speaker, text) pairs. Without a name it is called `session_1`."""
+        """Build a session from (speaker, text) pairs. The default name is `session_{number}`."""
         name = name or f"session_{number}"
         messages = tuple(
             Message(message_id(number, place), text, speaker, name, date)
@@ -126,7 +127,7 @@ class ConversationSession(Struct, frozen=True):
 
 
 class Conversation(Struct, frozen=True):
-    """One conversation. `questions` are those that can be asked, in the order of the data."""
+    """One conversation. `questions` can be asked; `invalid` cannot. Both are in data order."""
 
     index: int
     sample_id: str
@@ -142,9 +143,9 @@ class Conversation(Struct, frozen=True):
         sessions: Iterable[ConversationSession],
         questions: Iterable[ConversationQuestion],
     ) -> Conversation:
-        """Build a conversation without empty sessions. Questions that cannot be asked become `invalid`.
+        """Build a conversation. Drops empty sessions; questions without usable evidence become `invalid`.
 
-        Raises InputError if a question's metadata has a key that the output fills itself.
+        Raises InputError if the metadata of a question has one of the RESERVED keys.
         """
         valid: list[ConversationQuestion] = []
         invalid: list[InvalidQuestion] = []
@@ -153,7 +154,7 @@ class Conversation(Struct, frozen=True):
             number = question.source_index + 1
             for key in question.metadata:
                 if key in RESERVED:
-                    message = f"{key!r} is a key of the output; rename it"
+                    message = f"{key!r} is a key of the output file; rename it in the data"
                     problems.append(Problem(f"{sample_id}, question {number}", message))
             if question.problem is None:
                 valid.append(question)
@@ -166,10 +167,10 @@ class Conversation(Struct, frozen=True):
 
     @property
     def task_id(self) -> str:
-        """Its number among the conversations of the data: `0000` is the first."""
+        """The position in the data as the format writes it: `0000` is the first conversation."""
         return f"{self.index:04d}"
 
     @property
     def messages(self) -> Iterator[Message]:
-        """All messages in order."""
+        """All messages of all sessions in order."""
         return (message for session in self.sessions for message in session.messages)

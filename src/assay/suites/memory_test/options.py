@@ -12,12 +12,12 @@ from assay.core.spec import SuiteOptions, ask, how
 class MemoryTestOptions(SuiteOptions, frozen=True, kw_only=True):
     """Insert conversations into memories, two messages at a time, and test the questions that can be answered so far.
 
-    Results stand below .sage/benchmarks/benchmark_memory: one file for each conversation, with summary.json
-    and curve.svg beside them. The same command continues a run that was interrupted.
+    Results are written below .sage/benchmarks/benchmark_memory: one file per conversation, and summary.json and
+    curve.svg for all of them. The same command continues an interrupted run.
     """
 
     command: ClassVar[str] = "memory test"
-    # Where SAGE has its files.
+    # The folder that SAGE's description of the format names.
     default_output: ClassVar[str] = ".sage/benchmarks/benchmark_memory"
     examples: ClassVar[str] = """\
 assay memory test --data examples/memory/talks.json --memory bm25 --no-answer
@@ -26,22 +26,29 @@ assay memory test --data locomo10.json --memory my_memory.py:make --task-id conv
 assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge openai/JUDGE --votes 3
 """
 
-    dataset: Annotated[str, ask("Data set: locomo, longmemeval, plain, or FILE.py:load of your own.")] = (
-        "locomo"
-    )
-    data: Annotated[str, ask("The file with its conversations.", content=True)] = ""
-    memory: Annotated[list[str], ask("Memories to test, such as bm25,FUMemory or FILE.py:Name.")] = field(
-        default_factory=list
-    )
+    dataset: Annotated[
+        str, ask("Format of the data: locomo, longmemeval, plain, or FILE.py:load for your own loader.")
+    ] = "locomo"
+    data: Annotated[str, ask("File with the conversations.", content=True)] = ""
+    memory: Annotated[
+        list[str], ask("Memories to test, such as bm25,FUMemory, or FILE.py:make for your own.")
+    ] = field(default_factory=list)
     memory_args: Annotated[
-        dict[str, Any], ask("Options of the memories, as key=value,key=value; each takes those it has.")
+        dict[str, Any],
+        ask("Options for the memories as key=value,key=value. Each memory takes the ones it knows."),
     ] = field(default_factory=dict)
     references: Annotated[
-        bool, ask("Test the yardsticks too: no memory, full context, last messages, BM25, the evidence.")
+        bool,
+        ask(
+            "Also test the reference memories: none, FUMemory (all messages), STMemory (last messages), bm25 and "
+            "oracle (the evidence)."
+        ),
     ] = False
-    embedder: Annotated[str, ask("Embeds texts for memories that need it.")] = "wordllama"
+    embedder: Annotated[
+        str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
+    ] = "wordllama"
     task_id: Annotated[
-        list[str], ask("Only these conversations: 0000 is the first; the data's own ids work too.")
+        list[str], ask("Only these conversations, by number (0000 is the first) or by their id in the data.")
     ] = field(default_factory=list)
     categories: Annotated[list[str], ask("Only questions of these categories, such as 1,2,3,4.")] = field(
         default_factory=list
@@ -53,12 +60,19 @@ assay memory test --data locomo10.json --memory bm25 --model openai/NAME --judge
             "`segments`: at each 1/segments of all questions."
         ),
     ] = "increment"
-    segments: Annotated[int, ask("Number of parts that the questions are cut into."), Meta(ge=1)] = 10
+    segments: Annotated[
+        int, ask("Number of parts into which --trigger divides the questions."), Meta(ge=1)
+    ] = 10
     final_test: Annotated[
         bool, ask("Run a final test after the last message if some question was never asked.")
     ] = True
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 10
-    no_answer: Annotated[bool, ask("Only search: no model answers, retrieval is scored.")] = False
+    no_answer: Annotated[bool, ask("Only search: no model answers, and only retrieval is scored.")] = False
     conversations: Annotated[
-        int, how("Conversations that run at once.", flags=["--conversations", "--open-cases"]), Meta(ge=1)
+        int,
+        how(
+            "Conversations in progress at once, counted per memory.",
+            flags=["--conversations", "--open-cases"],
+        ),
+        Meta(ge=1),
     ] = 8

@@ -1,4 +1,13 @@
-"""`PipelineCaller`: the questions, tests and statistics of one conversation, as the format names them."""
+"""`PipelineCaller`, SAGE's name for one conversation with its questions, tests and statistics.
+
+A data set that needs other statistics has a subclass:
+
+    class Letters(PipelineCaller):
+        def _get_dataset_stats(self):
+            return {**super()._get_dataset_stats(), "total_letters": 1}
+
+`--dataset letters.py:Letters` uses it; `loaders/__init__.py` says what else the class must have.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +23,7 @@ from assay.suites.memory_test.schedule import ScheduleOptions, ordered_questions
 
 
 class PipelineCaller:
-    """Everything that is inserted and asked of one conversation.
-
-    A data set with statistics of its own has a subclass with another `_get_dataset_stats`.
-    """
+    """One conversation with the questions that are asked about it and the tests that ask them."""
 
     def __init__(self, conversation: Conversation, schedule: ScheduleOptions | None = None) -> None:
         self.conversation = conversation
@@ -30,13 +36,14 @@ class PipelineCaller:
 
     @cached_property
     def tests(self) -> list[ConversationTest]:
-        """The tests of the conversation, in order."""
+        """When which of the questions are asked, in order."""
         return plan_tests(self.conversation, self.schedule)
 
     def _get_dataset_stats(self) -> dict[str, Any]:
-        """Return the `dataset_statistics` of the output file. The format gives this method its name.
+        """Return the `dataset_statistics` of the output file. The method's name is SAGE's: subclasses override it.
 
-        They describe the whole conversation, whichever categories are asked. A dialog is one message.
+        The statistics cover the whole conversation, also questions that --categories leaves out. A dialog is one
+        message.
         """
         conversation = self.conversation
         invalid = [
@@ -53,13 +60,13 @@ class PipelineCaller:
 
     @cached_property
     def dataset_statistics(self) -> dict[str, Any]:
-        """What `_get_dataset_stats` returns. A subclass is user code: if it fails, InputError says where."""
+        """The result of `_get_dataset_stats`. Raises InputError if user code in a subclass fails."""
         name = type(self).__name__
         try:
             statistics: Any = user_code.call_here(self._get_dataset_stats)
         except UserCodeError as error:
             raise InputError(Problem(f"{name}._get_dataset_stats", str(error))) from error
         if not isinstance(statistics, dict):
-            message = f"it returned {type(statistics).__name__}; return a dict"
+            message = f"returned {type(statistics).__name__}; it must return a dict"
             raise InputError(Problem(f"{name}._get_dataset_stats", message))
         return statistics

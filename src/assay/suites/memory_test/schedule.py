@@ -1,7 +1,8 @@
-"""When which question of a conversation is asked.
+"""Plans the tests of a conversation: after how many messages a test runs, and which questions it asks.
 
-Messages are inserted in packets of two of one session. A question is visible as soon as the last message of its
-evidence is inserted. Questions are ordered by that message, so that the visible ones are always the first ones.
+Messages are inserted in packets of two. A packet never spans two sessions. A question becomes visible when the last
+message of its evidence is inserted. Questions are sorted by that message, so the visible questions are always the
+first ones, and a test is described by two numbers: messages inserted and questions visible.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TRIGGERS = (INCREMENT, SEGMENTS)
 
 
 class ScheduleOptions(Struct, frozen=True, kw_only=True):
-    """Which questions are asked, and when. The options of the command have the same names."""
+    """Which questions are asked, and when. See the options of the same names in `options.py`."""
 
     trigger: str = INCREMENT
     segments: int = 10
@@ -29,9 +30,9 @@ class ScheduleOptions(Struct, frozen=True, kw_only=True):
 def ordered_questions(
     conversation: Conversation, categories: Sequence[str] = ()
 ) -> tuple[ConversationQuestion, ...]:
-    """Return the questions of these categories, or all, by last evidence and then by place in the data.
+    """Return the questions in the order in which they become visible, ties in data order.
 
-    `question_index` of the output counts from 1 in this order.
+    Without categories all questions are returned. `question_index` of the output counts from 1 in this order.
     """
     chosen = set(map(str, categories))
     questions = [each for each in conversation.questions if not chosen or str(each.category) in chosen]
@@ -41,9 +42,12 @@ def ordered_questions(
 def plan_tests(conversation: Conversation, schedule: ScheduleOptions) -> list[ConversationTest]:
     """Return all tests of a conversation, in order.
 
-    `increment`: a test runs whenever a segment's worth of questions has become visible since the last test.
-    `segments`: a test runs when a multiple of a segment is reached, one multiple for each packet.
-    `final`: one more test after the last message, if some question has not been asked by then.
+    A segment is the number of questions divided by `segments`.
+
+    `increment`: a test runs when a segment of questions has become visible since the last test.
+    `segments`: a test runs when the visible questions reach the next multiple of a segment. A packet starts at most
+    one test, even if it passes several multiples.
+    `final`: a last test runs after the last message if some question was never asked.
     """
     questions = ordered_questions(conversation, schedule.categories)
     steps = visible_questions(conversation, questions)
@@ -58,9 +62,10 @@ def plan_tests(conversation: Conversation, schedule: ScheduleOptions) -> list[Co
 def visible_questions(
     conversation: Conversation, questions: Sequence[ConversationQuestion]
 ) -> list[ConversationTest]:
-    """Return for each packet how many messages are inserted, and how many of the ordered questions are visible.
+    """Return the messages inserted and the questions visible after each packet.
 
-    Evidence that names no message counts as inserted when a later session starts, or with the last message.
+    Evidence may name a message that does not exist. Such a message counts as inserted when a later session starts,
+    or with the last message of the conversation.
     """
     coordinates = [_coordinate(question) for question in questions]
     steps: list[ConversationTest] = []
@@ -73,6 +78,7 @@ def visible_questions(
                 visible += 1
             steps.append(ConversationTest(before + last, visible))
         before += count
+    # Evidence after the last message, such as D99:1, is never reached above.
     if steps:
         steps[-1] = ConversationTest(before, len(coordinates))
     return steps
@@ -81,7 +87,8 @@ def visible_questions(
 def _tests_by_increment(
     steps: Iterable[ConversationTest], valid: int, segments: int
 ) -> Iterator[ConversationTest]:
-    """Questions beyond a segment are not carried over: the next segment counts from what was visible."""
+    """Yield a test for each segment of new questions. The next segment counts from all questions visible by then."""
+    # With fewer questions than segments, every new question starts a test.
     least = max(1, valid // segments)
     asked = 0
     for step in steps:
@@ -93,7 +100,7 @@ def _tests_by_increment(
 def _tests_by_segments(
     steps: Iterable[ConversationTest], valid: int, segments: int
 ) -> Iterator[ConversationTest]:
-    """Marks stand at each part of all questions, rounded half to even. A mark at 0 questions is dropped."""
+    """Yield a test for each multiple of a segment, rounded half to even. A multiple that rounds to 0 has no test."""
     marks = sorted({round(valid * part / segments) for part in range(1, segments + 1)} - {0})
     for step in steps:
         if marks and step.visible >= marks[0]:
@@ -102,5 +109,5 @@ def _tests_by_segments(
 
 
 def _coordinate(question: ConversationQuestion) -> Coordinate:
-    assert question.coordinate is not None, "Conversation.of sets aside questions that cannot be asked"
+    assert question.coordinate is not None, "Conversation.of moves questions without evidence to `invalid`"
     return question.coordinate

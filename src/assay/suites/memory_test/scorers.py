@@ -1,7 +1,7 @@
-"""Scores of the answers of a conversation, question by question: by words, by evidence, and by a judge.
+"""Scores the answers of a conversation: words against the reference, retrieved items against the evidence, a judge.
 
-Scores of a question have the part TEST/QUESTION. A question is asked in every test; all scores but those of the last
-test are interim, so that each question counts once.
+The `part` of a score is TEST/QUESTION, both numbers from 1. A question is asked again in every later test. Only the
+scores of the last test count; earlier ones are marked `interim`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from assay.solvers.memory.conversation import PACKET, AnswerRecord, read_answers
 from assay.suites.memory_test.conversation import ConversationQuestion
 
 JUDGED, F1, EXACT, RECALL, ABSTENTION = "judged", "f1", "exact_match", "evidence_recall", "abstention"
-# Every metric with its name for people, in the order of tables. The first one that a run has is its headline.
+# Metrics with their labels, in the order of the tables. The first metric that a run has is its headline.
 METRICS = {
     JUDGED: "judged right",
     F1: "token F1",
@@ -28,15 +28,16 @@ METRICS = {
     RECALL: "evidence",
     ABSTENTION: "abstained",
 }
-# Rules of LoCoMo: compare part by part of a list; compare with the text before a `;`.
+# Comparison rules of LoCoMo: split answer and reference at commas and match the parts; use only the reference text
+# before the first `;`.
 LIST_PARTS, FIRST_PART = "lists", "first"
-# Version of what the judge is shown. Another version judges anew.
+# Part of the scorer's id. Increase it when the judge is shown something else: then all answers are judged again.
 _JUDGE_VERSION = 1
 NOT_JUDGED = "not judged"
 
 
 class ConversationGold(Struct, frozen=True):
-    """What scorers know of a conversation. `message_ids` are the messages that it really has."""
+    """What only scorers see of a conversation. `message_ids` are the messages that exist; evidence may name others."""
 
     questions: Sequence[ConversationQuestion]
     message_ids: frozenset[str]
@@ -45,11 +46,11 @@ class ConversationGold(Struct, frozen=True):
     tests: int = 0
 
     def question(self, answer: AnswerRecord) -> ConversationQuestion:
-        """Return the question of an answer, whose index counts from 1."""
+        """Return the question that an answer belongs to."""
         return self.questions[answer.question - 1]
 
     def reference(self, question: ConversationQuestion) -> str | None:
-        """Return the text an answer is compared with; None where the data has none, or abstaining is right."""
+        """Return the text to compare an answer with; None if the data has none or the right answer is to abstain."""
         if question.abstention or question.reference is None:
             return None
         reference = str(question.reference)
@@ -59,14 +60,14 @@ class ConversationGold(Struct, frozen=True):
 
 
 class WordScorer(Scorer):
-    """Compares words with the reference, and the items found with the evidence."""
+    """Compares answers with references by their words, and retrieved items with the evidence. Asks no model."""
 
     def __init__(self, gold_fingerprint: str, *, answers: bool) -> None:
         self.id = f"memory@{gold_fingerprint}"
         self._answers = answers
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Score every answer by every metric that applies to it."""
+        """Return a score for each answer and each metric that applies to it."""
         scores: list[Score] = []
         for record, answer in read_answers(view.records):
             for metric, value in self._values(answer, view.case.gold):
@@ -77,7 +78,8 @@ class WordScorer(Scorer):
         question = gold.question(answer)
         values: list[tuple[str, float]] = []
         evidence = [place for place in question.places if place in gold.message_ids]
-        share = recall(_places_found(answer), evidence)
+        share = recall(_retrieved_places(answer), evidence)
+        # None: the question has no evidence in this conversation.
         if share is not None:
             values.append((RECALL, share))
         if not self._answers:
@@ -93,10 +95,11 @@ class WordScorer(Scorer):
         return values
 
 
-def _places_found(answer: AnswerRecord) -> list[str]:
-    """Return the messages behind the items found.
+def _retrieved_places(answer: AnswerRecord) -> list[str]:
+    """Return the ids of the messages behind the retrieved items.
 
-    An item that sums up more than a packet counts for none: it would find all evidence by holding everything.
+    Items made of more than one packet, such as summaries, are left out: a summary of all messages would have a recall
+    of 1 without any search.
     """
     places: list[str] = []
     for _, *sources in answer.hits:
@@ -106,14 +109,14 @@ def _places_found(answer: AnswerRecord) -> list[str]:
 
 
 class ConversationJudge(Scorer):
-    """Has answers judged. Each pair of a question and an answer is judged once, however many tests repeat it."""
+    """Asks a judge about every answer. An answer that is the same in several tests is judged once."""
 
     def __init__(self, panel: Panel, gold_fingerprint: str) -> None:
         self.id = answer_scorer_id(panel, [gold_fingerprint, _JUDGE_VERSION])
         self._panel = panel
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Judge every answer to a question with a reference."""
+        """Return a score for each answer whose question has a reference."""
         judged = _judged_answers(view.case.gold, view.records)
         questions = list(dict.fromkeys(each.question for each in judged))
 
@@ -127,7 +130,8 @@ class ConversationJudge(Scorer):
     def _score(self, case: Case, judged: _JudgedAnswer, verdict: Verdict) -> Score:
         status, value = answer_value(verdict)
         data = answer_data(verdict)
-        if not is_interim(case.gold, judged.answer):  # comparisons show the answer of the last test
+        # `assay compare` shows answers, and only those of the last test.
+        if not is_interim(case.gold, judged.answer):
             data["answer"] = judged.question.response
         return _score(
             case,
@@ -142,7 +146,7 @@ class ConversationJudge(Scorer):
         )
 
     def missing(self, case: Case, records: Sequence[Record]) -> list[Score]:
-        """Return scores without a value for a case whose judge could not be asked: they count as left out."""
+        """Return scores without a value for a case that the judge could not be asked about. They count as left out."""
         return [
             _score(
                 case,
@@ -159,7 +163,7 @@ class ConversationJudge(Scorer):
 
 
 class _JudgedAnswer(Struct, frozen=True):
-    """An answer, and what the judge is asked about it."""
+    """An answer, and the question to the judge about it."""
 
     record: Record
     answer: AnswerRecord
@@ -167,19 +171,19 @@ class _JudgedAnswer(Struct, frozen=True):
 
 
 def _judged_answers(gold: ConversationGold, records: Sequence[Record]) -> list[_JudgedAnswer]:
-    """Return the answers to questions with a reference. Abstaining is scored by its own rule, without a judge."""
+    """Return the answers that go to the judge: those whose question has a reference. Abstention needs no judge."""
     judged: list[_JudgedAnswer] = []
     for record, answer in read_answers(records):
         question = gold.question(answer)
         reference = gold.reference(question)
         if reference is not None and reference.strip():
-            matter = AnswerQuestion(question.text, reference, answer.answer)
-            judged.append(_JudgedAnswer(record, answer, matter))
+            judge_question = AnswerQuestion(question.text, reference, answer.answer)
+            judged.append(_JudgedAnswer(record, answer, judge_question))
     return judged
 
 
 def is_interim(gold: ConversationGold, answer: AnswerRecord) -> bool:
-    """Whether the question is asked again in a later test."""
+    """Return whether a later test asks the question again."""
     return answer.test < gold.tests
 
 
@@ -194,7 +198,7 @@ def _score(
     data: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Score:
-    """Build a score. `data` gets the category, and the conversation's id by which comparisons cluster."""
+    """Build a score. `data` gets the category, and the conversation's id, by which comparisons are clustered."""
     gold: ConversationGold = case.gold
     question = gold.question(answer)
     interim = is_interim(gold, answer)
@@ -205,7 +209,7 @@ def _score(
         part=record.part,
         value=value,
         data={"category": question.category, "id": gold.sample_id, **(data or {})},
-        # Interim scores leave these out: the same question has them in its last test.
+        # Interim scores leave these out. The last test asks the same question, and its scores have them.
         expected=None if interim else gold.reference(question),
         label="" if interim else question.text,
         tags=() if interim or question.category is None else (str(question.category),),

@@ -1,6 +1,7 @@
-"""The output files: `Sink` builds the file of one conversation, `output_folders` says where files go.
+"""Writes the output files. `Sink` builds the file of one conversation; `output_folders` chooses the folders.
 
-{dataset}/{YYMMDD_HHMM}/0000.json
+{dataset}/{YYMMDD_HHMM}/0000.json                 one memory
+{memory}/{dataset}/{YYMMDD_HHMM}/0000.json        several memories
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from assay.core.files import write_json
 from assay.suites.memory_test.conversation import RESERVED, ConversationQuestion
 
 SUMMARY = "summary.json"
-# Optional keys that the format's own example has first.
+# SAGE's own example has these two optional keys before all others.
 _FIRST_METADATA = ("evidence", "category")
 
 
 class ExperimentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The `experiment_info`, in its order. Empty fields are left out, the first two aside."""
+    """`experiment_info` of the output file, in its order. Empty fields are left out, except the first two."""
 
     dataset: str
     task_id: str
@@ -33,18 +34,18 @@ class ExperimentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QuestionResult(Struct, frozen=True, kw_only=True):
-    """One question as it was answered in one test. `error` says why there is no answer."""
+    """The answer to one question in one test. With `error` there is no answer."""
 
     question_index: int
     question: ConversationQuestion
     predicted_answer: str = ""
     error: str | None = None
     retrieved: Sequence[str] | None = None
-    """Ids of the items that the memory found, best first."""
+    """Ids of the items that the memory returned, best first."""
     timings: dict[str, float] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return an item of `questions`: three keys that all data sets have, then the optional ones."""
+        """Return an item of `questions`: first the three keys that every item has, then the optional keys."""
         question = self.question
         metadata = {key: value for key, value in question.metadata.items() if key not in RESERVED}
         first = {key: metadata[key] for key in _FIRST_METADATA if key in metadata}
@@ -66,7 +67,7 @@ class QuestionResult(Struct, frozen=True, kw_only=True):
 
 
 class Sink:
-    """The file of one conversation. It grows test by test."""
+    """Builds the output file of one conversation, test by test."""
 
     def __init__(self, info: ExperimentInfo, statistics: dict[str, Any], segments: int) -> None:
         self._info = info
@@ -75,7 +76,7 @@ class Sink:
         self._results: list[dict[str, Any]] = []
 
     def add(self, after: int, results: Sequence[QuestionResult]) -> None:
-        """Add the next test, after so many messages, with all visible questions in their order."""
+        """Add the next test. `after` counts the messages inserted before it; `results` are in question order."""
         self._results.append(
             {
                 "test_index": len(self._results) + 1,
@@ -86,7 +87,7 @@ class Sink:
         )
 
     def document(self) -> dict[str, Any]:
-        """Return the whole file. `total_tests` counts the tests that were run, not those that were planned."""
+        """Return the content of the file. `total_tests` counts the tests added so far, not the planned ones."""
         return {
             "experiment_info": msgspec.to_builtins(self._info),
             "dataset_statistics": self._statistics,
@@ -98,7 +99,7 @@ class Sink:
         }
 
     def write(self, path: Path) -> None:
-        """Write the file, whole or not at all. Makes its folder."""
+        """Write the file atomically. Creates its folder."""
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, self.document())
 
@@ -106,9 +107,11 @@ class Sink:
 def output_folders(
     root: Path, memories: Sequence[str], dataset: str, started: float, run: str
 ) -> dict[str, Path]:
-    """Make and return the folder of each memory. All folders of one run have the same time in their names.
+    """Create and return the output folder of each memory. `started` is the time of the run's first start.
 
-    A folder belongs to the run that its summary names. If another run has the folder, a number is added.
+    The folders of all memories have the same name. If another run of the same minute already has one of them, a
+    number is appended to the name. A folder belongs to the run that its summary.json names, so a resumed run finds
+    its own folders again.
     """
     minute = time_stamp(started)
     for number in count(1):
@@ -125,12 +128,12 @@ def output_folders(
 
 
 def time_stamp(started: float) -> str:
-    """Return the minute of the run's first start, such as 251120_1430."""
+    """Return a time as YYMMDD_HHMM in local time, such as 251120_1430."""
     return time.strftime("%y%m%d_%H%M", time.localtime(started))
 
 
 def _is_free(folder: Path, run: str) -> bool:
-    """Whether the folder is new, empty, or of this run."""
+    """Return whether the folder does not exist, is empty, or belongs to this run."""
     if not folder.exists() or not any(folder.iterdir()):
         return True
     try:

@@ -1,4 +1,8 @@
-"""The suite `memory-test`: how well a memory answers as a conversation grows, in SAGE's format."""
+"""The suite `memory-test`: tests memories while a conversation grows, and writes SAGE's files.
+
+A row is a conversation with its tests, a subject is a memory. `ConversationSolver` inserts the messages and asks the
+questions; `finish` below turns its records into files and numbers.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +51,7 @@ from assay.solvers.memory.conversation import (
     ConversationSolver,
     QuestionInput,
     read_answers,
-    read_fed,
+    read_insertion,
 )
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
@@ -69,19 +73,19 @@ from assay.suites.memory_test.scorers import (
 from assay.suites.memory_test.sink import SUMMARY, ExperimentInfo, QuestionResult, Sink, output_folders
 from assay.suites.memory_test.tally import MemoryTally
 
-# The yardsticks that --references adds.
+# Memories that --references adds: lower and upper bounds, and two simple baselines.
 REFERENCES = ("none", "FUMemory", "STMemory", "bm25", "oracle")
-# Version of the word scores. Another version scores anew.
+# Part of the scorer's id. Increase it when the word scores change: then finished runs are scored again.
 _SCORE_VERSION = 2
-# `assay show RUN CASE` shows so many items that were found, and so many characters of an answer.
+# Limits of `assay show RUN CASE`, so that a row fits on a screen: ids of retrieved items, characters of an answer.
 _MOST_HITS, _MOST_ANSWER = 4, 60
-# A rule of thumb for English text, for the estimates of --dry-run.
+# Rule of thumb for English text. Only the estimates of --dry-run use it.
 _CHARACTERS_PER_TOKEN = 4
 _encode = msgspec.json.Encoder().encode
 
 
 class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
-    """Conversations in the order of the data, each with every memory. A row is a conversation with its tests."""
+    """Every conversation with every memory, in data order."""
 
     name = "memory-test"
     Options: ClassVar[type[SuiteOptions]] = MemoryTestOptions
@@ -90,7 +94,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Split lists that are written `a,b`."""
+        """Split option values of the form `a,b` into lists."""
         options = spec.options
         assert isinstance(options, MemoryTestOptions)
         options = msgspec.structs.replace(
@@ -105,7 +109,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         super().__init__(spec)
         options = self.options
         if not options.data:
-            raise UsageError("no data is named: assay memory test --dataset locomo --data FILE --memory bm25")
+            raise UsageError(
+                "--data is missing. Example: assay memory test --dataset locomo --data FILE --memory bm25"
+            )
         names = list(options.memory)
         if options.references:
             names += [name for name in REFERENCES if name not in names]
@@ -118,14 +124,18 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self.solver = ConversationSolver(memory_set, options.top_k, answers=self._answers)
         self._panel = panel_from_spec(spec)
         if self._panel is not None and not self._answers:
-            raise UsageError("--judge judges answers, and with --no-answer there are none; leave one out")
+            raise UsageError(
+                "--judge needs answers, but --no-answer asks for none. Remove one of the two flags."
+            )
         self.roles = self._make_roles(memory_set)
 
     def _make_roles(self, memory_set: MemorySet) -> dict[str, Role]:
         roles: dict[str, Role] = {}
         if self._answers or memory_set.asks:
             if not self.spec.model:
-                raise UsageError("name a model to answer with --model, or only search with --no-answer")
+                raise UsageError(
+                    "--model is missing. Name the model that answers, or only search with --no-answer."
+                )
             roles[MAIN] = Role(self.spec.model, needs=frozenset({CHAT}))
         for name, model in memory_set.roles.items():
             roles[name] = Role(model)
@@ -133,10 +143,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             roles |= self._panel.roles
         return roles
 
-    # Which run this is.
+    # Identity of the run.
 
     def ask_identity(self) -> dict[str, Any]:
-        """The answer prompt, the memories' code and their prompts."""
+        """Return the answer prompt, and the code and prompts of the memories. A change makes another run."""
         return {
             "prompt": prompt_fingerprint(ANSWER_PROMPT) if self._answers else None,
             "memories": [registry.identity(name) for name in self.options.memory],
@@ -145,7 +155,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @cached_property
     def _gold_fingerprint(self) -> str:
-        """The content that scorers know and memories do not."""
+        """Fingerprint of everything that only scorers see. A change scores the same answers again."""
         gold: list[Any] = []
         for caller in self._callers:
             gold += [[each.reference, each.category, each.abstention] for each in caller.questions]
@@ -153,18 +163,18 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @cached_property
     def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
-        """The words first, then the judge. Each keeps its scores when the other changes."""
+        """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         identity = fingerprint({"gold": self._gold_fingerprint, "version": _SCORE_VERSION})
         scorers: list[Scorer] = [WordScorer(identity, answers=self._answers)]
         if self._panel is not None:
             scorers.append(ConversationJudge(self._panel, self._gold_fingerprint))
         return scorers
 
-    # What runs.
+    # Rows and cases.
 
     @cached_property
     def _callers(self) -> list[PipelineCaller]:
-        """The conversations that are tested, each with its questions and tests. Reads the data once."""
+        """The conversations to test, with their questions and tests. Reads the data once."""
         options = self.options
         schedule = ScheduleOptions(
             trigger=options.trigger,
@@ -180,12 +190,15 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             for each in chosen[: apply_limit(self.spec.limit, len(chosen))]
         ]
         for caller in callers:
-            # May run code of the user. A mistake in it must be told before anything is asked.
+            # May run user code of a subclass. Computed here so that its errors end the run before the first request.
             _ = caller.dataset_statistics
         return callers
 
     def rows(self, facts: dict[str, Any] | None = None) -> Rows[PipelineCaller]:
-        """The conversations. A key is made of what is inserted and asked, without any answer."""
+        """Return the conversations. The key of a row covers messages and questions, but no answers.
+
+        So corrected reference answers keep the replies of a run.
+        """
         return ListedRows(
             self._callers,
             key=lambda caller: _encode([caller.conversation.sample_id, _inputs(caller, "")]),
@@ -203,11 +216,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return file_sha256(self._data)
 
     def subjects(self) -> Sequence[str]:
-        """The memories, yardsticks last."""
+        """Return the names of the memories, those of --references last."""
         return list(self.memories)
 
     def case(self, row: Row[PipelineCaller], subject: str) -> CaseContent:
-        """One conversation for one memory."""
+        """Return the inputs and the gold of one conversation with one memory."""
         caller = row.data
         gold = ConversationGold(
             caller.questions,
@@ -219,24 +232,24 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return CaseContent(_inputs(caller, subject), gold, label=caller.conversation.sample_id)
 
     def overview(self, rows: Rows[PipelineCaller]) -> Overview:
-        """How many messages and questions there are, how often questions are asked, and what that costs."""
+        """Return the sizes of the data and the planned calls, for --dry-run."""
         callers = self._callers
-        asked = sum(test.visible for caller in callers for test in caller.tests)
+        answers = sum(test.visible for caller in callers for test in caller.tests)
         facts = {
             "data set": f"{self._loader.name} ({self._data})",
             "conversations": f"{len(callers):,}",
             "messages": f"{sum(len(list(caller.conversation.messages)) for caller in callers):,}",
             "questions": f"{sum(len(caller.questions) for caller in callers):,}",
             "tests": f"{sum(len(caller.tests) for caller in callers):,}"
-            f" ({self.options.trigger}, {self.options.segments} segments)",
-            "times that a question is asked": f"{asked:,} for each memory",
+            f" ({self.options.trigger}, segments: {self.options.segments})",
+            "questions asked": f"{answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
             "cases": f"{self.total(rows):,}",
         }
-        return Overview(facts=facts, calls=self._planned_calls(asked))
+        return Overview(facts=facts, calls=self._planned_calls(answers))
 
-    def _planned_calls(self, asked: int) -> list[PlannedCalls]:
-        """Calls for answers are exact, tokens are estimates, and what memories ask is not known before."""
+    def _planned_calls(self, answers: int) -> list[PlannedCalls]:
+        """Return the planned calls. Answer calls are exact, tokens are estimates, calls by memories are unknown."""
         planned: list[PlannedCalls] = []
         for name, plugin in self.memories.items():
             if plugin.about.asks:
@@ -252,7 +265,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                 PlannedCalls(
                     what="answers",
                     model=self.spec.model,
-                    calls=asked * len(self.memories),
+                    calls=answers * len(self.memories),
                     input_tokens=sum(tokens),
                     output_tokens=_reference_tokens(self._callers) * len(self.memories),
                 )
@@ -265,23 +278,23 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return planned
 
     def _planned_verdicts(self, panel: Panel) -> PlannedCalls:
-        """Equal answers of several tests are judged once, so the number of verdicts is a bound."""
+        """Return the planned judge calls: an upper bound, because equal answers of several tests are judged once."""
         count = 0
         for caller in self._callers:
             for test in caller.tests:
                 for question in caller.questions[: test.visible]:
                     count += not question.abstention and question.reference is not None
-        several = any(len(caller.tests) > 1 for caller in self._callers)
+        has_repeats = any(len(caller.tests) > 1 for caller in self._callers)
         return PlannedCalls(
-            what="verdicts, at most" if several else "verdicts",
+            what="verdicts, at most" if has_repeats else "verdicts",
             model=panel.name,
             calls=count * panel.votes * len(self.memories),
         )
 
-    # What comes of it.
+    # Results.
 
     def finish(self, results: Results[PipelineCaller], run: RunFacts) -> Outcome:
-        """Write a file for each conversation and memory, then the numbers and the curve beside them."""
+        """Write a file for each conversation and memory, and `summary.json` and `curve.svg` for each memory."""
         folders = output_folders(
             Path(self.spec.output_dir), list(self.memories), self._loader.name, run.started, run.folder.name
         )
@@ -290,7 +303,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         judges = self._judges()
         for name, plugin in self.memories.items():
             tally = tallies[name] = MemoryTally(plugin)
-            # Takes the folder before the first file: a run that is killed here finds it again.
+            # Written first, because it marks the folder as ours: a run killed after this line finds the folder again.
             write_json(folders[name] / SUMMARY, {"run": run.folder.name})
             for result in results.of(name):
                 path = folders[name] / f"{result.row.data.conversation.task_id}.json"
@@ -312,11 +325,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return {str(key): label for key, label in self._loader.categories.items()}
 
     def _write_conversation(self, result: CaseResult[PipelineCaller], tally: MemoryTally, path: Path) -> bool:
-        """Count one conversation and write its file. Nothing is written of one that was not inserted to its end."""
+        """Add one conversation to the tally and write its file. Returns False, and writes no file, if it failed."""
         caller = result.row.data
         end = result.end
-        if end is None or read_fed(result.records) is None:
-            reason = "it was not fed to its end"
+        if end is None or read_insertion(result.records) is None:
+            reason = "not all messages were inserted"
             if end is not None and end.failure is not None:
                 reason = end.failure.message
             tally.add_failure(caller.conversation, reason)
@@ -350,7 +363,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
                     question=gold.question(answer),
                     predicted_answer=answer.answer,
                     error=answer.error,
-                    # A bundle is one text. The journal keeps the items behind it.
+                    # A memory that returns one text gets one fixed id. The journal has the items behind the text.
                     retrieved=[BUNDLE] if plugin.about.bundle and retrieved else retrieved,
                     timings=timings,
                 )
@@ -361,7 +374,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return True
 
     def _missing_verdicts(self, result: CaseResult[PipelineCaller], content: CaseContent) -> list[Score]:
-        """Return scores without a value if the judge could not be asked about this conversation."""
+        """Return placeholder scores if the judge could not be asked about this conversation, so that it is counted."""
         for scorer in self.scorers:
             judged = any(score.scorer == scorer.id for score in result.scores)
             if isinstance(scorer, ConversationJudge) and not judged:
@@ -373,7 +386,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def _write_summary(
         self, folder: Path, name: str, tally: MemoryTally, judges: Sequence[JudgeInfo], run: RunFacts
     ) -> list[Path]:
-        """Write `summary.json`, and `curve.svg` where there is a curve."""
+        """Write `summary.json`, and `curve.svg` if the curve has points."""
         numbers = tally.summary()
         summary = {
             "run": run.folder.name,
@@ -403,16 +416,16 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             paths.append(write_whole(folder / "curve.svg", picture.encode()))
         return paths
 
-    # Files without a run.
+    # `assay check` and `assay show`.
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """A file is recognised by two keys of its first conversation."""
+        """Return SURE if the first conversation of the file has two keys of a known data set."""
         return Match.SURE if recognise_dataset(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of a file of conversations, by the data set that it looks like."""
+        """Return all problems of a file of conversations. The data set is recognised by its keys."""
         return check_file(path)
 
     @classmethod
@@ -422,7 +435,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Each test with its means, then the last test question by question."""
+        """Return two tables: the means of each test, and all questions of the last test."""
         answers = [answer for _, answer in read_answers(case.records)]
         last = max((answer.test for answer in answers), default=0)
         values = {(score.part, score.metric): score.value for score in case.scores}
@@ -474,7 +487,7 @@ def _inputs(caller: PipelineCaller, memory: str) -> ConversationInputs:
 
 
 def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list[Conversation]:
-    """Return the conversations with these ids, their number or the data's own; without names, all."""
+    """Return the conversations whose number or id is in `names`; all of them if `names` is empty."""
     ids = {name for each in conversations for name in (each.task_id, each.sample_id)}
     for name in names:
         if name not in ids:
@@ -484,7 +497,7 @@ def _choose(conversations: Sequence[Conversation], names: Sequence[str]) -> list
 
 
 def _refuse_unknown_categories(categories: Sequence[str], conversations: Sequence[Conversation]) -> None:
-    """A category that no question has is a typing error: nothing would be asked."""
+    """Raise UsageError for a category that no question has: probably a typing error, and nothing would be asked."""
     present = {str(question.category) for each in conversations for question in each.questions}
     for name in categories:
         if name not in present:
@@ -495,9 +508,9 @@ def _refuse_unknown_categories(categories: Sequence[str], conversations: Sequenc
 
 
 def _answer_tokens(callers: Sequence[PipelineCaller], top_k: int, *, bundle: bool, empty: bool) -> int:
-    """Estimate the input tokens of all answers: the prompt, the question, and the items found.
+    """Estimate the input tokens of all answers of one memory: prompt, question and retrieved items.
 
-    An item is as long as the mean message. A bundle is everything that was inserted before the test.
+    An item counts as an average message. A `bundle` memory returns all messages so far, an `empty` one returns none.
     """
     prompt = len(ANSWER_PROMPT.read_text("utf-8"))
     characters = 0.0
@@ -514,7 +527,7 @@ def _answer_tokens(callers: Sequence[PipelineCaller], top_k: int, *, bundle: boo
 
 
 def _reference_tokens(callers: Sequence[PipelineCaller]) -> int:
-    """Estimate the output tokens of all answers of one memory: an answer is as long as its reference."""
+    """Estimate the output tokens of all answers of one memory. An answer counts as long as its reference."""
     tokens = 0
     for caller in callers:
         for test in caller.tests:

@@ -1,7 +1,8 @@
-"""The numbers of one memory over all conversations: by metric, test and category, with clustered intervals.
+"""Collects the scores of one memory over all conversations: by metric, by test and by category.
 
-`summary` builds the `summary.json` beside the output files, `entry` the entry of the run's report. Both rest on the
-same values. The headline is the last test of each conversation, in which every question is asked once.
+`summary` returns the content of the format's `summary.json`, `entry` the entry of the run's report. Both use the same
+values. Headline numbers come from the last test of each conversation, where every question counts once. Intervals are
+clustered by conversation, because questions about one conversation are not independent.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from assay.core.report import Cell, Curve, Entry, Example, Examples, Metric, Poi
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
-from assay.solvers.memory.conversation import read_answers, read_fed
+from assay.solvers.memory.conversation import read_answers, read_insertion
 from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorers import JUDGED, METRICS
 
 COUNTS = ("conversations", "failed", "answers", "errors", "without_evidence", "unknown_places")
-# Stages with their seconds, and the stage under which their tokens are counted.
+# Stage of the usage table: stage under which the solver counts its tokens.
 _STAGES = {"insertion": STORAGE, "retrieval": RETRIEVAL, "answer": "answer"}
+# The report lists this many failed conversations. summary.json has all of them.
 MOST_FAILURES = 10
 
 ValuesByMetric = dict[str, ClusteredValues]
@@ -34,7 +36,7 @@ def _values_by_metric() -> ValuesByMetric:
 
 
 class MemoryTally:
-    """The numbers of one memory. Conversations are added one by one."""
+    """Collects the numbers of one memory, conversation by conversation."""
 
     def __init__(self, plugin: MemoryPlugin) -> None:
         self._plugin = plugin
@@ -42,7 +44,7 @@ class MemoryTally:
         self._last: ValuesByMetric = _values_by_metric()
         self._tests: dict[int, ValuesByMetric] = defaultdict(_values_by_metric)
         self._categories: dict[str, ValuesByMetric] = defaultdict(_values_by_metric)
-        # By conversation: after how many messages each of its tests ran, and the values of each test.
+        # By conversation: the messages inserted before each of its tests. By conversation and test: its values.
         self._tests_after: dict[int, Sequence[int]] = {}
         self._test_values: dict[tuple[int, int], dict[str, list[float | str]]] = {}
         self._failures: list[dict[str, str]] = []
@@ -52,7 +54,7 @@ class MemoryTally:
     def add_conversation(
         self, index: int, tests_after: Sequence[int], records: Sequence[Record], scores: Sequence[Score]
     ) -> None:
-        """Add a conversation that was inserted to its end."""
+        """Add a completed conversation. `tests_after` are the messages inserted before each of its tests."""
         self.counts["conversations"] += 1
         self._tests_after[index] = tests_after
         for score in scores:
@@ -61,32 +63,35 @@ class MemoryTally:
             self.counts["answers"] += 1
             self.counts["errors"] += answer.error is not None
             self._seconds["retrieval"].append(answer.search_seconds)
-            # An answer that took no time was not asked for.
+            # 0 seconds: no model was asked, as with --no-answer.
             if answer.answer_seconds:
                 self._seconds["answer"].append(answer.answer_seconds)
             if answer.tokens:
                 self._add_tokens("answer", answer.tokens)
-        fed = read_fed(records)
-        if fed is not None:
-            self._seconds["insertion"] += fed.insert_seconds
-            for stage, tokens in fed.tokens.items():
+        usage = read_insertion(records)
+        if usage is not None:
+            self._seconds["insertion"] += usage.insert_seconds
+            for stage, tokens in usage.tokens.items():
                 self._add_tokens(stage, tokens)
 
     def add_failure(self, conversation: Conversation, reason: str) -> None:
-        """Add a conversation that was not inserted to its end."""
+        """Add a conversation that failed before its end. It has no file and no scores."""
         self.counts["failed"] += 1
         self._failures.append(
             {"task_id": conversation.task_id, "sample_id": conversation.sample_id, "reason": reason}
         )
 
     def count_evidence(self, places: Sequence[str], message_ids: Collection[str]) -> None:
-        """Count the places of one question of the last test. Without a message that is there it has no recall."""
+        """Count one question of the last test whose evidence names missing messages, and those messages.
+
+        A question has no evidence recall if the conversation has none of the messages in its evidence.
+        """
         unknown = sum(place not in message_ids for place in places)
         self.counts["unknown_places"] += unknown
         self.counts["without_evidence"] += unknown == len(places)
 
     def _add_score(self, score: Score, conversation: int, last_test: int) -> None:
-        # Only a judge leaves answers without a value. They are counted by their status.
+        # Only judged scores may lack a value and still count: they are counted by their status.
         if score.value is None and score.metric != JUDGED:
             return
         value = score.status if score.value is None else score.value
@@ -104,11 +109,11 @@ class MemoryTally:
         total[0] += tokens[0]
         total[1] += tokens[1]
 
-    # Points of the curves.
+    # Curves.
 
     @property
     def metric_names(self) -> list[str]:
-        """The metrics of the last tests, in the order of tables."""
+        """The metrics that the last tests have, in the order of the tables."""
         return [name for name in METRICS if name in self._last]
 
     @property
@@ -116,14 +121,14 @@ class MemoryTally:
         return max(map(len, self._tests_after.values()), default=0)
 
     def _inserted(self, test: int) -> list[int]:
-        """Return after how many messages this test ran, in each conversation that had it."""
+        """Return the messages inserted before a test, for each conversation that has this test."""
         return [after[test - 1] for after in self._tests_after.values() if len(after) >= test]
 
     def _values_until(self, test: int) -> tuple[float, ValuesByMetric]:
-        """Return the mean of inserted messages and the values of all conversations at a test.
+        """Return a point of the curve over all conversations: mean messages inserted, and all values.
 
-        A conversation without so many tests stays at its last one. So every point is of all conversations, the curve
-        never goes back, and its end is the headline.
+        A conversation with fewer tests is represented by its last test. So every point covers all conversations, the
+        x values never decrease, and the last point equals the headline.
         """
         values = _values_by_metric()
         inserted: list[int] = []
@@ -132,15 +137,16 @@ class MemoryTally:
                 continue
             own_test = min(test, len(after))
             inserted.append(after[own_test - 1])
-            for metric, list_of_values in self._test_values.get((conversation, own_test), {}).items():
-                for value in list_of_values:
+            by_metric = self._test_values.get((conversation, own_test), {})
+            for metric, metric_values in by_metric.items():
+                for value in metric_values:
                     values[metric].add(value, conversation)
         return sum(inserted) / len(inserted), values
 
-    # The summary beside the output files.
+    # summary.json of the format.
 
     def summary(self) -> dict[str, Any]:
-        """Return everything as JSON, for `summary.json`."""
+        """Return all numbers as JSON values, for `summary.json`."""
         metrics: list[dict[str, Any]] = []
         for name in self.metric_names:
             about = {"filter": "", "metric": name, "aggregation": "mean", "higher_is_better": True}
@@ -179,12 +185,12 @@ class MemoryTally:
     def entry(
         self, headline: str | None, category_labels: Mapping[str, str], judges: Sequence[JudgeInfo]
     ) -> Entry:
-        """Return the entry of the report. `headline` is the metric of the curves."""
+        """Return the entry of the report. The curves show the metric `headline`; None means no curves."""
         slices = [
             Slice(by="category", name=name, label=category_labels.get(name, ""), metrics=_metrics(values))
             for name, values in sorted(self._categories.items())
         ]
-        # Counts that are usually 0 are named only where there is something to say.
+        # Counts that are usually 0 are left out when they are 0.
         counts = {"conversations": self.counts["conversations"]}
         if self.counts["failed"]:
             counts["failed"] = self.counts["failed"]
@@ -207,31 +213,31 @@ class MemoryTally:
         )
 
     def _curves(self, metric: str) -> list[Curve]:
-        """Return the curve of all conversations, and that of the conversations which had so many tests.
+        """Return the curve over all conversations, and the curve over only those that have each test.
 
-        The second is left out where it says the same, as for one conversation.
+        The second curve is left out if it equals the first, as with a single conversation.
         """
-        everyone: list[Point] = []
-        who_had_it: list[Point] = []
+        all_points: list[Point] = []
+        own_points: list[Point] = []
         for test in range(1, self._test_count + 1):
             mean, values = self._values_until(test)
             if metric in values:
-                everyone.append(Point(mean, _metric(metric, values[metric])))
+                all_points.append(Point(mean, _metric(metric, values[metric])))
             inserted = self._inserted(test)
             if metric in self._tests[test]:
                 mean = sum(inserted) / len(inserted)
-                who_had_it.append(Point(mean, _metric(metric, self._tests[test][metric])))
+                own_points.append(Point(mean, _metric(metric, self._tests[test][metric])))
         title = f"{METRICS[metric]}, test by test"
-        curves = [Curve(name=metric, x="messages inserted", points=everyone, title=title)]
-        if who_had_it != everyone:
-            title = f"{METRICS[metric]} of the conversations that had the test"
+        curves = [Curve(name=metric, x="messages inserted", points=all_points, title=title)]
+        if own_points != all_points:
+            title = f"{METRICS[metric]} of the conversations that have the test"
             curves.append(
-                Curve(name=f"{metric}_of_tests", x="messages inserted", points=who_had_it, title=title)
+                Curve(name=f"{metric}_of_tests", x="messages inserted", points=own_points, title=title)
             )
         return [curve for curve in curves if curve.points]
 
     def _usage_tables(self) -> list[Table]:
-        """Return seconds and tokens by stage, where anything was done."""
+        """Return a table of seconds and tokens by stage, or no table if no stage ran."""
         rows: list[list[Cell]] = []
         for stage, tokens_stage in _STAGES.items():
             seconds = percentiles(self._seconds[stage])
@@ -261,7 +267,7 @@ def _summaries(values: Mapping[str, ClusteredValues]) -> dict[str, Any]:
 
 
 def _summary(metric: Metric) -> dict[str, Any]:
-    """Return a metric as `summary.json` has it. A judge's says how many verdicts could not be read."""
+    """Return a metric in the form of `summary.json`. The judged metric always has `invalid`, even if it is 0."""
     summary: dict[str, Any] = {
         "value": metric.value,
         "n": metric.denominator,
@@ -279,7 +285,7 @@ def _metrics(values: Mapping[str, ClusteredValues]) -> list[Metric]:
 
 
 def _metric(name: str, values: ClusteredValues) -> Metric:
-    """Return a mean over questions. Only a judge leaves some out: its reply was unreadable, or it was not asked."""
+    """Return a mean over questions. A judged metric may leave questions out: invalid verdicts, or judge not asked."""
     left_out: dict[str, int] = {}
     if values.left_out["invalid"]:
         left_out["invalid"] = values.left_out["invalid"]

@@ -1,6 +1,6 @@
-"""`assay pipeline`: multi-step pipelines tested with testsets, in the formats of Prompt Lab.
+"""`assay pipeline`: runs multi-step pipelines on testsets, in the file formats of Prompt Lab.
 
-In Python, testsets are read by `TestsetLoader` into `TestCase`s:
+Python code reads a testset with `TestsetLoader`, which returns a list of `TestCase`:
 
     from assay.suites.pipeline import TestCase, TestsetLoader
 """
@@ -15,7 +15,7 @@ __all__ = ["TestCase", "TestsetLoader"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import these names when they are used: `assay pipeline --help` imports the options only."""
+    """Import the two names on first use, so that `assay pipeline --help` does not import the testset reader."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from assay.suites.pipeline.testset import case, loader

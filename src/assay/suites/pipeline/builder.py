@@ -1,8 +1,11 @@
-"""Makes a runnable pipeline of a pipeline file, one for each variant; everything wrong is found at once.
+"""Builds the runnable pipeline of one variant from a pipeline file.
 
-builder = PipelineBuilder(file, "baseline", StepModels(spec.model), CodeRunners(own, foreign))
-pipeline = builder.build()
-refuse(file.problems, file.path)
+    builder = PipelineBuilder(file, "baseline", StepModels(spec.model), CodeRunners(runner, sandbox))
+    pipeline = builder.build()
+    refuse(file.problems, file.path)
+
+Problems are not raised but added to `file.problems`, so that `refuse` reports all of them at once. A step with
+a problem gets a placeholder, such as an empty template; it never runs.
 """
 
 from __future__ import annotations
@@ -34,14 +37,16 @@ from assay.suites.pipeline.pipeline_file import READER_KEYS, PipelineFile, outpu
 MAIN = "main"
 
 _BATCH_KEYS = ("batch_size", "concurrent", "max_workers", "with_item")
-# Providers that know many models by name: a step may then name one without its provider.
+# Endpoints of these providers serve many models. A step may name another one without the provider.
 _PROVIDERS_OF_MANY = ("openai", "openai-completions")
-# What a strategy cannot do without. A test may give it, but only `custom` may lack its code in the file.
+# The setting that an aggregation strategy requires in the file. `custom` is not listed, because its code may
+# come from the test.
 _NEEDED_SETTING = {"stats": "fields", "filter": "condition", "group": "group_by"}
 _parse_template = Environment(autoescape=False).parse  # noqa: S701 - only to read names, nothing is rendered
 
 _SECONDS = "seconds, more than 0"
-_LARGEST = 1.7e308  # finite: a timeout of .inf is a mistake
+# Below infinity: YAML's `.inf` is not accepted as a timeout.
+_LARGEST = 1.7e308
 _Timeout = (
     Annotated[int, Meta(gt=0, description=_SECONDS)]
     | Annotated[float, Meta(gt=0, le=_LARGEST, description=_SECONDS)]
@@ -128,18 +133,24 @@ KEYS_BY_TYPE: dict[str, type[StepKeys]] = {
     "hop": HopKeys,
 }
 STEP_KEYS = frozenset(key for keys in KEYS_BY_TYPE.values() for key in keys.__struct_fields__)
-"""What a step of a file may say, of whatever type."""
+"""All keys that a step may have, over all step types."""
 
 
 class CodeRunners(NamedTuple):
-    """Where code runs: the pipeline's own, and that of tests, if it may run."""
+    """Runners of Python code: `runner` for code in the pipeline file, `sandbox` for code in a testset.
 
-    own: CodeRunner
-    foreign: CodeRunner | None
+    `sandbox` is None without --allow-code.
+    """
+
+    runner: CodeRunner
+    sandbox: CodeRunner | None
 
 
 class StepModels:
-    """Gives each step the role of its model: what --model names, or a model that the step names itself."""
+    """Assigns a role to each step's model: `main` for --model, the model's name for any other.
+
+    `roles` maps each used role to its model.
+    """
 
     def __init__(self, main: str) -> None:
         self.main = main
@@ -148,7 +159,7 @@ class StepModels:
         self.notices: list[str] = []
 
     def role(self, name: str | None) -> str:
-        """Return the role of a step's model. A bare name is another model of the main one's provider."""
+        """Return the role of a step's model. A name without a provider is a model of the provider of --model."""
         full = self._full_name(name) if name else self.main
         role = MAIN if full == self.main else full
         self.roles.setdefault(role, full)
@@ -160,16 +171,17 @@ class StepModels:
         provider = self.main.partition("/")[0]
         if provider in _PROVIDERS_OF_MANY:
             return f"{provider}/{name}"
-        notice = f"{self.main or 'no model'} answers in place of {name!r}, which has no provider"
+        # The provider of --model serves one model only, so the step's model cannot be reached.
+        notice = f"{self.main or 'no model'} is used instead of {name!r}, which has no provider"
         if notice not in self.notices:
             self.notices.append(notice)
         return self.main
 
 
 class PipelineBuilder:
-    """Builds the pipeline of one variant; problems go to the file's list.
+    """Builds the pipeline of one variant. Problems are added to the file's list.
 
-    `values` are the steps as this variant has them. They make the run's identity.
+    `values` are the steps with the variant's overrides applied. They are part of the run's identity.
     """
 
     def __init__(self, file: PipelineFile, variant: str, models: StepModels, runners: CodeRunners) -> None:
@@ -177,12 +189,12 @@ class PipelineBuilder:
         self._models = models
         self._runners = runners
         self.values = file.variant(variant)
-        # Which step makes the output that a path begins with: by output key and by id.
-        self._makers = {output_key(step): step["id"] for step in self.values}
-        self._makers |= {step["id"]: step["id"] for step in self.values}
+        # The step that produces an output. The output may be named by its key or by the id of the step.
+        self._producers = {output_key(step): step["id"] for step in self.values}
+        self._producers |= {step["id"]: step["id"] for step in self.values}
 
     def build(self) -> Pipeline:
-        """Build all steps, in an order in which each stands after what it needs."""
+        """Build all steps, sorted so that each comes after the steps it needs."""
         steps = [self._step(step) for step in self.values]
         ordered = self._in_order(steps)
         target = self._file.target or (ordered[-1].id if ordered else "")
@@ -191,32 +203,32 @@ class PipelineBuilder:
         return Pipeline(steps=ordered, outputs=outputs, target=target, optional=optional)
 
     def rules(self) -> list[Rule]:
-        """Return what the pipeline's outputs must keep to in every test."""
-        found: list[Rule] = []
-        for place, output in enumerate(self._file.outputs):
+        """Return the rules of the pipeline's outputs, which apply to every test."""
+        all_rules: list[Rule] = []
+        for position, output in enumerate(self._file.outputs):
             rules = output.get("rules") if isinstance(output, dict) else None
             if not rules:
                 continue
             problems = rule_problems(rules)
             for path, message in problems:
-                self._add(("outputs", place, "rules"), f"{path}: {message}")
+                self._add(("outputs", position, "rules"), f"{path}: {message}")
             if not problems and isinstance(output.get("key"), str):
-                found += [rule_of({**rule, "target": output["key"]}) for rule in rules]
-        return found
+                all_rules += [rule_of({**rule, "target": output["key"]}) for rule in rules]
+        return all_rules
 
     def _add(self, path: KeyPath, message: str, level: str = "error") -> None:
         self._file.add(path, message, level)
 
     def _step(self, step: dict[str, Any]) -> Step:
-        at: KeyPath = ("steps", step["at"])
-        own = {key: value for key, value in step.items() if key not in READER_KEYS}
-        # With a wrong type nobody knows the step's keys; the type alone is the mistake then.
+        key_path: KeyPath = ("steps", step["at"])
+        file_keys = {key: value for key, value in step.items() if key not in READER_KEYS}
+        # The keys of an unknown type cannot be checked. The reader has already reported the type.
         kind = KEYS_BY_TYPE.get(step["type"])
         keys: Any = PromptKeys()
         if kind is not None:
-            keys = convert(own, kind, self._file.yaml, self._file.problems, at) or kind()
-        sources = self._sources(keys.input_mapping or {}, at)
-        runner = self._runner(step, keys, at)
+            keys = convert(file_keys, kind, self._file.yaml, self._file.problems, key_path) or kind()
+        sources = self._sources(keys.input_mapping or {}, key_path)
+        runner = self._runner(step, keys, key_path)
         timeout = None
         if keys.timeout is not None and not runner.enforces_timeout:
             timeout = float(keys.timeout)
@@ -226,109 +238,112 @@ class PipelineBuilder:
             output_key=output_key(step),
             runner=runner,
             sources=sources,
-            after=self._after(step, sources, keys.depends_on or [], at),
+            after=self._after(step, sources, keys.depends_on or [], key_path),
             required=keys.required is not False,
             timeout=timeout,
             retry=keys.retry or 0,
-            batch=self._batch(step, keys, at),
+            batch=self._batch(step, keys, key_path),
         )
 
-    def _runner(self, step: dict[str, Any], keys: Any, at: KeyPath) -> StepRunner:
+    def _runner(self, step: dict[str, Any], keys: Any, key_path: KeyPath) -> StepRunner:
         timeout = float(keys.timeout) if keys.timeout is not None else None
         if isinstance(keys, AggregateKeys):
-            return self._aggregate(step, keys, at, timeout or DEFAULT_TIMEOUT)
+            return self._aggregate(step, keys, key_path, timeout or DEFAULT_TIMEOUT)
         if isinstance(keys, HopKeys):
-            return self._hop(step, keys, at, timeout)
+            return self._hop(step, keys, key_path, timeout)
         if isinstance(keys, CodeKeys):
             return CodeStep(
-                code=self._code(step, keys, at) or Code("", ""),
-                runner=self._runners.own,
-                sandbox=self._runners.foreign,
+                code=self._code(step, keys, key_path) or Code("", ""),
+                runner=self._runners.runner,
+                sandbox=self._runners.sandbox,
                 timeout=timeout or DEFAULT_TIMEOUT,
             )
-        return self._prompt(step, keys, at)
+        return self._prompt(step, keys, key_path)
 
-    def _hop(self, step: dict[str, Any], keys: HopKeys, at: KeyPath, timeout: float | None) -> HopStep:
-        """A function and its code. Without --model it may ask no model."""
+    def _hop(self, step: dict[str, Any], keys: HopKeys, key_path: KeyPath, timeout: float | None) -> HopStep:
+        """Build a step that calls a function. Without a model the function cannot call one."""
         role = self._models.role(keys.model) if keys.model or self._models.main else MAIN
         target = keys.target
         if not target:
-            self._add(at, "a hop needs a target: FILE.py:function")
+            self._add(key_path, "a hop step needs a target, such as FILE.py:function")
             return hop_step(dict, role, frozenset(), timeout)
         beside = self._file.path.parent / target
-        if beside.is_dir() or ".py:" in target:  # else it is the name of a module
+        # Paths are relative to the pipeline file. Anything else is the name of a module.
+        if beside.is_dir() or ".py:" in target:
             target = str(beside)
         try:
-            found = find_target(target, self._file.path)
+            hop_target = find_target(target, self._file.path)
         except (InputError, UsageError) as error:
-            self._add((*at, "target"), str(error))
+            self._add((*key_path, "target"), str(error))
             return hop_step(dict, role, frozenset(), timeout)
-        step["code_identity"] = found.code_identity
-        inputs = frozenset(found.contract.inputs) if found.contract else frozenset[str]()
-        return hop_step(found.function, role, inputs, timeout)
+        # `step` is an item of `self.values`, so a changed function changes the run's identity.
+        step["code_identity"] = hop_target.code_identity
+        inputs = frozenset(hop_target.contract.inputs) if hop_target.contract else frozenset[str]()
+        return hop_step(hop_target.function, role, inputs, timeout)
 
-    def _prompt(self, step: dict[str, Any], keys: PromptKeys, at: KeyPath) -> PromptStep:
+    def _prompt(self, step: dict[str, Any], keys: PromptKeys, key_path: KeyPath) -> PromptStep:
         template, system = step.get("template"), step.get("system")
         if not isinstance(template, str):
-            self._add(at, "a prompt needs a template, or an agent and a flow")
+            self._add(key_path, "a prompt step needs a template, or an agent and a flow")
             template = ""
         return PromptStep(
             role=self._models.role(keys.model),
-            template=self._template(template, (*at, "template")),
-            system=self._template(str(system), (*at, "system")) if system else None,
-            parse=self._parser(step, at),
+            template=self._template(template, (*key_path, "template")),
+            system=self._template(str(system), (*key_path, "system")) if system else None,
+            parse=self._parser(step, key_path),
             params=keys.params or {},
             defaults=keys.defaults or {},
         )
 
-    def _template(self, text: str, at: KeyPath) -> Template:
+    def _template(self, text: str, key_path: KeyPath) -> Template:
         try:
             return Template(text)
         except TemplateProblem as problem:
-            self._add(at, str(problem))
+            self._add(key_path, str(problem))
             return Template("")
 
-    def _parser(self, step: dict[str, Any], at: KeyPath) -> Parser:
+    def _parser(self, step: dict[str, Any], key_path: KeyPath) -> Parser:
         key = "output_parser" if "output_parser" in step else "parser"
         try:
             return parser(step.get(key))
         except ValueError as error:
-            self._add((*at, key), str(error))
+            self._add((*key_path, key), str(error))
             return str.strip
 
     def _aggregate(
-        self, step: dict[str, Any], keys: AggregateKeys, at: KeyPath, timeout: float
+        self, step: dict[str, Any], keys: AggregateKeys, key_path: KeyPath, timeout: float
     ) -> AggregateStep:
-        own = {key: step[key] for key in SETTINGS if key in step}
+        values = {key: step[key] for key in SETTINGS if key in step}
+        # Prompt Lab's name for `strategy`.
         if "aggregation_strategy" in step:
-            own.setdefault("strategy", step["aggregation_strategy"])
-        problems = list(settings_problems(own))
+            values.setdefault("strategy", step["aggregation_strategy"])
+        problems = list(settings_problems(values))
         for problem in problems:
-            self._add(at, problem)
-        settings = AggregateSettings() if problems else AggregateSettings(**own)
+            self._add(key_path, problem)
+        settings = AggregateSettings() if problems else AggregateSettings(**values)
         needed = _NEEDED_SETTING.get(settings.strategy)
-        if needed is not None and not own.get(needed):
-            self._add(at, f"the strategy `{settings.strategy}` needs `{needed}`")
+        if needed is not None and not values.get(needed):
+            self._add(key_path, f"the strategy `{settings.strategy}` needs `{needed}`")
         if settings.condition:
             try:
                 Expression(settings.condition)
             except ExpressionProblem as problem:
-                self._add((*at, "condition"), str(problem))
+                self._add((*key_path, "condition"), str(problem))
         shape: dict[str, ValuePath] = {}
         for key, path in (keys.output or {}).items():
-            # `[0]` picks an item of the result, `mean` a key of it.
+            # The path is relative to the result: `[0]` is an item of it, `mean` a key.
             text = f"result{path}" if str(path).startswith("[") else f"result.{path}"
             try:
                 shape[str(key)] = ValuePath(text)
             except ValueError as error:
-                self._add((*at, "output", key), str(error))
+                self._add((*key_path, "output", key), str(error))
         return AggregateStep(
             settings=settings,
             items=self._items_name(step, keys),
             shape=shape,
-            code=self._code(step, keys, at) if settings.strategy == "custom" else None,
-            runner=self._runners.own,
-            sandbox=self._runners.foreign,
+            code=self._code(step, keys, key_path) if settings.strategy == "custom" else None,
+            runner=self._runners.runner,
+            sandbox=self._runners.sandbox,
             timeout=timeout,
         )
 
@@ -346,87 +361,92 @@ class PipelineBuilder:
         batches = [other for other in above if other.get("batch_mode")]
         return output_key(batches[-1]) if batches else BATCH_ITEMS
 
-    def _code(self, step: dict[str, Any], keys: CodeKeys, at: KeyPath) -> Code | None:
+    def _code(self, step: dict[str, Any], keys: CodeKeys, key_path: KeyPath) -> Code | None:
         if keys.env_vars:
             message = "they are not passed on; code reads the environment"
-            self._add((*at, "env_vars"), message, "warning")
+            self._add((*key_path, "env_vars"), message, "warning")
         if step.get("language", "python") != "python":
-            self._add((*at, "language"), f"only python runs here, not {step['language']!r}")
+            self._add((*key_path, "language"), f"only python runs here, not {step['language']!r}")
             return None
         if not isinstance(step.get("code"), str):
             if step["type"] == CODE:
-                self._add(at, "a code step needs code or code_file")
+                self._add(key_path, "a code step needs code or code_file")
             return None
-        name = str(step.get("code_name") or self._file.yaml.where(*at, "code"))
+        name = str(step.get("code_name") or self._file.yaml.where(*key_path, "code"))
         try:
             compile(step["code"], name, "exec")
         except SyntaxError as error:
-            self._add((*at, "code"), f"line {error.lineno}: {error.msg}")
+            self._add((*key_path, "code"), f"line {error.lineno}: {error.msg}")
         return Code(step["code"], name)
 
-    def _batch(self, step: dict[str, Any], keys: StepKeys, at: KeyPath) -> Batch | None:
-        own = {key: step[key] for key in _BATCH_KEYS if key in step}
-        problems = list(batch_problems(own))
+    def _batch(self, step: dict[str, Any], keys: StepKeys, key_path: KeyPath) -> Batch | None:
+        values = {key: step[key] for key in _BATCH_KEYS if key in step}
+        problems = list(batch_problems(values))
         for problem in problems:
-            self._add(at, problem)
-        return Batch(**own) if keys.batch_mode and not problems else None
+            self._add(key_path, problem)
+        return Batch(**values) if keys.batch_mode and not problems else None
 
-    def _sources(self, mapping: _Mapping, at: KeyPath) -> dict[str, ValuePath]:
-        """Return where a step takes its mapped values from."""
+    def _sources(self, mapping: _Mapping, key_path: KeyPath) -> dict[str, ValuePath]:
+        """Return the value paths of a step's `input_mapping`, by input name."""
         sources: dict[str, ValuePath] = {}
         for name, text in mapping.items():
-            source = self._source(text, (*at, "input_mapping", name))
+            source = self._source(text, (*key_path, "input_mapping", name))
             if source is not None:
                 sources[str(name)] = source
         return sources
 
-    def _source(self, text: Any, at: KeyPath) -> ValuePath | None:
-        """A path begins at an output, an input or the batch items."""
+    def _source(self, text: Any, key_path: KeyPath) -> ValuePath | None:
+        """Return a value path. It must start with an output, an input, `inputs` or `batch_items`."""
         try:
             source = ValuePath(str(text))
         except ValueError as error:
-            self._add(at, str(error))
+            self._add(key_path, str(error))
             return None
         declared = self._file.declared
-        roots = {*self._makers, *declared, BATCH_ITEMS, "inputs"}
-        # A file that declares no inputs may use any name: tests say which there are.
+        roots = {*self._producers, *declared, BATCH_ITEMS, "inputs"}
+        # If the file declares no inputs, any name may be an input of the tests.
         if declared and source.root not in roots:
-            self._add(at, unknown("input or output", source.root, sorted(roots)))
+            self._add(key_path, unknown("input or output", source.root, sorted(roots)))
             return None
         return source
 
     def _after(
-        self, step: dict[str, Any], sources: dict[str, ValuePath], depends_on: list[Any], at: KeyPath
+        self, step: dict[str, Any], sources: dict[str, ValuePath], depends_on: list[Any], key_path: KeyPath
     ) -> frozenset[str]:
-        """Return the ids of the steps that must have ended: by mapping, by template names, by `depends_on`.
+        """Return the ids of the steps that must end before this one.
 
-        A step without a mapping waits for what its prompt names; code and aggregates see all steps above.
+        They come from `input_mapping` and `depends_on`. Without a mapping, a prompt waits for the steps that its
+        template names; other steps wait for all steps above, because they get all outputs.
         """
-        after = {self._makers[source.root] for source in sources.values() if source.root in self._makers}
+        producers = self._producers
+        after = {producers[source.root] for source in sources.values() if source.root in producers}
         if not sources and step["type"] == "prompt":
             names = template_names(str(step.get("template", "")), str(step.get("system", "")))
-            after |= {self._makers[name] for name in names if name in self._makers} - {step["id"]}
+            after |= {producers[name] for name in names if name in producers} - {step["id"]}
         elif not sources:
             after |= {other["id"] for other in self.values[: self.values.index(step)]}
         for other in depends_on:
-            if isinstance(other, str) and other in self._makers:
-                after.add(self._makers[other])
+            if isinstance(other, str) and other in producers:
+                after.add(producers[other])
             else:
                 ids = [each["id"] for each in self.values]
-                self._add((*at, "depends_on"), unknown("step", str(other), ids))
+                self._add((*key_path, "depends_on"), unknown("step", str(other), ids))
         return frozenset(after)
 
     def _in_order(self, steps: list[Step]) -> list[Step]:
-        """File order, except that no step stands before one it waits for. A circle is named and left as is."""
+        """Return the steps in file order, except that a step comes after those it waits for.
+
+        Steps that wait for each other are reported as a problem and returned in file order.
+        """
         done: set[str] = set()
         ordered: list[Step] = []
         waiting = list(steps)
         while waiting:
             ready = next((step for step in waiting if step.after <= done), None)
             if ready is None:
-                circle = _circle({step.id: step.after for step in waiting})
-                place = next(step["at"] for step in self.values if step["id"] == circle[0])
-                self._add(("steps", place), f"steps wait for each other: {' → '.join(circle)}")
+                cycle = _find_cycle({step.id: step.after for step in waiting})
+                position = next(step["at"] for step in self.values if step["id"] == cycle[0])
+                self._add(("steps", position), f"steps wait for each other: {' → '.join(cycle)}")
                 return steps
             waiting.remove(ready)
             ordered.append(ready)
@@ -434,21 +454,22 @@ class PipelineBuilder:
         return ordered
 
     def _outputs(self, steps: list[Step], target: str) -> list[PipelineOutput]:
-        """Return the declared outputs; where there are none, what the evaluated step gives."""
+        """Return the declared outputs. If the file declares none, the target step's output is the only one."""
         outputs: list[PipelineOutput] = []
-        for place, item in enumerate(self._file.outputs):
-            at: KeyPath = ("outputs", place)
+        for position, item in enumerate(self._file.outputs):
+            key_path: KeyPath = ("outputs", position)
             entry = {"key": item} if isinstance(item, str) else item
             if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
-                self._add(at, "an output is a key, or {key, label, from}")
+                self._add(key_path, "an output is a key, or {key, label, from}")
                 continue
-            convert(entry, OutputKeys, self._file.yaml, self._file.problems, at)
-            source = self._source(entry.get("from") or entry["key"], at)
-            if source is not None and source.root not in self._makers:
-                self._add(at, f"no step has the output {source.root!r}")
+            convert(entry, OutputKeys, self._file.yaml, self._file.problems, key_path)
+            source = self._source(entry.get("from") or entry["key"], key_path)
+            if source is not None and source.root not in self._producers:
+                self._add(key_path, f"no step has the output {source.root!r}")
             elif source is not None:
-                outputs.append(PipelineOutput(entry["key"], source, self._makers[source.root]))
-        if self._file.outputs or self._file.problems:  # with mistakes in it nothing runs
+                outputs.append(PipelineOutput(entry["key"], source, self._producers[source.root]))
+        # A file with problems does not run, so it needs no default output.
+        if self._file.outputs or self._file.problems:
             return outputs
         return [
             PipelineOutput(step.output_key, ValuePath(step.output_key), step.id)
@@ -458,7 +479,7 @@ class PipelineBuilder:
 
 
 def template_names(*templates: str) -> set[str]:
-    """Return the variables of templates. One that does not compile is reported elsewhere."""
+    """Return the variables of templates. A template that does not compile is ignored: `_template` reports it."""
     names: set[str] = set()
     for template in templates:
         try:
@@ -469,12 +490,12 @@ def template_names(*templates: str) -> set[str]:
 
 
 def code_folder(file: PipelineFile) -> Path:
-    """Return the folder that the pipeline's own code may import from."""
+    """Return the folder from which code in the pipeline file can import modules."""
     return file.path.resolve().parent
 
 
-def _circle(waiting: dict[str, frozenset[str]]) -> list[str]:
-    """Return one way around, from a step back to itself."""
+def _find_cycle(waiting: dict[str, frozenset[str]]) -> list[str]:
+    """Return the ids of steps that wait for each other, with the first id repeated at the end."""
     path = [min(waiting)]
     while True:
         following = min(other for other in waiting[path[-1]] if other in waiting)

@@ -1,7 +1,8 @@
-"""Compares what a test gave with what it expects, step by step, without asking a judge.
+"""Compares the outputs of a test with its expectations, step by step. No judge is called here.
 
-`scoring/expectations` compares values (tolerance, ignored fields, prefixes, rules). This module knows which value
-of a pipeline each expectation is about, and which step to blame.
+`scoring/expectations` compares two values (tolerance, ignored fields, prefixes, rules). This module finds the
+pipeline's value that belongs to each expectation, and the step that produced it. A check that needs a judge
+has `passed=None`; the scorer asks the judge later.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ REFERENCE_RUBRIC = (
 
 
 class StepCheck(NamedTuple):
-    """One check, the kind of expectation it belongs to, and the step whose output it looks at."""
+    """One check, its kind of expectation (`of`, such as `final`), and the step whose output it reads.
+
+    `reference` is set if a judge compares the output with a reference text.
+    """
 
     of: str
     step: str
@@ -48,7 +52,11 @@ class StepCheck(NamedTuple):
 
 
 class TestOutput(Struct):
-    """What one test gave, read from its records."""
+    """The results of one test, read from its records.
+
+    `steps` has the record of each step, `missing` the reason for each output that has no value. `skipped` is
+    the reason if the test did not run. `answered` is false if the test did not reach its end.
+    """
 
     __test__ = False  # pytest collects classes of this name
 
@@ -62,11 +70,11 @@ class TestOutput(Struct):
 
 
 def read_output(records: Iterable[Record], test: str) -> TestOutput:
-    """Return what a test gave. A case may hold several tests; the part of a record names its test."""
+    """Return the results of one test. The records may be those of several tests; their `part` names the test."""
     output = TestOutput(steps={}, outputs={}, missing={})
     for record in records:
         if record.kind in ("step", "aggregation"):
-            # A test's id may hold a slash, a step's id may not.
+            # The part is `test/step`. A test's id may contain a slash, a step's id may not.
             owner, _, step = record.part.rpartition("/")
             if owner == test:
                 output.steps[step] = record.data
@@ -82,7 +90,7 @@ def read_output(records: Iterable[Record], test: str) -> TestOutput:
 
 
 def records_by_test(records: list[Record], tests: Sequence[TestCase]) -> dict[str, list[Record]]:
-    """Return each test's records, in one pass: thousands of tests may form a single case."""
+    """Return the records of each test, in one pass: a case may consist of thousands of tests."""
     if len(tests) == 1:
         return {tests[0].key: records}
     by_test: dict[str, list[Record]] = {test.key: [] for test in tests}
@@ -96,17 +104,17 @@ def records_by_test(records: list[Record], tests: Sequence[TestCase]) -> dict[st
 
 
 class Evaluation:
-    """The checks of one pipeline. `rules` are those its outputs have in the file."""
+    """Checks the tests of one pipeline. `rules` are the rules of its outputs in the pipeline file."""
 
     def __init__(self, pipeline: Pipeline, rules: list[Rule]) -> None:
         self._pipeline = pipeline
         self._rules = rules
         self._steps = {step.id: step for step in pipeline.steps}
         self._by_key = {step.output_key: step for step in pipeline.steps}
-        self._of_output = {output.key: output.step for output in pipeline.outputs}
+        self._step_of_output = {output.key: output.step for output in pipeline.outputs}
 
     def checks(self, test: TestCase, output: TestOutput) -> list[StepCheck]:
-        """Return every check, in the order of the format's document: steps, aggregation, final, the rest."""
+        """Return every check of a test, in the order that Prompt Lab's format describes."""
         checks: list[StepCheck] = []
         if test.should_evaluate_intermediate():
             checks += self._check_intermediate(test, output)
@@ -119,22 +127,27 @@ class Evaluation:
         return checks
 
     def first_wrong(self, output: TestOutput, checks: list[StepCheck]) -> dict[str, Any] | None:
-        """Return the first step, in the order of the pipeline, that failed or whose output is not as expected."""
+        """Return the first step, in pipeline order, that failed or has a failed check; None if there is none.
+
+        A later step often fails only because of an earlier one, so the first one is the place to look.
+        """
         for step in self._pipeline.steps:
             result = output.steps.get(step.id, {})
             if result.get("status") == "failed":
                 return {"step": step.id, "path": "", "why": result["error"]}
             for item in checks:
                 if item.step == step.id and item.check.passed is False:
-                    return _shown_difference(item)
+                    return _difference(item)
+        # A check may name a step that the pipeline does not have.
         for item in checks:
             if item.check.passed is False:
-                return _shown_difference(item)
+                return _difference(item)
         return None
 
     def error(self, output: TestOutput) -> str:
-        """Return the required step that has no output, with the reason; empty if all have one."""
+        """Return the required step without an output, with the reason; "" if all required steps have one."""
         required = [step for step in self._pipeline.steps if step.required]
+        # A step is often skipped because another failed, so failed steps are reported first.
         for status in ("failed", "skipped"):
             for step in required:
                 result = output.steps.get(step.id, {})
@@ -155,7 +168,10 @@ class Evaluation:
                 yield StepCheck(INTERMEDIATE, step.id, _explain_missing(check, why))
 
     def _check_aggregation(self, test: TestCase, output: TestOutput) -> Iterator[StepCheck]:
-        """Without an aggregate step, the final output is the aggregation."""
+        """Yield the checks of `expected_aggregation`.
+
+        They apply to the aggregate step. A pipeline without one is compared by its final output.
+        """
         step = self._pipeline.aggregate
         if step is not None:
             name = step.id
@@ -178,11 +194,11 @@ class Evaluation:
             return
         outputs = self._with_output_key(expected, output)
         for check in compare(expected, outputs, matching_of(test.evaluation_config)):
-            step, why = self._maker(_root(check.path), output)
+            step, why = self._producer(_root(check.path), output)
             yield StepCheck(FINAL, step, _explain_missing(check, why))
 
     def _check_reference(self, reference: str, output: TestOutput) -> StepCheck:
-        """A bare `expected` is a text that a judge compares with the evaluated step's output."""
+        """Return the check of a bare `expected`: a judge compares this text with the target step's output."""
         step = self._steps[self._pipeline.target]
         actual, why = _step_output(output, step)
         if actual is MISSING:
@@ -191,15 +207,15 @@ class Evaluation:
         return StepCheck(FINAL, step.id, check, reference)
 
     def _check_rules(self, test: TestCase, output: TestOutput) -> Iterator[StepCheck]:
-        own = [rule_of(rule) for rule in test.evaluation_config.get("rules", ())]
-        if not own and not self._rules:
+        test_rules = [rule_of(rule) for rule in test.evaluation_config.get("rules", ())]
+        if not test_rules and not self._rules:
             return
         outputs = {**self._with_output_key({"output": None}, output), **output.outputs}
-        for check in apply_rules([*self._rules, *own], outputs):
-            yield StepCheck(RULES, self._maker(_root(check.path), output)[0], check)
+        for check in apply_rules([*self._rules, *test_rules], outputs):
+            yield StepCheck(RULES, self._producer(_root(check.path), output)[0], check)
 
     def _check_performance(self, test: TestCase, output: TestOutput) -> Iterator[StepCheck]:
-        """`performance_baseline`: at most so many seconds or tokens, of the test or of a step."""
+        """Yield the checks of `performance_baseline`: maximum seconds and tokens of the test and of steps."""
         baseline = test.performance_baseline
         if not baseline:
             return
@@ -217,22 +233,26 @@ class Evaluation:
             yield StepCheck(PERFORMANCE, name, _missing_check(name, limits, why))
 
     def _step(self, name: str) -> Step | None:
-        """Tests may name a step by its id or by the key of its output."""
+        """Return a step by its id or by its output key: tests may use either."""
         return self._steps.get(name) or self._by_key.get(name)
 
-    def _maker(self, key: str, output: TestOutput) -> tuple[str, str]:
-        """Return the step that makes an output, and why there is none."""
-        if key == "output" and key not in self._of_output:
-            if len(self._of_output) > 1:
+    def _producer(self, key: str, output: TestOutput) -> tuple[str, str]:
+        """Return the step that produces an output, and the reason if the output is missing."""
+        # `output` means the pipeline's only output, or the target step's if there are several.
+        if key == "output" and key not in self._step_of_output:
+            if len(self._step_of_output) > 1:
                 return self._pipeline.target, _step_output(output, self._steps[self._pipeline.target])[1]
-            key = next(iter(self._of_output))
-        return self._of_output.get(key) or self._pipeline.target, output.missing.get(key, "")
+            key = next(iter(self._step_of_output))
+        return self._step_of_output.get(key) or self._pipeline.target, output.missing.get(key, "")
 
     def _with_output_key(self, expected: dict[str, Any], output: TestOutput) -> dict[str, Any]:
-        """Return the outputs as the test names them: `output` means the pipeline's one output."""
-        if "output" not in expected or "output" in self._of_output:
+        """Return the outputs by the names that the test uses.
+
+        `output` means the pipeline's only output, or the target step's output if there are several.
+        """
+        if "output" not in expected or "output" in self._step_of_output:
             return output.outputs
-        keys = list(self._of_output)
+        keys = list(self._step_of_output)
         if len(keys) == 1:
             outputs = {key: value for key, value in output.outputs.items() if key != keys[0]}
             if keys[0] in output.outputs:
@@ -245,7 +265,7 @@ class Evaluation:
 
 
 def _step_output(output: TestOutput, step: Step) -> tuple[Any, str]:
-    """Return a step's output; where it has none, MISSING and the reason."""
+    """Return a step's output and "". Without an output, return MISSING and the reason."""
     result = output.steps.get(step.id, {})
     if result.get("status") == "ok":
         return result.get("output"), ""
@@ -257,7 +277,7 @@ def _missing_check(path: str, expected: Any, why: str) -> Check:
 
 
 def _explain_missing(check: Check, why: str) -> Check:
-    """A missing value has a reason: the step that should have made it."""
+    """Replace the reason of a missing value by `why`, which tells why the step has no output."""
     if why and check.passed is False and check.kind == "missing":
         return replace(check, why=why)
     return check
@@ -267,8 +287,8 @@ def _root(path: str) -> str:
     return path.partition(".")[0].partition("[")[0]
 
 
-def _shown_difference(item: StepCheck) -> dict[str, Any]:
-    """A side that is not there has no key, as in the check itself."""
+def _difference(item: StepCheck) -> dict[str, Any]:
+    """Return a failed check for the journal. `expected` and `actual` are left out if there is no such value."""
     check = item.check
     difference: dict[str, Any] = {"step": item.step, "path": check.path}
     if check.expected is not MISSING:
@@ -281,7 +301,7 @@ def _shown_difference(item: StepCheck) -> dict[str, Any]:
 def _check_limits(limits: dict[str, Any], step: str, seconds: float, tokens: int) -> Iterator[StepCheck]:
     for kind, actual in (("max_seconds", seconds), ("max_tokens", tokens)):
         if kind in limits:
-            most = limits[kind]
-            why = "" if actual <= most else f"{actual:g} is more than {most:g}"
-            check = Check(path=step, kind=kind, passed=not why, expected=most, actual=actual, why=why)
+            limit = limits[kind]
+            why = "" if actual <= limit else f"{actual:g} is more than {limit:g}"
+            check = Check(path=step, kind=kind, passed=not why, expected=limit, actual=actual, why=why)
             yield StepCheck(PERFORMANCE, step, check)

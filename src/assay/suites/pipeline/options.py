@@ -10,11 +10,11 @@ from assay.core.spec import SuiteOptions, ask, how
 
 
 class PipelineOptions(SuiteOptions, frozen=True, kw_only=True):
-    """Run a pipeline over its testsets, and say which step went wrong first in each failed test.
+    """Run a pipeline on its testsets. For each failed test, report the first step that went wrong.
 
-    Exit code 1 when a check fails, 3 when a test got no answer, 4 when a judge's verdict is missing. The same
-    command continues a run that was interrupted; an edited expectation only grades anew, an edited prompt asks
-    anew.
+    Exit code: 1 if a check failed, 3 if a test got no reply, 4 if a judge's verdict is missing. The same command
+    continues an interrupted run. After a changed expectation it scores the stored replies again; after a
+    changed prompt or input it starts a new run.
     """
 
     command: ClassVar[str] = "pipeline"
@@ -23,38 +23,38 @@ assay pipeline examples/pipeline/quickstart.yaml --model local/smollm2
 assay pipeline flow.yaml --testset testsets/ --include-tags critical --model openai/NAME
 assay pipeline flow.yaml --variant baseline,shorter --model openai/NAME --judge openai/JUDGE"""
 
-    pipeline: Annotated[str, ask("The pipeline's YAML file.", positional="PIPELINE.yaml", content=True)] = ""
+    pipeline: Annotated[str, ask("YAML file of the pipeline.", positional="PIPELINE.yaml", content=True)] = ""
     testset: Annotated[
         list[str],
-        ask("Testset files, globs or folders; else the pipeline's default_testset.", content=True),
+        ask("Testset files, globs or folders.  [default: the pipeline's default_testset]", content=True),
     ] = field(default_factory=list)
     variant: Annotated[
         list[str],
         ask(
-            "Variants of the pipeline to run, compared pairwise; `all` for every one.  [default: baseline]",
+            "Variants to run, separated by commas, or `all`. Several are compared pairwise.  [default: baseline]",
             flags=["--variant", "--variants"],
         ),
     ] = field(default_factory=list)
     include_tags: Annotated[
-        list[str], ask("Only tests with one of these tags: a,b or repeated.", content=True)
+        list[str], ask("Run only tests with at least one of these tags: a,b.", content=True)
     ] = field(default_factory=list)
-    exclude_tags: Annotated[list[str], ask("No tests with one of these tags.", content=True)] = field(
+    exclude_tags: Annotated[list[str], ask("Skip tests with any of these tags: a,b.", content=True)] = field(
         default_factory=list
     )
-    ids: Annotated[list[str], ask("Only these tests, with what they depend on.", content=True)] = field(
-        default_factory=list
-    )
+    ids: Annotated[
+        list[str], ask("Run only tests with these ids, and the tests they depend on.", content=True)
+    ] = field(default_factory=list)
     allow_code: Annotated[
-        bool, how("Run code that a testset carries, in the sandbox; else it is refused.")
+        bool, how("Allow code in testsets. It runs in a sandbox. Without this flag it is an error.")
     ] = False
     min_kappa: Annotated[
         Annotated[float, Meta(ge=-1, le=1)] | None,
-        how("Refuse a judge whose calibration on rubrics has a lower kappa, or that has none."),
+        how("Stop before the run if the judge's kappa on rubrics is lower than this, or not measured."),
     ] = None
 
 
 def split_names(texts: list[str]) -> list[str]:
-    """Split lists that are written `a,b`. Commas within brackets, as in `id[a=1,b=2]`, do not count."""
+    """Split texts such as `a,b` at commas, except at commas in brackets: `id[a=1,b=2]` is one name."""
     names: list[str] = []
     for text in texts:
         pieces, depth = [""], 0

@@ -1,10 +1,10 @@
-"""A pipeline file: its inputs, steps, outputs and variants, and Prompt Lab's own prompts (flows).
+"""Reads a pipeline file: inputs, steps, outputs and variants, and prompts in Prompt Lab's folders (flows).
 
     file = PipelineFile(Path("sentiment.yaml"))
-    steps = file.variant("short")       # every step as this variant has it, prompts and code read
-    refuse(file.problems, file.path)    # everything wrong in the file at once
+    steps = file.variant("short")       # the steps with this variant's overrides, prompts and code
+    refuse(file.problems, file.path)    # raises InputError with all problems of the file
 
-Steps stay mappings here, because a variant changes them key by key. `builder.py` makes them runnable.
+Steps are plain mappings here, because a variant overrides single keys. `builder.py` builds runnable steps.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from assay.core.yamlfile import load_yaml
 
 BASELINE = "baseline"
 ALL = "all"
-"""Every variant, on the command line."""
+"""Stands for every variant on the command line."""
 TYPES = ("prompt", "code", "aggregate", "hop")
 OVERRIDES = ("flow", "model", "template", "system", "params", "output_parser", "code", "code_file", "target")
 READER_KEYS = frozenset({"at", "code_name"})
-"""What the reader adds to a step: its place in the file and its code's name. No key of a file."""
+"""Keys that the reader adds to a step: its position in the file, and the name of its code for tracebacks.
 
+A file must not have these keys. They are part of the run's identity: renaming one starts every run anew.
+"""
+
+# Prompt Lab's names of the step types.
 TYPE_ALIASES = {
     "agent_flow": "prompt",
     "code_node": "code",
@@ -36,10 +40,13 @@ TYPE_ALIASES = {
 }
 _FOLDER_NAME = re.compile(r"\w[\w.-]*")
 _STEP_ID = re.compile(r"[\w-]+")
+# Names in templates and mappings that hold values of the test. No output may have such a name.
 _RESERVED = ("inputs", "batch_items", "item")
-# Folders above the pipeline file in which `agents/` is looked for.
+# The number of folders, from that of the pipeline file upwards, in which `agents/` is looked for.
 _AGENT_LEVELS = 6
 _AGENT_NAME = re.compile(r"[\w.-]+")
+# Flows use str.format templates: `{name}` is a field, `{{` and `}}` are braces. Some use Jinja, so `{{ name }}`
+# is accepted as a field too.
 _FLOW_FIELD = re.compile(r"\{\{\s*(\w+)\s*\}\}|\{\{|\}\}|\{(\w+)\}")
 _FLOW_FIELD_IN_JINJA = re.compile(r"(?<![{%])\{(\w+)\}(?!\})")
 
@@ -122,7 +129,7 @@ class InputField(Struct, frozen=True):
 
 
 class PipelineFile:
-    """A pipeline file with its structure checked. What is wrong is in `problems`, not raised."""
+    """A pipeline file with its structure checked. Problems are collected in `problems`, not raised."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -130,9 +137,9 @@ class PipelineFile:
         self.problems: list[Problem] = []
         shape = convert(self.yaml.value, FileShape, self.yaml, self.problems) or FileShape()
         self.id = shape.id or path.stem
-        # The id names a folder of results, so it is no path, and not the folder of runs.
+        # The id is the name of the results folder. `assay` is the name of the folder with all runs.
         if not _FOLDER_NAME.fullmatch(self.id) or self.id == "assay":
-            message = f"{self.id!r} names the folder of the results; use letters, digits, _ and -"
+            message = f"{self.id!r} cannot be the name of the results folder; use letters, digits, _ and -"
             self.add(("id",), message)
         self.name = shape.name or self.id
         self.default_testset = shape.default_testset
@@ -146,12 +153,12 @@ class PipelineFile:
 
     @property
     def step_ids(self) -> list[str]:
-        """In file order."""
+        """The ids of the steps in file order."""
         return [str(step.get("id")) for step in self.steps]
 
     @property
     def known_steps(self) -> frozenset[str]:
-        """What a testset may call a step: its id, or the key of its output."""
+        """The names by which a testset may refer to a step: its id and its output key."""
         return frozenset(self.step_ids).union(map(output_key, self.steps))
 
     @property
@@ -160,11 +167,11 @@ class PipelineFile:
         return frozenset(field.name for field in self.inputs)
 
     def add(self, path: KeyPath, message: str, level: str = "error") -> None:
-        """Note a problem at a key."""
+        """Add a problem of the value at a key path."""
         self.problems.append(self.yaml.problem(path, message, level))
 
     def variant(self, name: str) -> list[dict[str, Any]]:
-        """Return every step as this variant has it, with prompts and code read from their files."""
+        """Return every step with this variant's overrides, with prompts and code read from their files."""
         if name not in self.variants:
             raise UsageError(f"{self.path}: {unknown('variant', name, list(self.variants))}")
         changes = self.variants[name]
@@ -172,12 +179,12 @@ class PipelineFile:
 
     def _read_inputs(self, entries: list[Any]) -> list[InputField]:
         fields: list[InputField] = []
-        for place, item in enumerate(entries):
+        for position, item in enumerate(entries):
             entry = {"name": item} if isinstance(item, str) else item
             if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-                self.add(("inputs", place), "an input is a name, or {name, desc, required}")
+                self.add(("inputs", position), "an input is a name, or {name, desc, required}")
                 continue
-            shape = convert(entry, InputShape, self.yaml, self.problems, ("inputs", place))
+            shape = convert(entry, InputShape, self.yaml, self.problems, ("inputs", position))
             if shape is not None:
                 fields.append(InputField(shape.name, shape.required is not False))
         return fields
@@ -187,39 +194,40 @@ class PipelineFile:
             self.add(("steps",), "a pipeline needs at least one step")
         steps: list[dict[str, Any]] = []
         seen: set[str] = set()
-        for place, step in enumerate(entries):
+        for position, step in enumerate(entries):
             if not isinstance(step, dict) or not isinstance(step.get("id"), str) or not step["id"]:
-                self.add(("steps", place), "a step is a mapping with an id")
+                self.add(("steps", position), "a step is a mapping with an id")
                 continue
             if step["id"] in seen:
-                self.add(("steps", place, "id"), f"there are two steps named {step['id']!r}")
+                self.add(("steps", position, "id"), f"there are two steps named {step['id']!r}")
                 continue
             seen.add(step["id"])
             for key in step.keys() & READER_KEYS:
-                self.add(("steps", place, key), f"there is no key {key!r}")
+                self.add(("steps", position, key), f"there is no key {key!r}")
             others = [other for other in entries if isinstance(other, dict) and other is not step]
-            self._check_step_names(step, place, others)
-            own = {key: value for key, value in step.items() if key not in READER_KEYS}
-            steps.append({**own, "type": self._step_type(step, place), "at": place})
+            self._check_step_names(step, position, others)
+            file_keys = {key: value for key, value in step.items() if key not in READER_KEYS}
+            steps.append({**file_keys, "type": self._step_type(step, position), "at": position})
         return steps
 
-    def _check_step_names(self, step: dict[str, Any], place: int, others: list[dict[str, Any]]) -> None:
-        """What others call this step and its output must be one thing, and readable in a path."""
+    def _check_step_names(self, step: dict[str, Any], position: int, others: list[dict[str, Any]]) -> None:
+        """Check that the step's id and output key are valid in paths and that no other step has the same."""
         if not _STEP_ID.fullmatch(step["id"]):
-            self.add(("steps", place, "id"), f"{step['id']!r} is no name; use letters, digits, _ and -")
+            message = f"{step['id']!r} is not a valid id; use letters, digits, _ and -"
+            self.add(("steps", position, "id"), message)
         key = output_key(step)
-        named_by = "output_key" if step.get("output_key") else "id"
-        at = ("steps", place, named_by)
-        if named_by == "output_key" and not _STEP_ID.fullmatch(key):
-            self.add(at, f"{key!r} is no name; use letters, digits, _ and -")
+        key_source = "output_key" if step.get("output_key") else "id"
+        key_path = ("steps", position, key_source)
+        if key_source == "output_key" and not _STEP_ID.fullmatch(key):
+            self.add(key_path, f"{key!r} is not a valid output_key; use letters, digits, _ and -")
         if key in _RESERVED:
-            self.add(at, f"{key!r} is what the test gives; choose another name")
-        taken = any(key in (other.get("id"), other.get("output_key")) for other in others)
-        if named_by == "output_key" and taken:
-            self.add(at, f"another step is called {key!r} or gives that; choose another name")
+            self.add(key_path, f"{key!r} is reserved for values of the test; choose another name")
+        is_taken = any(key in (other.get("id"), other.get("output_key")) for other in others)
+        if key_source == "output_key" and is_taken:
+            self.add(key_path, f"another step has the id or output_key {key!r}; choose another name")
 
-    def _step_type(self, step: dict[str, Any], place: int) -> str:
-        """Return the step's type; without one, its keys say what it is."""
+    def _step_type(self, step: dict[str, Any], position: int) -> str:
+        """Return the step's type. A step without `type` is recognised by its keys."""
         keys = step.keys()
         if step.get("type") is not None:
             type_ = str(step["type"])
@@ -234,113 +242,119 @@ class PipelineFile:
         type_ = TYPE_ALIASES.get(type_, type_)
         if type_ not in TYPES:
             message = unknown("type of step", type_, [*TYPES, *TYPE_ALIASES])
-            self.add(("steps", place, "type"), message)
+            self.add(("steps", position, "type"), message)
         return type_
 
     def _read_variants(self, baseline: _Mapping, variants: _Mapping) -> dict[str, dict[str, Any]]:
-        """Return every variant's changes by step; `baseline` is always one."""
+        """Return the overrides of every variant, by step. The variant `baseline` always exists."""
         shape = convert(baseline, BaselineShape, self.yaml, self.problems, ("baseline",))
         changes = {BASELINE: self._read_overrides(shape.steps if shape else None, ("baseline", "steps"))}
         for name, variant in variants.items():
-            at = ("variants", name)
+            key_path = ("variants", name)
             if not isinstance(variant, dict):
-                self.add(at, "a variant is a mapping with overrides")
+                self.add(key_path, "a variant is a mapping with overrides")
                 continue
             if str(name) == ALL:
-                self.add(at, f"{ALL!r} means all variants; choose another name")
+                self.add(key_path, f"{ALL!r} means all variants; choose another name")
             elif str(name) == BASELINE and baseline:
-                self.add(at, f"{BASELINE!r} means what `baseline:` says; choose another name")
-            own = convert(variant, VariantShape, self.yaml, self.problems, at)
-            changes[str(name)] = self._read_overrides(own.overrides if own else None, (*at, "overrides"))
+                self.add(key_path, f"{BASELINE!r} is defined by `baseline:`; choose another name")
+            variant_shape = convert(variant, VariantShape, self.yaml, self.problems, key_path)
+            overrides = variant_shape.overrides if variant_shape else None
+            changes[str(name)] = self._read_overrides(overrides, (*key_path, "overrides"))
         return changes
 
-    def _read_overrides(self, overrides: Any, at: KeyPath) -> dict[str, Any]:
+    def _read_overrides(self, overrides: Any, key_path: KeyPath) -> dict[str, Any]:
         if not overrides:
             return {}
         if not isinstance(overrides, dict):
-            self.add(at, "expected a mapping of steps to what changes in them")
+            self.add(key_path, "expected a mapping from step ids to the keys to override")
             return {}
         changes: dict[str, Any] = {}
         for step, change in overrides.items():
             if step not in self.step_ids:
-                self.add((*at, step), unknown("step", str(step), self.step_ids))
+                self.add((*key_path, step), unknown("step", str(step), self.step_ids))
             elif not isinstance(change, dict) or not change:
-                self.add((*at, step), f"expected one of {', '.join(OVERRIDES)}")
+                self.add((*key_path, step), f"expected one of {', '.join(OVERRIDES)}")
             else:
-                convert(change, OverrideShape, self.yaml, self.problems, (*at, step))
+                convert(change, OverrideShape, self.yaml, self.problems, (*key_path, step))
                 changes[step] = {key: value for key, value in change.items() if key in OVERRIDES}
         return changes
 
     def _resolve_step(self, step: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-        at = ("steps", step["at"])
-        own = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
-        config = own.pop("code_config", None)
+        key_path = ("steps", step["at"])
+        # These two keys of Prompt Lab have no effect, so they are kept out of the run's identity.
+        keys = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
+        config = keys.pop("code_config", None)
         if isinstance(config, dict):
-            convert(config, CodeShape, self.yaml, self.problems, (*at, "code_config"))
-            own |= {key: value for key, value in config.items() if key in CodeShape.__struct_fields__}
+            convert(config, CodeShape, self.yaml, self.problems, (*key_path, "code_config"))
+            keys |= {key: value for key, value in config.items() if key in CodeShape.__struct_fields__}
         elif config is not None:
-            self.add((*at, "code_config"), f"expected a mapping, found {config!r}")
-        if "flow" in change:  # another prompt replaces the step's own
-            own = {key: value for key, value in own.items() if key not in ("template", "system")}
-        merged = {**own, **change}
+            self.add((*key_path, "code_config"), f"expected a mapping, found {config!r}")
+        # Keys of a step win over those of its flow. A flow of the variant must replace the step's prompt.
+        if "flow" in change:
+            keys = {key: value for key, value in keys.items() if key not in ("template", "system")}
+        merged = {**keys, **change}
+        # Prompt Lab's name for `model`.
         if "model_override" in merged:
             merged.setdefault("model", merged.pop("model_override"))
         return self._read_code(self._read_flow(merged))
 
     def _read_flow(self, step: dict[str, Any]) -> dict[str, Any]:
-        """What the step says itself wins over its flow."""
+        """Add the keys of the step's flow. Keys of the step itself win."""
         if step["type"] != "prompt" or "flow" not in step:
             return step
-        at = ("steps", step["at"], "flow")
+        key_path = ("steps", step["at"], "flow")
         if not isinstance(step.get("agent"), str):
-            self.add(at, "a flow is one of an agent; name it with `agent:`")
+            self.add(key_path, "a flow needs the name of its agent; add `agent: NAME`")
             return {**step, "template": ""}
         try:
             return {**read_flow(self.path, step["agent"], str(step["flow"])), **step}
         except InputError as error:
             for problem in error.problems:
-                self.add(at, str(problem))
+                self.add(key_path, str(problem))
             return {**step, "template": ""}
 
     def _read_code(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Replace `code_file` by the code in it. The file stands beside the pipeline or in this folder."""
+        """Replace `code_file` by the file's content. The path is relative to the pipeline or the working folder."""
         name = step.pop("code_file", None)
         if "aggregation_code" in step:
             step.setdefault("code", step.pop("aggregation_code"))
         if name is None:
             return step
-        at = ("steps", step["at"], "code_file")
+        key_path = ("steps", step["at"], "code_file")
         code = ""
         files = [folder / str(name) for folder in (self.path.parent, Path())]
         file = next((file for file in files if file.is_file()), None)
         if file is None:
-            self.add(at, f"there is no file {name!r}")
+            self.add(key_path, f"there is no file {name!r}")
             return {**step, "code": code}
         try:
             code = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            self.add(at, f"{file} cannot be read: {error}")
+            self.add(key_path, f"{file} cannot be read: {error}")
         return {**step, "code": code, "code_name": str(name)}
 
 
 def output_key(step: dict[str, Any]) -> str:
-    """Return the name of a step's output: its id unless it says otherwise."""
+    """Return the name of a step's output: its `output_key`, else its id."""
     return str(step.get("output_key") or step["id"])
 
 
 def read_flow(pipeline: Path, agent: str, flow: str) -> dict[str, Any]:
-    """Return what a step takes from a flow, `agents/<agent>/prompts/<flow>.yaml`.
+    """Return the step keys that a flow defines: template, system, defaults, output_parser.
 
-    `agents/` is looked for beside the pipeline file and in the folders above it.
+    The flow is the file `agents/<agent>/prompts/<flow>.yaml`. The folder `agents` is in the pipeline file's
+    folder or in one above it.
     """
     for name in (agent, flow):
         if not _AGENT_NAME.fullmatch(name) or set(name) == {"."}:
-            raise InputError(Problem(str(pipeline), f"{name!r} is no name of an agent or flow"))
+            # The names become parts of a path, so they must not lead out of the folder.
+            raise InputError(Problem(str(pipeline), f"{name!r} is not a valid name of an agent or flow"))
     folder = pipeline.resolve().parent
     homes = [above / "agents" / agent for above in [folder, *folder.parents][:_AGENT_LEVELS]]
     home = next((home for home in homes if home.is_dir()), None)
     if home is None:
-        message = f"there is no folder agents/{agent} beside it or in the folders above"
+        message = f"there is no folder agents/{agent} in this file's folder or the folders above it"
         raise InputError(Problem(str(pipeline), message))
     yaml = load_yaml(_flow_file(home, flow))
     value = yaml.value
@@ -358,7 +372,7 @@ def read_flow(pipeline: Path, agent: str, flow: str) -> dict[str, Any]:
 
 
 def _flow_file(home: Path, flow: str) -> Path:
-    """`prompts/<flow>.yaml`, unless the agent's own file says that the flow stands elsewhere."""
+    """Return the flow's file: the one that `agent.yaml` lists for it, else `prompts/<flow>.yaml`."""
     agent_file = home / "agent.yaml"
     entries = load_yaml(agent_file).value.get("flows") if agent_file.is_file() else None
     for entry in entries if isinstance(entries, list) else []:
@@ -368,7 +382,10 @@ def _flow_file(home: Path, flow: str) -> Path:
 
 
 def as_jinja(text: str) -> str:
-    """Turn a template of `{name}` into Jinja. `{{` and `}}` are braces, unless they hold just a name."""
+    """Convert a str.format template to Jinja: `{name}` becomes `{{ name }}`, `{{` becomes a literal brace.
+
+    `{{ name }}` is kept. A text with `{%` is a Jinja template already; only `{name}` is converted in it.
+    """
     if "{%" in text:
         return _FLOW_FIELD_IN_JINJA.sub(r"{{ \1 }}", text)
 

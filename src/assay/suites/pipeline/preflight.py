@@ -1,4 +1,4 @@
-"""Looks at each test before anything runs: expectations that cannot be read, code, and who must judge."""
+"""Checks each test before the run starts: invalid expectations, code without permission, a missing judge."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from assay.suites.pipeline.testset.case import TestCase
 
 
 class Preflight:
-    """Checks tests and remembers what they need. Code without permission and a missing judge are errors."""
+    """Checks tests one by one, and records whether a judge is needed and for how many checks.
+
+    Code without --allow-code and an expectation `judge:…` without --judge are errors.
+    """
 
     def __init__(self, *, allow_code: bool, judge: bool) -> None:
         self._allow_code = allow_code
         self._judge = judge
         self.needs_judge = False
-        # How many questions the judge will be asked for each variant.
+        # The number of judge calls per variant, for the estimate of --dry-run.
         self.judged_checks = 0
+        # Numbers of tests with expectations that this run does not evaluate.
         self._without_judge = self._without_steps = 0
 
     def check(self, test: TestCase, source: ValueSource, problems: list[Problem]) -> None:
-        """Append what is wrong with a test besides its types."""
+        """Append the problems of a test whose types are already checked."""
         expected: dict[str, Any] = {
             "expected_outputs": test.expected_outputs,
             "expected_aggregation": test.expected_aggregation,
@@ -39,14 +43,14 @@ class Preflight:
                 problems.append(source.problem(("evaluation_config", f"rules{path}"), message))
         if test.step_inputs and not self._allow_code:
             for place in test.code_paths():
-                message = f"{place} is code, and code of a testset runs only with --allow-code"
+                message = f"{place} is code; code in a testset needs --allow-code"
                 problems.append(source.problem((), message))
         judged = _count_judged(list(expected.values()))
         self.judged_checks += judged
         if judged:
             self.needs_judge = True
             if not self._judge:
-                message = "it expects a judge's word (judge:…); name one with --judge PROVIDER/NAME"
+                message = "the expectation judge:… needs a judge; pass --judge PROVIDER/NAME"
                 problems.append(source.problem((), message))
         if test.intermediate_expectations and not test.should_evaluate_intermediate():
             self._without_steps += 1
@@ -57,16 +61,16 @@ class Preflight:
             self._without_judge += 1
 
     def notices(self) -> Iterator[str]:
-        """Yield what a person should know before it runs."""
+        """Yield sentences about expectations that this run does not evaluate."""
         if self._without_steps:
             yield (
                 f"not evaluated: intermediate_expectations of {_tests(self._without_steps)}; "
-                "evaluate_intermediate: true in evaluation_config does so"
+                "set evaluate_intermediate: true in evaluation_config to evaluate them"
             )
         if self._without_judge:
             yield (
-                f"not evaluated: what {_tests(self._without_judge)} expected in words (`expected`); "
-                "--judge PROVIDER/NAME does so"
+                f"not evaluated: the reference text `expected` of {_tests(self._without_judge)}; "
+                "pass --judge PROVIDER/NAME to evaluate it"
             )
 
 
@@ -75,7 +79,7 @@ def _tests(count: int) -> str:
 
 
 def _count_judged(value: Any) -> int:
-    """Return how many texts of an expectation only a judge can compare."""
+    """Return the number of texts `judge:…` in an expectation."""
     if isinstance(value, str):
         return value.startswith("judge:")
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The files of a pipeline run: `results.jsonl`, `results.csv` and `junit.xml`, written while results are counted."""
+"""Writes the files of a pipeline run, test by test: `results.jsonl`, `results.csv` and `junit.xml`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED
 from assay.suites.pipeline.tally import NO_ANSWER
 from assay.suites.pipeline.testset.case import TestCase
 
-# Spreadsheets run a cell that begins with one of these as a formula.
+# Spreadsheets execute a cell that starts with one of these characters as a formula.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+# Characters that XML 1.0 does not allow, not even escaped.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Messages may contain whole replies. CI systems show them in one line.
 _LONGEST_ATTRIBUTE = 2000
 _COPY_BYTES = 1 << 16
 _encode = msgspec.json.Encoder().encode
 
 
 class TestResult(msgspec.Struct, frozen=True):
-    """One test of one variant, as all files need it."""
+    """The result of one test with one variant, for all three files."""
 
     __test__ = False  # pytest collects classes of this name
 
@@ -42,19 +44,19 @@ class TestResult(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Its verdict; a test whose model or judge gave no answer has none."""
+        """The verdict; `no_answer` for a test that got no reply from its model or its judge."""
         return str(self.score.data["verdict"]) if self.score else NO_ANSWER
 
     @property
     def reason(self) -> str:
-        """Why it did not pass; empty where it did."""
+        """Why the test did not pass; empty if it passed."""
         if self.score is not None:
             return self.score.reason
         failure = self.end.failure if self.end else None
         return f"{failure.kind}: {failure.message}" if failure else "it was not judged"
 
     def record(self) -> dict[str, Any]:
-        """A line of results.jsonl."""
+        """Return the test's line of results.jsonl."""
         test, output = self.test, self.output
         data = self.score.data if self.score else {}
         tokens = [step.get("tokens") or [0, 0] for step in output.steps.values()]
@@ -78,7 +80,7 @@ class TestResult(msgspec.Struct, frozen=True):
 
 
 class ResultFiles:
-    """`results.jsonl` and `results.csv`. The variants of a test stand side by side in the table."""
+    """Writes `results.jsonl` (a line per test and variant) and `results.csv` (a row per test, columns per variant)."""
 
     def __init__(self, folder: Path, outputs: Sequence[str], variants: Sequence[str]) -> None:
         self.paths = [folder / "results.jsonl", folder / "results.csv"]
@@ -91,7 +93,7 @@ class ResultFiles:
         self._table.writerow(["id", "set", "tags", *columns])
 
     def write(self, results: Sequence[TestResult]) -> None:
-        """Write one test: its results in all variants, in their order."""
+        """Write one test. `results` has one item per variant, in the order of the variants."""
         cells: list[str] = []
         for result in results:
             self._jsonl.write(_encode(result.record()) + b"\n")
@@ -109,44 +111,45 @@ class ResultFiles:
 
 
 class JunitFile:
-    """`junit.xml`: what CI systems show. A suite for each testset and variant.
+    """Writes `junit.xml` for CI systems, with one suite per testset and variant.
 
-    Tests come in data order with their variants side by side, but a suite stands in one piece. So each variant's
-    tests wait in a temporary file of the run's own disk.
+    Tests arrive in data order, all variants of a test together, but the file needs each suite in one piece. So
+    each variant's tests are collected in a temporary file, in the run's folder.
     """
 
     def __init__(self, folder: Path, name: str, variants: Iterable[str]) -> None:
         self.path = folder / "junit.xml"
         self._name = name
-        self._waiting = {variant: TemporaryFile(dir=folder) for variant in variants}  # noqa: SIM115 - closed by `close`
+        self._parts = {variant: TemporaryFile(dir=folder) for variant in variants}  # noqa: SIM115 - closed by `close`
+        # Bytes of each testset in its variant's temporary file.
         self._sizes: Counter[tuple[str, str]] = Counter()
 
     def add(self, result: TestResult) -> None:
-        """Add one test. Sets come one after the other."""
+        """Add one test. All tests of a testset must be added before those of the next."""
         suite, seconds = suite_name(result.set, result.variant), result.output.seconds
         head = f"    <testcase classname={_attribute(suite)} name={_attribute(result.test.key)}"
         head += f' time="{seconds:.3f}"'
         inside = _testcase_content(result.score, result.reason)
         line = f"{head}>{inside}</testcase>\n" if inside else f"{head}/>\n"
-        self._sizes[result.set, result.variant] += self._waiting[result.variant].write(line.encode())
+        self._sizes[result.set, result.variant] += self._parts[result.variant].write(line.encode())
 
     def close(self, suites: Mapping[str, Mapping[str, Mapping[str, int]]]) -> None:
-        """Write the document. `suites` has the counts of verdicts by variant and set, in data order."""
+        """Write the file. `suites` has the number of tests by variant, testset and verdict."""
         with self.path.open("wb") as file:
             file.write(b'<?xml version="1.0" encoding="UTF-8"?>\n')
             file.write(f"<testsuites name={_attribute(self._name)}>\n".encode())
-            for variant, waiting in self._waiting.items():
-                waiting.seek(0)
+            for variant, part in self._parts.items():
+                part.seek(0)
                 for set_name, counts in suites[variant].items():
                     file.write(_suite_head(suite_name(set_name, variant), counts).encode())
-                    _copy(waiting, file, self._sizes[set_name, variant])
+                    _copy(part, file, self._sizes[set_name, variant])
                     file.write(b"  </testsuite>\n")
-                waiting.close()
+                part.close()
             file.write(b"</testsuites>\n")
 
 
 def suite_name(set_name: str, variant: str) -> str:
-    """The name under which CI systems list a set's tests of a variant."""
+    """Return the name of a suite in `junit.xml`."""
     return f"{set_name} ({variant})"
 
 
@@ -198,5 +201,5 @@ def _cell(outputs: dict[str, Any], key: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Put a quote before what a spreadsheet would take for a formula: replies are not to run."""
+    """Put a quote before a text that a spreadsheet would execute as a formula. Replies are untrusted."""
     return f"'{text}" if text.startswith(_FORMULA_STARTS) else text

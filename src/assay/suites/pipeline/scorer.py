@@ -1,4 +1,4 @@
-"""Judges the tests of a case: passed, failed, errored, not evaluated, skipped, invalid."""
+"""Gives each test a verdict: passed, failed, errored, not evaluated, skipped or invalid."""
 
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID = (
     "invalid",
 )
 VERDICTS = (PASSED, FAILED, ERRORED, NOT_EVALUATED, SKIPPED, INVALID)
+# Tests with the other verdicts have no value and are left out of the pass rate.
 _VALUES = {PASSED: 1.0, FAILED: 0.0, ERRORED: 0.0}
 
 
 class PipelineScorer(Scorer):
-    """One score a test: 1 if all checks pass, 0 if a check or a step failed, null if nothing is expected."""
+    """Returns one score per test: 1 if all checks pass, 0 if a check or a required step failed, else None.
+
+    None means that the test was skipped, expects nothing, or has no valid verdict of the judge.
+    """
 
     def __init__(
         self, scorer_id: str, evaluations: Mapping[str, Evaluation], judge: RubricJudge | None
@@ -41,7 +45,7 @@ class PipelineScorer(Scorer):
         self._judge = judge
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Return the scores in the order of the tests."""
+        """Return a score for each test of the case, in the order of the tests."""
         tests: list[TestCase] = view.case.gold
         records = records_by_test(view.records, tests)
         outputs = {test.key: read_output(records[test.key], test.key) for test in tests}
@@ -53,18 +57,18 @@ class PipelineScorer(Scorer):
             return self._score(view.case, test, SKIPPED, output.skipped, {})
         checks = evaluation.checks(test, output)
         if self._judge is None:
-            # Words in `expected` are compared by a judge only; without one nothing is expected there.
+            # Only a judge can compare a reference text (`expected`). Without a judge these checks are dropped.
             checks = [item for item in checks if item.check.passed is not None or item.reference is None]
         if any(item.check.passed is None for item in checks):
             checks = await ctx.map(lambda item: self._ask_judge(item, ctx), checks)
         result, reason = self._verdict(evaluation, output, checks)
-        # Something broke that no step is to blame for.
+        # The case failed outside its steps, for example in the solver.
         if not output.answered and view.end.failure is not None:
             result, reason = ERRORED, view.end.failure.message
-        data: dict[str, Any] = {"checks": [_shown(item) for item in checks]}
-        wrong = evaluation.first_wrong(output, checks)
-        if wrong:
-            data["first_wrong"] = wrong
+        data: dict[str, Any] = {"checks": [_check_data(item) for item in checks]}
+        first_wrong = evaluation.first_wrong(output, checks)
+        if first_wrong:
+            data["first_wrong"] = first_wrong
         if test.intermediate_expectations and not test.should_evaluate_intermediate():
             data["not_evaluated"] = "intermediate_expectations"
         return self._score(view.case, test, result, reason, data)
@@ -72,7 +76,7 @@ class PipelineScorer(Scorer):
     def _verdict(
         self, evaluation: Evaluation, output: TestOutput, checks: list[StepCheck]
     ) -> tuple[str, str]:
-        """Return the verdict of a test and the reason for it."""
+        """Return the verdict of a test and its reason."""
         error = evaluation.error(output)
         if error:
             return ERRORED, error
@@ -85,12 +89,12 @@ class PipelineScorer(Scorer):
         return (INVALID, open_checks[0]) if open_checks else (NOT_EVALUATED, "nothing is expected")
 
     async def _ask_judge(self, item: StepCheck, ctx: Context) -> StepCheck:
-        """Fill in the judge's verdict where one is needed. A reply that cannot be read leaves it open."""
+        """Return the check with the judge's verdict, if it needs one. An unreadable reply leaves it None."""
         check = item.check
         if check.passed is not None:
             return item
         if self._judge is None:
-            return item._replace(check=replace(check, why="it needs a judge; name one with --judge"))
+            return item._replace(check=replace(check, why="this check needs a judge; pass --judge"))
         text = check.actual if isinstance(check.actual, str) else json.dumps(check.actual, ensure_ascii=False)
         judged = await self._judge.judge(ctx.model("judge"), str(check.expected), text, item.reference)
         return item._replace(check=replace(check, passed=judged.passed, why=judged.reason))
@@ -118,7 +122,10 @@ class PipelineScorer(Scorer):
         )
 
     def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
-        """Whether a test failed no check that needs no judge. What is not expected cannot fail."""
+        """Return whether a test has no error and no failed check. Checks that need a judge are ignored.
+
+        This decides whether dependent tests run, before any judge is called. A test without expectations passes.
+        """
         test = next(test for test in case.gold if test.key == part)
         evaluation, output = self._evaluations[case.subject], read_output(records, part)
         if evaluation.error(output):
@@ -126,6 +133,6 @@ class PipelineScorer(Scorer):
         return all(item.check.passed is not False for item in evaluation.checks(test, output))
 
 
-def _shown(item: StepCheck) -> dict[str, Any]:
+def _check_data(item: StepCheck) -> dict[str, Any]:
     check: dict[str, Any] = msgspec.to_builtins(item.check)
     return {"of": item.of, "step": item.step, **check}

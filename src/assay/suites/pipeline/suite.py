@@ -1,4 +1,4 @@
-"""`assay pipeline`: multi-step pipelines tested with testsets, in the formats of Prompt Lab."""
+"""`assay pipeline`: runs multi-step pipelines on testsets, in the file formats of Prompt Lab."""
 
 from __future__ import annotations
 
@@ -60,17 +60,18 @@ from assay.suites.pipeline.testset.testsets import CaseGroup, CaseSelection, Loa
 
 JUDGE = "judge"
 
-# Processes in which the pipeline's own code runs.
+# Worker processes for the code steps of the pipeline.
 _CODE_WORKERS = 4
-# Most tokenizers make about one token of four characters.
+# English text has about four characters per token.
 _CHARACTERS_A_TOKEN = 4
+# `assay show` cuts a step's output and a failed check's values to this many characters.
 _LONGEST_OUTPUT = 4000
 _LONGEST_DIFFERENCE = 300
 _YAML = (".yaml", ".yml")
 
 
 class GroupRows:
-    """The groups of tests as rows: a group is one case for each variant."""
+    """The rows of a run: groups of tests. With several variants, each variant runs every group."""
 
     def __init__(self, loaded: LoadedTests, facts: dict[str, Any]) -> None:
         self._groups = loaded.groups
@@ -78,16 +79,17 @@ class GroupRows:
         self.facts = facts
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[CaseGroup]]:
-        """Yield the groups in the order of the testsets."""
+        """Yield the groups in the order of the testsets. `skip` takes the index of a group."""
         for group in self._groups:
             if skip is None or not skip(group.index):
                 yield Row(group.index, group.key, group.set, group)
 
 
 class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
-    """Runs every test through every variant of a pipeline.
+    """The suite of `assay pipeline`: runs every test with every variant of a pipeline.
 
-    A case is a test, or several tests that depend on each other. Each test has one score, under its id.
+    A row is a test, or several tests that depend on each other; a subject is a variant. Each test has one score,
+    whose `part` is the test's id.
     """
 
     name: ClassVar[str] = "pipeline"
@@ -97,7 +99,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Lists may be written `a,b`."""
+        """Split options that are written `a,b` into lists."""
         options = spec.options
         assert isinstance(options, PipelineOptions)
         changes = {
@@ -111,13 +113,13 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         if not self.options.pipeline:
-            raise UsageError("no pipeline is named: assay pipeline FILE.yaml --testset TESTS.jsonl")
+            raise UsageError("no pipeline given; use: assay pipeline FILE.yaml --testset TESTS.jsonl")
         if spec.votes > 1:
-            raise UsageError("--votes: the judge of a pipeline is asked once; leave it out")
+            raise UsageError("--votes does not apply to pipelines: the judge is asked once. Remove --votes")
         self.file = PipelineFile(Path(self.options.pipeline))
-        self.variants = _chosen_variants(self.file, self.options.variant)
-        foreign = Sandbox() if self.options.allow_code else None
-        runners = CodeRunners(ProcessRunner(_CODE_WORKERS, code_folder(self.file)), foreign)
+        self.variants = _select_variants(self.file, self.options.variant)
+        sandbox = Sandbox() if self.options.allow_code else None
+        runners = CodeRunners(ProcessRunner(_CODE_WORKERS, code_folder(self.file)), sandbox)
         models = StepModels(spec.model)
         builders = {name: PipelineBuilder(self.file, name, models, runners) for name in self.variants}
         self.pipelines = {name: builder.build() for name, builder in builders.items()}
@@ -138,7 +140,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     # Which run this is.
 
     def ask_identity(self) -> dict[str, Any]:
-        """Steps and outputs. Rules of outputs are no part of it: an edited rule only grades anew."""
+        """Return the steps and outputs. Rules of outputs belong to the score identity."""
         identity: dict[str, Any] = {
             "steps": self._step_values,
             "outputs": {
@@ -155,12 +157,12 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return identity
 
     def data_identity(self) -> Any:
-        """What the tests ask, and the names of their sets."""
-        return [self._tests.asked, list(self._tests.sets)]
+        """Return the fingerprint of the tests' inputs, and the names of the testsets."""
+        return [self._tests.inputs_fingerprint, list(self._tests.sets)]
 
     def score_identity(self) -> Any:
-        """What the tests expect, the rules of outputs, and the judge if one is needed."""
-        _ = self._tests  # reading them makes the scorer
+        """Return the tests' expectations, the rules of outputs, and the judge if one is needed."""
+        _ = self._tests  # loading the tests sets `_score_parts`
         return self._score_parts
 
     @cached_property
@@ -169,7 +171,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     @cached_property
     def _tests(self) -> LoadedTests:
-        """All tests, read and checked once. Raises InputError with the problems of all files."""
+        """All tests, read and checked on first use. Raises InputError with the problems of all files."""
         options = self.options
         testsets = Testsets(
             options.testset or [default_testset(self.file)],
@@ -186,8 +188,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return loaded
 
     def _make_scorer(self, loaded: LoadedTests) -> None:
-        """The scorer's id holds what the tests expect, so that an edited expectation is scored anew."""
-        parts: dict[str, Any] = {"tests": loaded.gold, "target": self.file.target}
+        """Create the scorer. Its id contains the expectations, so that a changed one is scored again."""
+        parts: dict[str, Any] = {"tests": loaded.gold_fingerprint, "target": self.file.target}
         judge = RubricJudge() if self._preflight.needs_judge else None
         self._judge: JudgeInfo | None = None
         if judge is not None:
@@ -205,15 +207,15 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
     # What runs.
 
     def rows(self, facts: dict[str, Any] | None = None) -> GroupRows:
-        """The groups of all testsets."""
+        """Return the groups of all testsets."""
         return GroupRows(self._tests, {"sets": self._tests.sets, "variants": self.variants})
 
     def subjects(self) -> Sequence[str]:
-        """The variants."""
+        """Return the variants."""
         return self.variants
 
     def case(self, row: Row[CaseGroup], subject: str) -> CaseContent:
-        """The steps get the tests' inputs, the scorer gets the tests themselves."""
+        """Return the inputs of a group's tests for the steps, and the tests with expectations for the scorer."""
         group = row.data
         tests = [
             TestInputs(
@@ -227,24 +229,25 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             )
             for test in group.cases
         ]
-        # Tests of one case have tags of their own, which stand on their scores.
+        # In a group of several tests, each test's score has the tags of that test.
         tags = tuple(group.cases[0].tags) if len(group.cases) == 1 else ()
         return CaseContent(StepsInputs(subject, tests), group.cases, label=group.cases[-1].key, tags=tags)
 
     async def passed(self, case: Case, records: Sequence[Record], part: str) -> bool:
-        """Whether a test that others depend on failed no check that needs no judge."""
+        """Return whether tests that depend on this one may run: no error, and no failed check without a judge."""
         return self._scorer.passed(case, records, part)
 
     # What comes of it.
 
     def finish(self, results: Results[CaseGroup], run: RunFacts) -> Outcome:
-        """Count the verdicts, and write the three files into the run's own folder."""
+        """Count the verdicts and write the three result files into the run's folder."""
         outputs = {output.key: None for built in self.pipelines.values() for output in built.outputs}
         files = ResultFiles(run.folder, list(outputs), self.variants)
         junit = JunitFile(run.folder, self.file.id, self.variants)
         tallies = {
             name: VariantTally([step.id for step in built.steps]) for name, built in self.pipelines.items()
         }
+        # The cases of one row (one per variant) are adjacent. The CSV file needs them together.
         for _, cases in groupby(results, key=lambda result: result.row.number):
             for test_results in zip(*map(_test_results, cases), strict=True):
                 files.write(test_results)
@@ -267,9 +270,10 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         return Outcome(report, [*files.paths, junit.path], Path(self.spec.output_dir) / self.file.id)
 
     def overview(self, rows: Rows[CaseGroup]) -> Overview:
-        """One line for each step that asks a model.
+        """Return the planned calls of each step that calls a model, for `--dry-run`.
 
-        Replies of earlier steps are not counted as input. With `max_tokens` every reply counts as that long.
+        Input tokens do not include the replies of earlier steps, which are unknown. Output tokens are
+        `max_tokens` per call, if the step sets it.
         """
         tests = self._tests.tests
         sets = ", ".join(f"{name} ({count:,})" for name, count in self._tests.sets.items())
@@ -297,7 +301,8 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         assert isinstance(runner, (PromptStep, HopStep))
         model = self.roles[runner.role].model if runner.role in self.roles else ""
         if isinstance(runner, HopStep):
-            return PlannedCalls(what=what, model=model)  # a function asks as often as it likes
+            # The number of calls is unknown: a function may call a model any number of times.
+            return PlannedCalls(what=what, model=model)
         calls = characters = 0
         fixed = len(runner.template.source) + (len(runner.system.source) if runner.system else 0)
         for group in self._tests.groups:
@@ -306,33 +311,38 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
                 if step.batch is not None:
                     mapped_elsewhere = any(path.root != BATCH_ITEMS for path in step.sources.values())
                     if test.batch_items is None or mapped_elsewhere:
-                        return PlannedCalls(what=what, model=model)  # it runs over an earlier step's output
+                        # The number of items is unknown: the batch is the output of an earlier step.
+                        return PlannedCalls(what=what, model=model)
                     items = len(test.batch_items)
                 calls += items
                 characters += items * fixed + len(msgspec.json.encode([test.inputs, test.batch_items]))
-        longest = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
+        max_tokens = runner.params.get("max_tokens") or runner.params.get("max_completion_tokens")
         return PlannedCalls(
             what=what,
             model=model,
             calls=calls,
             input_tokens=characters // _CHARACTERS_A_TOKEN,
-            output_tokens=calls * longest if isinstance(longest, int) else None,
+            output_tokens=calls * max_tokens if isinstance(max_tokens, int) else None,
         )
 
     # Files without a run.
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """A YAML file with steps is a pipeline; a file of JSON records may be a testset."""
+        """Recognise a pipeline by its list of steps, and a testset by its folder or its keys."""
         if is_pipeline(path):
             return Match.SURE
         return Match.LIKELY if is_testset(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of a pipeline in all its variants, or of a testset for the pipeline `beside` it."""
+        """Return every problem of a pipeline with all its variants, or of a testset.
+
+        With the pipeline file `beside`, a testset is also checked against the pipeline's inputs and steps.
+        """
         if path.suffix in _YAML:
             return _check_pipeline(path)
+        # Whether code is allowed and a judge is named is up to the run, so neither is a problem of the file.
         preflight = Preflight(allow_code=True, judge=True)
         if beside is None:
             return check_testset(path, check=preflight.check)
@@ -349,7 +359,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """What each step gave, in the order in which they ended; then each test's checks."""
+        """Return the output of each step in the order in which the steps ended, then the checks of each test."""
         sections: list[Section] = []
         for record in case.records:
             if record.kind in ("step", "aggregation"):
@@ -366,7 +376,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
 
 
 def is_pipeline(path: Path) -> bool:
-    """Whether a YAML file holds a pipeline: it has steps."""
+    """Return whether a file is YAML with a list `steps`."""
     if path.suffix not in _YAML or not path.is_file():
         return False
     try:
@@ -376,28 +386,28 @@ def is_pipeline(path: Path) -> bool:
 
 
 def default_testset(file: PipelineFile) -> str:
-    """Return the testset that the pipeline names, beside it or in `testsets/`."""
+    """Return the path of the pipeline's `default_testset`, in its folder or in a folder `testsets`."""
     name = file.default_testset
     if name is None:
-        raise UsageError(f"{file.path} names no default_testset; give one with --testset")
+        raise UsageError(f"{file.path} has no default_testset; pass --testset")
     beside = file.path.parent
     for folder in (beside, beside / "testsets", beside.parent / "testsets", Path()):
         if (folder / name).exists():
             return str(folder / name)
     raise UsageError(
-        f"{file.yaml.where('default_testset')}: there is no testset {name!r} beside the pipeline"
+        f"{file.yaml.where('default_testset')}: there is no testset {name!r} in the pipeline's folder"
     )
 
 
-def _chosen_variants(file: PipelineFile, names: list[str]) -> list[str]:
-    """The variants to run, each once; `all` are those of the file, the baseline first."""
-    chosen = list(file.variants) if ALL in names else []
-    chosen += [name for name in names if name != ALL]
-    return list(dict.fromkeys(chosen)) or [BASELINE]
+def _select_variants(file: PipelineFile, names: list[str]) -> list[str]:
+    """Return the variants to run, each once. `all` means those of the file, with the baseline first."""
+    selected = list(file.variants) if ALL in names else []
+    selected += [name for name in names if name != ALL]
+    return list(dict.fromkeys(selected)) or [BASELINE]
 
 
 def _check_pipeline(path: Path) -> list[Problem]:
-    """Return what a run of any variant would refuse."""
+    """Return the problems of a pipeline file over all its variants, each once."""
     try:
         file = PipelineFile(path)
         runners = CodeRunners(ProcessRunner(1), None)
@@ -411,7 +421,7 @@ def _check_pipeline(path: Path) -> list[Problem]:
 
 
 def _test_results(result: CaseResult[CaseGroup]) -> list[TestResult]:
-    """Return the results of a case's tests, in their order."""
+    """Return the result of each test of a case."""
     group = result.row.data
     scores = {score.part: score for score in result.scores}
     records = records_by_test(result.records, group.cases)
@@ -429,7 +439,7 @@ def _test_results(result: CaseResult[CaseGroup]) -> list[TestResult]:
 
 
 def _score_sections(score: Score) -> Iterator[Section]:
-    """Yield the verdict of a test, and every check; of one that failed, what was expected and what came."""
+    """Yield a test's verdict and its checks. A check that did not pass has the expected and the actual value."""
     status = "" if score.status == "scored" else f" ({score.status})"
     yield Section(heading=f"{score.part}: {score.data['verdict']}{status}", text=score.reason)
     for check in score.data.get("checks", ()):

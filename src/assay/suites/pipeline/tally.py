@@ -1,4 +1,4 @@
-"""Counts a variant's tests in data order, and makes the report of them: verdicts by set and tag, steps, worst tests."""
+"""Counts the tests of a variant for the report: verdicts by testset and tag, a table of steps, the worst tests."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from assay.suites.pipeline.testset.case import TestCase
 
 NO_ANSWER = "no_answer"
 
+# The report shows this many failed tests. All of them are in the result files.
 _MOST_EXAMPLES = 10
 _STEP_COLUMNS = [
     *("step", "ok", "failed", "skipped", "wrong first", "p50 s", "p95 s", "calls", "tokens in", "out"),
@@ -28,7 +29,7 @@ _STEP_COLUMNS = [
 
 
 class VariantTally:
-    """Everything the report says about one variant."""
+    """The numbers of one variant."""
 
     def __init__(self, steps: list[str]) -> None:
         self.counts: Counter[str] = Counter()
@@ -37,11 +38,11 @@ class VariantTally:
         self._steps = {step: StepTally() for step in steps}
         self._worst: list[tuple[float, int, Example]] = []
         self._failures = 0
-        # Whether an evaluated check failed. A step that failed where nothing is expected is no check.
+        # True if a check failed; then the exit code is 1. A failed step without an expectation does not count.
         self.check_failed = False
 
     def add(self, set_name: str, test: TestCase, output: TestOutput, score: Score | None) -> None:
-        """Count one test; without a score it got no answer."""
+        """Add one test. A test without a score counts as `no_answer`."""
         data = score.data if score else {}
         result = data.get("verdict", NO_ANSWER)
         self.counts[result] += 1
@@ -52,11 +53,11 @@ class VariantTally:
         self.check_failed |= any(check.get("passed") is False for check in checks)
         for step, step_data in output.steps.items():
             self._steps[step].add(step_data)
-        wrong = data.get("first_wrong")
-        if wrong and wrong["step"] in self._steps:
-            self._steps[wrong["step"]].first_wrong += 1
+        first_wrong = data.get("first_wrong")
+        if first_wrong and first_wrong["step"] in self._steps:
+            self._steps[first_wrong["step"]].first_wrong += 1
         if result in (FAILED, ERRORED) and score is not None:
-            self._remember(set_name, test, score)
+            self._add_example(set_name, test, score)
 
     def entry(self, variant: str, judges: list[JudgeInfo]) -> Entry:
         """Return the variant's part of the report."""
@@ -77,12 +78,16 @@ class VariantTally:
             judges=judges,
         )
 
-    def _remember(self, set_name: str, test: TestCase, score: Score) -> None:
-        """Keep the tests of which the largest share of checks failed; of equals, the first."""
+    def _add_example(self, set_name: str, test: TestCase, score: Score) -> None:
+        """Keep a failed test if it is among the worst: those with the largest share of failed checks.
+
+        Tests with an error rank above all others. Among equal tests the first ones are kept.
+        """
         checks = score.data.get("checks", ())
-        wrong = sum(check.get("passed") is False for check in checks)
-        share = 2.0 if score.data["verdict"] == ERRORED else wrong / max(1, len(checks))
+        failed_checks = sum(check.get("passed") is False for check in checks)
+        share = 2.0 if score.data["verdict"] == ERRORED else failed_checks / max(1, len(checks))
         self._failures += 1
+        # `_worst` is a heap with the best of the worst tests first.
         rank = (share, -self._failures)
         if len(self._worst) == _MOST_EXAMPLES and rank < self._worst[0][:2]:
             return
@@ -91,7 +96,7 @@ class VariantTally:
         if first_wrong.get("step"):
             verdict += f" at step {first_wrong['step']}"
         if checks:
-            verdict += f", {wrong} of {len(checks)} checks"
+            verdict += f", {failed_checks} of {len(checks)} checks"
         example = Example(
             label=f"{set_name}/{test.id}",
             index=score.index,
@@ -124,7 +129,7 @@ class VariantTally:
 
 
 class StepTally:
-    """One step over all tests."""
+    """The numbers of one step over all tests."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -133,7 +138,7 @@ class StepTally:
         self.items = self.failed_items = self.first_wrong = 0
 
     def add(self, result: dict[str, Any]) -> None:
-        """Count the step's result in one test, as its record holds it."""
+        """Add the step's record of one test."""
         self.counts[result["status"]] += 1
         if result["status"] != "skipped":
             self.seconds.append(result.get("seconds", 0.0))
@@ -145,7 +150,7 @@ class StepTally:
         self.failed_items += len(result.get("failed_items", ()))
 
     def row(self, name: str) -> list[Cell]:
-        """Return the row of the table of steps; seconds at the median and the 95th percentile."""
+        """Return the step's row in the table of steps. Seconds are the median and the 95th percentile."""
         ordered: Sequence[float] = sorted(self.seconds)
         return [
             name,
@@ -166,7 +171,7 @@ def _slice(by: str, name: str, counts: Counter[str]) -> Slice:
 
 
 def _pass_rate(counts: Counter[str]) -> Metric:
-    """The share that passed of the tests that were evaluated or failed on the way."""
+    """Return passed tests / (passed + failed + errored tests). The others are counted as left out."""
     evaluated = (PASSED, FAILED, ERRORED)
     left_out = {
         name.replace("_", " "): count

@@ -1,6 +1,7 @@
 """`assay task`: model tasks in the format of lm-evaluation-harness.
 
-A run goes through `catalog` (names on the command line become tasks and groups), `config` (one task's YAML),
-`dataset/` (documents), `prompts` and `outputs` (what is asked), `filters`, `metrics` and `scorer` (what is
-measured), `tally` (numbers), `samples` and `results` (the files). `task` holds one task together, `suite` the run.
+A run uses the modules in this order: `catalog` (finds the named tasks and groups), `config` (reads one task's
+YAML), `dataset/` (reads documents), `prompts` and `outputs` (build the requests), `filters`, `metrics` and
+`scorer` (score the replies), `tally` (aggregates the scores), `samples` and `results` (write the files).
+`task` combines these for one task, `suite` for the whole run.
 """

@@ -1,4 +1,4 @@
-"""`assay check` for task files, folders of them, and data files: every problem with its place."""
+"""`assay check` for task files, folders of task files, and data files. Reports every problem with its place."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _DATA_FORMATS = {
     ".arrow": "arrow",
     ".txt": "text",
 }
-# A wrong template fails on every document. Nobody reads ten thousand lines of it.
+# A wrong template fails on every document. Beyond this number the report only counts them.
 _MAX_DOCUMENTS = 100
 _TEMPLATE_KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "description", "gen_prefix")
 
 
 def check_file(path: Path) -> list[Problem]:
-    """The problems of one file, or of all task files in a folder. Duplicates are warnings."""
+    """Return the problems of one file, or of all task files below a folder. Duplicates are warnings."""
     if path.is_dir():
         return list(FolderCheck(path))
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}")
     if path.suffix in (".yaml", ".yml"):
-        # A group's file is checked with every task in it.
+        # The file of a group is checked together with every task in the group.
         try:
             (node,) = TaskSelection(Catalog([])).select([str(path)])
         except InputError as error:
@@ -54,14 +54,15 @@ def check_file(path: Path) -> list[Problem]:
 
 
 def looks_like_task_file(path: Path) -> bool:
-    """Whether a YAML file has the keys of a task or a group, by its lines at the margin."""
+    """Return whether a YAML file has an unindented key `task` or `group`. The file is not parsed."""
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
     return bool(TaskFolder(path.parent, strict=False).header(path).name)
 
 
 def check_task(config: TaskConfig) -> list[Problem]:
-    """The problems of a task, its data, and every document's prompt and target."""
+    """Return the problems of a task and its data. Builds the prompt and target of every document."""
+    # The check sends no request, so the model is a placeholder, and there is no code of a model to run.
     spec = build("task", TaskOptions, {"model": "check/check", "confirm_run_unsafe_code": True})
     problems = list(parsed_problems(config))
     if problems:
@@ -88,7 +89,7 @@ def check_task(config: TaskConfig) -> list[Problem]:
 
 
 def check_documents(documents: Documents) -> list[Problem]:
-    """Rows that are no rows, an empty file, and rows that are equal to an earlier one."""
+    """Return the problems of a data file: invalid rows, no rows, and (as warnings) repeated rows."""
     try:
         facts = documents.scan()
     except InputError as error:
@@ -111,7 +112,7 @@ def check_documents(documents: Documents) -> list[Problem]:
 
 
 def parsed_problems(config: TaskConfig) -> Iterator[Problem]:
-    """The problems that parsing alone shows: nothing is imported, no data is read."""
+    """Yield the problems in the settings of a task. Imports no Python and reads no data."""
     try:
         chains = read_filters(config, imports=False)
         refuse_lists(config, chains, read_metrics(config, imports=False))
@@ -131,7 +132,7 @@ def _template_problem(value: Any) -> str:
     return _check_template(value) if isinstance(value, str) and "{" in value else ""
 
 
-# Thousands of task files share their templates.
+# Thousands of task files of lm_eval include the same template. Each is compiled once.
 @lru_cache(65536)
 def _check_template(source: str) -> str:
     try:
@@ -142,7 +143,10 @@ def _check_template(source: str) -> str:
 
 
 class FolderCheck:
-    """All task files below a folder, by parsing alone. The last problem is a note that counts the files."""
+    """Checks the settings of all task files below a folder, as `parsed_problems` does.
+
+    Iterating yields the problems, and last a note with the number of files.
+    """
 
     def __init__(self, root: Path) -> None:
         self._folder = TaskFolder(root, strict=False)
@@ -175,7 +179,7 @@ class FolderCheck:
             yield from error.problems
 
     def _check_group(self, name: str, values: dict[str, Any], origin: KeyOrigin) -> Iterator[Problem]:
-        """Whether the members are there. What they are is checked with their own files."""
+        """Yield the members of a group that do not exist. The existing ones are checked as files of their own."""
         read_group(name, values, origin, {})
         folder, members = self._folder, values.get("task")
         for position, member in enumerate(members if isinstance(members, list) else [members]):

@@ -1,12 +1,12 @@
-"""One task's YAML: the file with what it includes, every key checked, defaults filled in, its functions.
+"""Reads one task's YAML: merges the included files, checks every key, fills in defaults, imports functions.
 
     settings = TaskFiles().read(Path("gsm8k.yaml"))
     config = read_task(settings, Path("gsm8k.yaml"))
     config.values["doc_to_text"], config.where("doc_to_text")
 
-Each value keeps the file and line it was written at (`KeyOrigin`), because a task may include other files
-and a group may change its members. `!function module.name` is Python beside the task file; it is imported
-only when a run needs it.
+Each value keeps the file and line it comes from (`KeyOrigin`), because a task may include other files and a
+group may override settings of its members. `!function module.name` names a Python function in the folder of
+the task file. It is imported only when a run needs it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GENERATE, CHOICE, LIKELIHOOD, ROLLING = (
     "loglikelihood_rolling",
 )
 OUTPUT_TYPES = (LIKELIHOOD, CHOICE, ROLLING, GENERATE)
-# Every key of the harness's TaskConfig, in its order: results files list the configuration in it.
+# Every field of the harness's TaskConfig, in its order. Results files list the configuration in this order.
 KEYS = [
     "task",
     "task_alias",
@@ -70,7 +70,7 @@ KEYS = [
     "gen_prefix",
     "metadata",
 ]
-# Defaults of the harness, which results files show.
+# Defaults of the harness. Results files show them.
 _DEFAULTS = {
     "unsafe_code": False,
     "description": "",
@@ -116,7 +116,7 @@ KEY_TYPES: dict[str, tuple[type, ...]] = {
     "gen_prefix": (str,),
     "metadata": (dict,),
 }
-# Where `!function` may stand; positions in lists are left out.
+# Settings that may be a `!function`. A dot is a nested key; positions in lists are left out.
 FUNCTION_KEYS = frozenset(
     {
         "custom_dataset",
@@ -139,17 +139,20 @@ FUNCTION_KEYS = frozenset(
         "metric_list.aggregation",
     }
 )
-# Keys for what we do not run, with the reason.
+# Keys of unsupported features, with the reason for the error message.
 _REFUSED = {
-    "doc_to_image": "models that see images are not run",
-    "doc_to_audio": "models that hear are not run",
-    "use_prompt": "promptsource templates are not read; write doc_to_text and doc_to_target",
+    "doc_to_image": "image input is not supported",
+    "doc_to_audio": "audio input is not supported",
+    "use_prompt": "promptsource templates are not supported; write doc_to_text and doc_to_target",
 }
 _TYPE_NAMES = {str: "text", int: "a whole number", list: "a list", dict: "a mapping"}
 
 
 class TaskConfig(Struct, frozen=True):
-    """A task file with its includes merged and defaults filled in. `files` are it and what it includes."""
+    """The settings of one task, with includes merged and defaults filled in.
+
+    `files` are the task file and the files it includes. `source` is the path as results files show it.
+    """
 
     path: Path
     values: dict[str, Any]
@@ -164,17 +167,17 @@ class TaskConfig(Struct, frozen=True):
 
     @property
     def output(self) -> str:
-        """What is asked of the model: one of OUTPUT_TYPES."""
+        """The kind of request, one of OUTPUT_TYPES."""
         return str(self.values["output_type"])
 
     def where(self, key: str, *below: str | int) -> str:
-        """Return `file:line key` of a setting, in whichever file has it."""
+        """Return `file:line key` of a setting. The file may be the task file, an included file or a group file."""
         origin = self.origins.get(key) or KeyOrigin(self.files[0])
         path = ".".join(map(str, (key, *below)))
         return f"{origin.where(key, *below)} {path}"
 
     def function(self, key: str, *below: str | int) -> Any:
-        """Return a setting, imported if it is a `!function`."""
+        """Return a setting. A `!function` is imported, and the function is returned."""
         value = self.values.get(key)
         for step in below:
             if isinstance(value, list):
@@ -185,7 +188,7 @@ class TaskConfig(Struct, frozen=True):
 
 
 def read_task(settings: TaskSettings, path: Path, source: str | None = None) -> TaskConfig:
-    """Make the task that these settings describe. Raises InputError with every problem."""
+    """Check the settings of a task and fill in defaults. Raises InputError with every problem."""
     values = {key: value for key, value in settings.values.items() if key not in ("task_list", "group")}
     config = TaskConfig(path, values, settings.origins, settings.files, source or str(path))
     if problems := list(_find_problems(config)):
@@ -194,7 +197,7 @@ def read_task(settings: TaskSettings, path: Path, source: str | None = None) -> 
         if values.get(key) is None:
             values[key] = default
     values["generation_kwargs"] = _fill_generation(values)
-    # Few-shot settings are inherited from the task.
+    # `fewshot_config` inherits the settings that it does not have from the task, as in the harness.
     fewshot: dict[str, Any] = dict.fromkeys(FEWSHOT_KEYS)
     fewshot |= {key: values.get(key) for key in FEWSHOT_KEYS if key in KEYS}
     fewshot |= {"sampler": "default", "split": values.get("fewshot_split")}
@@ -207,10 +210,12 @@ def _fill_generation(values: dict[str, Any]) -> dict[str, Any] | None:
     if generation is None:
         if values["output_type"] != GENERATE:
             return None
+        # The harness's defaults: greedy decoding, 256 tokens, and a stop at the next few-shot example.
         return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [delimiter]}
     generation = dict(generation)
     if "until" not in generation:
         generation["until"] = [delimiter]
+    # The harness writes 0 as 0.0 to the samples file.
     if "temperature" in generation:
         generation["temperature"] = float(generation["temperature"])
     return generation
@@ -222,14 +227,14 @@ def _fill_generation(values: dict[str, Any]) -> dict[str, Any] | None:
 def _find_problems(config: TaskConfig) -> Iterator[Problem]:
     values = config.values
     if "class" in values:
-        yield Problem(config.where("class"), "tasks written as a Python class are not run; YAML tasks are")
+        yield Problem(config.where("class"), "tasks written as a Python class are not supported")
         return
     yield from _find_key_problems(config)
     for place, ref in find_functions(values):
         names = ".".join(str(step) for step in place if not isinstance(step, int))
         if names not in FUNCTION_KEYS and not names.startswith("metadata"):
             key, *below = place
-            yield Problem(config.where(str(key), *below), f"!function {ref.name} cannot stand here")
+            yield Problem(config.where(str(key), *below), f"!function {ref.name} is not allowed here")
     output = values.get("output_type") or GENERATE
     if output not in OUTPUT_TYPES:
         yield Problem(config.where("output_type"), unknown("output type", str(output), list(OUTPUT_TYPES)))
@@ -251,7 +256,7 @@ def _find_problems(config: TaskConfig) -> Iterator[Problem]:
 
 
 def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
-    """Unknown keys, missing keys, values of a wrong type, and keys for what we do not run."""
+    """Yield unknown keys, missing keys, values of a wrong type, and keys of unsupported features."""
     values = config.values
     for key in values:
         if key not in KEYS:
@@ -275,7 +280,7 @@ def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
 
 
 def find_generation_problems(generation: Any, where: Callable[[str], str]) -> Iterator[Problem]:
-    """Problems of generation parameters that no endpoint could take. `where` returns the place of a key."""
+    """Yield generation parameters of a wrong type. `where` returns the place of a key, for the message."""
     if not isinstance(generation, dict):
         return
     until = generation.get("until") or []
@@ -294,7 +299,7 @@ def find_generation_problems(generation: Any, where: Callable[[str], str]) -> It
 
 
 def is_list_of_documents(value: Any) -> bool:
-    """Whether a value is a list of mappings."""
+    """Return whether a value is a list of mappings."""
     return isinstance(value, list) and all(isinstance(item, dict) for item in value)
 
 
@@ -302,38 +307,41 @@ def is_list_of_documents(value: Any) -> bool:
 
 
 class KeyOrigin(NamedTuple):
-    """Where a key is written: a file, and the keys above it there."""
+    """The place of a key: a file, and the keys above it in that file."""
 
     file: YamlFile
     above: tuple[str | int, ...] = ()
 
     def where(self, *key: str | int) -> str:
-        """Return `file:line` of the key, or of the nearest one above it."""
+        """Return `file:line` of the key. Without its own line, this is the line of the nearest key above."""
         return self.file.where(*self.above, *key)
 
 
 class TaskSettings(NamedTuple):
-    """Values with their origins, and every file that was read for them, the first one first."""
+    """Settings by key, the origin of each, and the files they were read from, the task file first."""
 
     values: dict[str, Any]
     origins: dict[str, KeyOrigin]
     files: list[YamlFile]
 
     def override(self, values: dict[str, Any], origin: KeyOrigin) -> TaskSettings:
-        """The same with some values replaced by those that stand elsewhere."""
+        """Return a copy in which these values replace others. `origin` is the place of the new values."""
         if not values:
             return self
         return TaskSettings(self.values | values, self.origins | dict.fromkeys(values, origin), self.files)
 
 
 class TaskFiles:
-    """Reads task files with their includes. Each included file is read once: thousands of tasks share one."""
+    """Reads task files with their includes.
+
+    Each included file is parsed once, because thousands of tasks of lm_eval include the same file.
+    """
 
     def __init__(self) -> None:
         self._included: dict[str, TaskSettings] = {}
 
     def read(self, path: Path) -> TaskSettings:
-        """Return a file's values over those that it includes."""
+        """Return the settings of a file. They win over those of the files it includes."""
         return self._read(path, ())
 
     def _read(self, path: Path, above: tuple[str, ...]) -> TaskSettings:
@@ -343,10 +351,10 @@ class TaskFiles:
             raise InputError(Problem(str(path), "this file includes itself"))
         settings = TaskSettings({}, {}, [file])
         for included in self._find_includes(file):
-            more = self._read_included(included, (*above, name))
-            settings.values.update(more.values)
-            settings.origins.update(more.origins)
-            settings.files.extend(more.files)
+            included_settings = self._read_included(included, (*above, name))
+            settings.values.update(included_settings.values)
+            settings.origins.update(included_settings.origins)
+            settings.files.extend(included_settings.files)
         own = {key: value for key, value in file.value.items() if key != "include"}
         return settings.override(own, KeyOrigin(file))
 
@@ -371,7 +379,10 @@ class TaskFiles:
 
 
 def import_function(value: Any, where: str) -> Any:
-    """Import the function that a `!function` names. Any other value is returned as it is."""
+    """Return the function that a `!function` names. Any other value is returned unchanged.
+
+    A file in the folder of the YAML file comes before an installed module.
+    """
     if not isinstance(value, FunctionRef):
         return value
     module_name, _, name = value.name.rpartition(".")
@@ -385,11 +396,11 @@ def import_function(value: Any, where: str) -> Any:
         except InputError as error:
             raise InputError(Problem(where, f"!function {value.name}: {error}")) from error
     else:
-        other = installed(module_name)
-        if other is None:
+        installed_module = installed(module_name)
+        if installed_module is None:
             message = f"!function {value.name}: there is no file {path} and no module {module_name!r}"
             raise InputError(Problem(where, message))
-        module = other
+        module = installed_module
     function = getattr(module, name, None)
     if not callable(function):
         raise InputError(Problem(where, f"!function {value.name}: {module_name}.py has no function {name!r}"))
@@ -397,12 +408,12 @@ def import_function(value: Any, where: str) -> Any:
 
 
 def _function_file(ref: FunctionRef) -> Path:
-    """The file that should hold the function."""
+    """Return the file in which the function is looked for. It may not exist."""
     return ref.folder / (ref.name.rpartition(".")[0].replace(".", "/") + ".py")
 
 
 def setting_identity(value: Any) -> Any:
-    """A setting as a fingerprint takes it: functions by the content of their file and its helpers."""
+    """Return a setting for a fingerprint. A function is identified by its file and the files that it imports."""
     if isinstance(value, FunctionRef):
         path = _function_file(value)
         return f"{value.name}@{code_sha256(path) if path.is_file() else 'installed'}"
@@ -416,7 +427,7 @@ def setting_identity(value: Any) -> Any:
 def find_functions(
     value: Any, place: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], FunctionRef]]:
-    """Every `!function` in a setting, with the keys that lead to it."""
+    """Yield every `!function` in a setting, with the keys that lead to it."""
     if isinstance(value, FunctionRef):
         yield place, value
     elif isinstance(value, dict):
@@ -428,7 +439,7 @@ def find_functions(
 
 
 def written_setting(value: Any, *, nested: bool = False) -> Any:
-    """A setting as results files show it: functions by their source text, or `nested` by their name."""
+    """Return a setting as results files show it. A function is its source text, or its name if `nested`."""
     if isinstance(value, FunctionRef):
         if nested:
             return f"<function {value.name.rpartition('.')[2]}>"

@@ -1,4 +1,10 @@
-"""Filter chains: what a task makes of the replies to a request before they are scored."""
+"""Filter chains: a task's `filter_list`, which extracts an answer from the replies before scoring.
+
+    chains = read_filters(config)
+    answer = chains[0].run(replies, document).value
+
+A chain gets all replies to one request as a list, one for each of the task's `repeats`.
+"""
 
 from __future__ import annotations
 
@@ -17,53 +23,58 @@ from assay.core.yamlfile import FunctionRef
 from assay.scoring.filters import takes_doc
 from assay.suites.task.config import TaskConfig, import_function
 
-# Answers that were not voted on are shown up to this number. Votes are all kept.
-_MAX_SHOWN = 20
-# Filters that choose among the replies instead of reading each.
-_CHOOSING = frozenset({"take_first", "take_first_k", "majority_vote"})
+# `take_first` ignores the other answers, so the journal keeps only the most frequent ones. A majority vote
+# depends on all of them, so all are kept.
+_MAX_VOTES_OF_TAKE_FIRST = 20
+# Filters that select among the replies. All others change each reply on its own.
+_SELECTING_FILTERS = frozenset({"take_first", "take_first_k", "majority_vote"})
 FilterFunction = Callable[[Any, dict[str, Any]], Any]
 
 
 class FilterChain(NamedTuple):
-    """A named chain of filters. `ends_in_list` if it is known to leave several answers."""
+    """A named chain of filters. `ends_in_list` if its result is certainly a list, not one answer."""
 
     name: str
     steps: list[tuple[str, FilterFunction]]
     ends_in_list: bool
 
     def run(self, replies: list[Any], document: dict[str, Any]) -> FilterResult:
-        """Filter the replies to one request."""
+        """Apply all filters to the replies to one request."""
         value: Any = replies
         votes = None
         for name, step in self.steps:
-            # The votes are what stands before the first filter that chooses among several answers.
-            chooses = name in ("majority_vote", "take_first") and isinstance(value, list) and len(value) > 1
-            if votes is None and chooses:
-                limit = None if name == "majority_vote" else _MAX_SHOWN
+            # The votes are the answers before the first filter that selects one of them.
+            selects = name in ("majority_vote", "take_first") and isinstance(value, list) and len(value) > 1
+            if votes is None and selects:
+                limit = None if name == "majority_vote" else _MAX_VOTES_OF_TAKE_FIRST
                 votes = Counter(map(str, value)).most_common(limit)
             value = step(value, document)
         return FilterResult(value, votes)
 
     def extract(self, replies: list[Any], document: dict[str, Any]) -> list[Any]:
-        """What the chain reads in every single reply, before it chooses among them."""
+        """Return the answer in every single reply: applies all filters except those that select a reply."""
         value: Any = replies
         for name, step in self.steps:
-            if name not in _CHOOSING:
+            if name not in _SELECTING_FILTERS:
                 value = step(value, document)
         return list(value)
 
 
 class FilterResult(Struct, frozen=True):
-    """What a chain made of the replies to one request."""
+    """The answer that a chain extracts for one request, and the counted answers it was selected from."""
 
     value: Any
     votes: list[tuple[Any, int]] | None
 
 
 def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChain]:
-    """The task's filter chains; without any, the first reply as it is. Raises InputError with all problems."""
+    """Return the task's filter chains. Raises InputError with all problems.
+
+    With `imports` False no Python of the task is imported, and the chains cannot run.
+    """
     listed = config.values.get("filter_list")
     if not listed:
+        # The harness names its default chain "none".
         return [FilterChain("none", [("take_first", _build_step("take_first", {}))], ends_in_list=False)]
     problems: list[Problem] = []
     chains: list[FilterChain] = []
@@ -91,7 +102,10 @@ def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChai
 
 
 def _ends_in_list(steps: list[Any]) -> bool:
-    """Only `take_first` takes an answer out of its list. The user's own filters may do anything."""
+    """Return whether a chain certainly returns a list.
+
+    `take_first` is the only built-in filter that returns one answer. Filters of the user may return anything.
+    """
     names = [step.get("function") for step in steps if isinstance(step, dict)]
     for name in names:
         if isinstance(name, FunctionRef) or name == "custom" or ".py:" in str(name):
@@ -108,6 +122,7 @@ def _read_step(
         if isinstance(name, FunctionRef):
             return _build_own_filter(name, options, where) if imports else _not_imported
         if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
+            # Raises an error for an unknown filter.
             registry.find("filter", name)
             return _not_imported
         imported = {key: import_function(value, where) for key, value in options.items()}
@@ -122,7 +137,7 @@ def _read_step(
 
 
 def _not_imported(_replies: Any, _document: dict[str, Any]) -> Any:
-    raise UsageError("this filter was checked, not imported")
+    raise UsageError("this filter cannot run: its file was read with imports=False")
 
 
 def _build_step(name: str, options: dict[str, Any]) -> FilterFunction:
@@ -135,18 +150,18 @@ def _build_step(name: str, options: dict[str, Any]) -> FilterFunction:
 
 
 def _build_own_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
-    """Build a filter class of the harness, whose `apply(resps, docs)` takes lists of documents."""
+    """Build a filter from a class of the user, whose method `apply(resps, docs)` takes lists as in the harness."""
     try:
         instance = call_here(import_function(ref, where), (), options)
     except UserCodeError as error:
         raise UsageError(error.text) from error
     if not callable(getattr(instance, "apply", None)):
-        raise UsageError(f"!function {ref.name}: a filter has a method apply(resps, docs)")
+        raise UsageError(f"!function {ref.name}: expected a class with a method apply(resps, docs)")
     return lambda replies, document: next(iter(instance.apply([replies], [document])))
 
 
 def build_with_options(build: Callable[..., Any], options: dict[str, Any]) -> Any:
-    """Call `build(**options)`. Options it does not have or does not get are a UsageError."""
+    """Call `build(**options)`. Raises UsageError for unknown options and for missing ones."""
     parameters = inspect.signature(build).parameters
     for option in options:
         if option not in parameters:

@@ -1,7 +1,7 @@
-"""A task's metrics: what is measured of each answer, and how one number is made of all answers.
+"""A task's metrics: the value of each answer, and the aggregation of all values to one number.
 
 Metrics of generated text come from `scoring/metrics`, one file each, or from the task's own Python. Metrics
-of likelihoods (which choice was likeliest, how surprising a text was) stand below.
+of likelihoods (the likeliest choice, the perplexity of a text) are in this file.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from assay.suites.task.filters import FilterChain, build_with_options
 from assay.suites.task.outputs import NO_LABEL, TaskGold
 
 _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate"})
-# Options of exact_match. Task files write them for other metrics too, where the harness ignores them.
+# Options of exact_match. Existing task files also pass them to other metrics, where the harness ignores them.
 _EXACT_MATCH_OPTIONS = frozenset({"ignore_case", "ignore_punctuation", "ignore_numbers", "regexes_to_ignore"})
 
 
 class TaskMetric(NamedTuple):
-    """A metric with its options bound. `measure` is None if the output type or Python computes it."""
+    """A metric with its options.
+
+    `measure` computes the value of one generated answer. It is None for metrics of likelihoods, for `own` and
+    for tasks with `process_results`. `right_wrong` means that the value is 1 for right and 0 for wrong.
+    """
 
     name: str
     measure: Measure | None = None
@@ -37,17 +41,20 @@ class TaskMetric(NamedTuple):
     aggregate: Callable[[Any], Any] = statistics.mean
     higher_is_better: bool | None = None
     right_wrong: bool = False
-    # The user's function, called as the harness calls it, and its options.
+    # A function of the user (`metric: !function`), and the options passed with each call.
     own: Callable[..., Any] | None = None
     options: Mapping[str, Any] = MappingProxyType({})
 
 
-# What `--predict-only` puts in place of every metric. The harness shows 999 for it.
+# Replaces all metrics with `--predict-only`. The harness writes 999 as its value.
 BYPASS = TaskMetric("bypass", None, "bypass", lambda _values: 999)
 
 
 def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = False) -> dict[str, TaskMetric]:
-    """The task's metrics by name. Of two with one name the later one counts, as in the harness."""
+    """Return the task's metrics by name. If two entries have the same name, the last one is used (as in lm_eval).
+
+    With `imports` False no Python of the task is imported. Raises InputError with all problems.
+    """
     listed = config.values.get("metric_list")
     if listed is None:
         listed = [{"metric": name} for name in DEFAULT_METRICS[config.output]]
@@ -70,7 +77,7 @@ def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = Fal
 
 
 def refuse_lists(config: TaskConfig, chains: list[FilterChain], metrics: dict[str, TaskMetric]) -> None:
-    """Refuse a chain that leaves several answers for a metric that compares one: it would score 0 forever."""
+    """Raise InputError if a chain returns a list but a metric compares one answer: every score would be 0."""
     name = None
     for metric in metrics.values():
         if metric.measure and metric.aggregation in statistics.OF_NUMBERS:
@@ -79,7 +86,7 @@ def refuse_lists(config: TaskConfig, chains: list[FilterChain], metrics: dict[st
     problems = []
     for position, chain in enumerate(chains):
         if chain.ends_in_list and name:
-            message = f"the chain {chain.name!r} ends in a list, and {name} takes one answer; end it with take_first"
+            message = f"the chain {chain.name!r} returns a list, but {name} takes one answer; end it with take_first"
             problems.append(Problem(config.where("filter_list", position), message))
     if problems:
         raise InputError(problems)
@@ -112,7 +119,7 @@ class _MetricReader:
         return TaskMetric(name, measure, aggregation, aggregate, higher, right_wrong)
 
     def _find_module(self, name: str) -> Any:
-        """The metric's file. `process_results` may return values under names that need none."""
+        """Return the metric's module. With `process_results` a metric needs none: it may have any name."""
         if self._has_process_results:
             return registry.find("metric", name) if name in registry.built_in("metric") else None
         if self._output != GENERATE and name not in LIKELIHOOD_METRICS[self._output]:
@@ -121,20 +128,24 @@ class _MetricReader:
         return registry.find("metric", name)
 
     def _build_measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
+        # A metric may compute other values for another aggregation, as f1 does with `build_mean`.
         build = getattr(module, f"build_{aggregation}", module.build)
         parameters = inspect.signature(build).parameters
         ignored = _EXACT_MATCH_OPTIONS - parameters.keys()
-        taken = {key: value for key, value in options.items() if key not in ignored}
+        build_options = {key: value for key, value in options.items() if key not in ignored}
         if self._quirks and "quirks" in parameters:
-            taken["quirks"] = True
-        measure: Measure = build_with_options(build, taken)
+            build_options["quirks"] = True
+        measure: Measure = build_with_options(build, build_options)
         return measure
 
     def _read_function(self, ref: FunctionRef, entry: dict[str, Any]) -> TaskMetric:
-        """`metric: !function`: its name is the function's, its options are passed with each call."""
+        """Read `metric: !function`. The metric has the function's name; its options are passed with each call."""
         name = ref.name.rpartition(".")[2]
         if self._output != GENERATE and not self._has_process_results:
-            raise UsageError(f"{name} is called for generated answers; {self._output} needs process_results")
+            raise UsageError(
+                f"{name}: a metric function works with generate_until only; "
+                f"{self._output} needs process_results"
+            )
         options = {key: value for key, value in entry.items() if key not in _ENTRY_KEYS}
         function = import_function(ref, self._where) if self._imports else None
         aggregation, aggregate = self._read_aggregation(entry, None)
@@ -160,7 +171,11 @@ class _MetricReader:
 
 
 class ChoiceLikelihoods:
-    """The likelihoods of one document's choices. An answer is [logprob, greedy]."""
+    """The likelihoods of one document's choices.
+
+    An answer is [logprob, greedy]; `greedy` is true if greedy decoding would produce this choice. With
+    acc_mutual_info, the answers without the question come after those with it.
+    """
 
     def __init__(self, gold: TaskGold, answers: list[Any]) -> None:
         self.label = gold.label
@@ -172,7 +187,7 @@ class ChoiceLikelihoods:
 
     @property
     def labels(self) -> list[Any]:
-        """The indices of all right choices."""
+        """The indices of all correct choices."""
         return self.label if isinstance(self.label, list) else [self.label]
 
     @property
@@ -181,12 +196,12 @@ class ChoiceLikelihoods:
         return max(range(len(self.logprobs)), key=self.logprobs.__getitem__)
 
     def is_right(self, values: Sequence[float]) -> float:
-        """1.0 if the largest value belongs to a right choice; of equal values the first counts."""
+        """Return 1.0 if the choice with the largest value is correct, else 0.0. The first of equal values counts."""
         best = max(range(len(values)), key=values.__getitem__)
         return 1.0 if best in self.labels else 0.0
 
     def per_length(self, lengths: list[int]) -> list[float]:
-        """Likelihoods by length. A choice without length is never the likeliest."""
+        """Return each log-probability divided by the length of its choice. An empty choice never wins."""
         pairs = zip(self.logprobs, lengths, strict=True)
         return [logprob / length if length else -math.inf for logprob, length in pairs]
 
@@ -207,6 +222,7 @@ def _acc_bytes(choices: ChoiceLikelihoods) -> float:
     return choices.is_right(choices.per_length([len(choice.encode()) for choice in choices.texts]))
 
 
+# An int where the other metrics return a float, because the harness writes 1 here and 1.0 there.
 def _exact_match(choices: ChoiceLikelihoods) -> int:
     return int(any(choices.greedy[label] for label in choices.labels if label != NO_LABEL))
 
@@ -214,6 +230,7 @@ def _exact_match(choices: ChoiceLikelihoods) -> int:
 def _brier_score(choices: ChoiceLikelihoods) -> list[Any]:
     import numpy as np
 
+    # The maximum is subtracted so that the exponential does not underflow to 0 for all choices.
     exponents = np.exp(np.array(choices.logprobs) - max(choices.logprobs))
     return [choices.label, (exponents / exponents.sum()).tolist()]
 
@@ -227,7 +244,7 @@ def _acc_mutual_info(choices: ChoiceLikelihoods) -> float:
     return choices.is_right([logprob - alone for logprob, alone in pairs])
 
 
-# Each table is in the order in which rows of the samples file show the metrics.
+# Rows of the samples file list the metrics in the order of these tables, whatever the order in the task file.
 _OF_CHOICES: dict[str, Callable[[ChoiceLikelihoods], Any]] = {
     "acc": _acc,
     "f1": _label_and_best,
@@ -256,7 +273,10 @@ LIKELIHOOD_METRICS = {
 
 
 def measure_likelihoods(output: str, names: set[str], gold: TaskGold, answers: list[Any]) -> dict[str, Any]:
-    """The values of one document by metric. An answer is [logprob, greedy], or a logprob for rolling ones."""
+    """Return the values of one document by metric.
+
+    An answer is [logprob, greedy]; with `loglikelihood_rolling` it is the log-probability alone.
+    """
     if output == CHOICE:
         choices = ChoiceLikelihoods(gold, answers)
         values = {name: metric(choices) for name, metric in _OF_CHOICES.items() if name in names}
@@ -265,7 +285,7 @@ def measure_likelihoods(output: str, names: set[str], gold: TaskGold, answers: l
         values = {name: metric(logprob, greedy) for name, metric in _OF_CONTINUATION.items() if name in names}
     else:
         values = {name: [answers[0], size(gold.target)] for name, size in _OF_TEXT.items() if name in names}
-    # `bypass` measures nothing, and rows show the answers all the same.
+    # `bypass` computes no value, but the samples file needs a row with the answers.
     if "bypass" in names:
         values["bypass"] = None
     return values

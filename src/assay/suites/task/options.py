@@ -1,6 +1,6 @@
-"""The options of `assay task`: flags named as in lm-evaluation-harness, and how its command lines are read.
+"""The options of `assay task`. Flags have the names of lm-evaluation-harness, and its command lines work here.
 
-This module is imported for `--help`. It imports nothing that reads tasks.
+`--help` imports this module and no other of the suite, so it must not import modules that read tasks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
     """Run tasks on a model. TASK is a YAML file, or the name of a task, group or tag.
 
     Names are looked up below --include-path, then in the task folder of an installed lm_eval package. The
-    same command continues a run that was interrupted; a finished run is shown, and nothing is asked.
+    same command continues an interrupted run. For a finished run it prints the results and sends no requests.
     """
 
     command: ClassVar[str] = "task"
@@ -33,115 +33,122 @@ class TaskOptions(SuiteOptions, frozen=True, kw_only=True):
       --model_args model=NAME,base_url=http://127.0.0.1:8000/v1/completions,num_concurrent=64
 """
     ignored: ClassVar[Mapping[str, str]] = {
-        "--batch-size N": "requests are never batched; --concurrency says how many run at once",
-        "--max-batch-size N": "requests are never batched",
+        "--batch-size N": "requests are never batched; --concurrency sets how many are sent at once",
+        "--max-batch-size N": "requests are never batched; --concurrency sets how many are sent at once",
         "--device NAME": "models run behind their endpoints, or on the CPU",
-        "--use-cache PATH": "every run keeps its replies; the same command continues it",
-        "--cache-requests [true]": "prompts are built as they are asked",
-        "--verbosity LEVEL": "--quiet prints nothing but errors",
-        "--wandb-args ARGS": "nothing is sent to anyone",
-        "--wandb-config-args ARGS": "nothing is sent to anyone",
-        "--trackio-args ARGS": "nothing is sent to anyone",
-        "--hf-hub-log-args ARGS": "nothing is sent to anyone",
-        "--check-integrity": "`assay check` looks at task files",
-        "--show-config": "results_*.json has the configuration",
-        "--trust-remote-code": "data sets that run code are not loaded, unless the task's own file says so",
+        "--use-cache PATH": "every run saves its replies; the same command continues it",
+        "--cache-requests [true]": "prompts are built while the run goes on and need no cache",
+        "--verbosity LEVEL": "use --quiet to print only errors",
+        "--wandb-args ARGS": "assay uploads results to no service",
+        "--wandb-config-args ARGS": "assay uploads results to no service",
+        "--trackio-args ARGS": "assay uploads results to no service",
+        "--hf-hub-log-args ARGS": "assay uploads results to no service",
+        "--check-integrity": "use `assay check` for task files",
+        "--show-config": "results_*.json contains the configuration",
+        "--trust-remote-code": "data sets with code are loaded only if the task file sets trust_remote_code",
     }
 
     tasks: Annotated[
         list[str],
         ask("Task names or YAML files.", content=True, positional="TASK[,TASK...]", flags=["--tasks"]),
     ] = field(default_factory=list)
-    include_path: Annotated[list[str], how("Folder with task YAML files; may be given several times.")] = (
-        field(default_factory=list)
-    )
-    model_args: Annotated[dict[str, Any], ask("Provider arguments: key=value,key=value.", content=True)] = (
-        field(default_factory=dict)
-    )
+    include_path: Annotated[
+        list[str], how("Folder with task files. Repeat the flag for several folders.")
+    ] = field(default_factory=list)
+    model_args: Annotated[
+        dict[str, Any], ask("Arguments for the provider, as key=value,key=value.", content=True)
+    ] = field(default_factory=dict)
     num_fewshot: Annotated[
         Annotated[int, msgspec.Meta(ge=0)] | None,
-        ask("Examples before each question, instead of the task's own."),
+        ask("Number of few-shot examples. Overrides the task file."),
     ] = None
-    gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters over the task's: key=value,...")] = (
-        field(default_factory=dict)
-    )
+    gen_kwargs: Annotated[
+        dict[str, Any], ask("Generation parameters, as key=value,key=value. They override the task file.")
+    ] = field(default_factory=dict)
     apply_chat_template: Annotated[
-        bool, ask("Chat models: few-shot examples as user and assistant turns.")
+        bool, ask("Send chat messages instead of one text prompt. Few-shot examples become turns.")
     ] = False
     fewshot_as_multiturn: Annotated[
-        bool | None, ask("With the chat template: a turn for each example (the default), or false.")
+        bool | None,
+        ask(
+            "With --apply-chat-template: true sends few-shot examples as user and assistant turns (default), "
+            "false sends one user message."
+        ),
     ] = None
-    system_instruction: Annotated[str | None, ask("Text before everything else, as the system message.")] = (
-        None
-    )
+    system_instruction: Annotated[
+        str | None, ask("System message; without --apply-chat-template, the text at the start of the prompt.")
+    ] = None
     samples: Annotated[
         dict[str, list[int]],
-        ask('Only these documents: JSON such as {"TASK": [0, 7]}, or a file with it.', flags=["--samples"]),
+        ask('Run only these documents: JSON such as {"TASK": [0, 7]}, or a JSON file.', flags=["--samples"]),
     ] = field(default_factory=dict)
     seeds: Annotated[
         list[int | None],
         ask("The harness's four seeds: random, numpy, torch, few-shot; --seed a,b,c,d.", cli=False),
     ] = field(default_factory=list)
-    metadata: Annotated[dict[str, Any], ask("Passed to tasks that build their own data: JSON.")] = field(
-        default_factory=dict
-    )
-    predict_only: Annotated[bool, score("Ask and write the replies; compute no metric.")] = False
+    metadata: Annotated[
+        dict[str, Any], ask("JSON object, merged into the task's metadata and passed to `custom_dataset`.")
+    ] = field(default_factory=dict)
+    predict_only: Annotated[bool, score("Save the replies, compute no metrics.")] = False
     bootstrap_iters: Annotated[
-        int, score("Draws for standard errors by bootstrap; 0 for no standard errors."), msgspec.Meta(ge=0)
+        int, score("Bootstrap draws for standard errors; 0 turns standard errors off."), msgspec.Meta(ge=0)
     ] = 100_000
-    log_samples: Annotated[bool, score("Write samples_*.jsonl.")] = True
+    log_samples: Annotated[bool, score("Write samples_*.jsonl: one row per document and filter.")] = True
     confirm_run_unsafe_code: Annotated[
-        bool, how("Run tasks that are marked unsafe: their metrics run code that the model wrote.")
+        bool, how("Allow tasks with `unsafe_code: true`. Their metrics execute code that the model wrote.")
     ] = False
     lm_eval_quirks: Annotated[
         bool, ask("Reproduce known bugs of lm-evaluation-harness, listed in docs/tasks.md.")
     ] = False
-    write_out: Annotated[bool, how("Show the first prompt of each task before it is asked.")] = False
-    listing: Annotated[bool, how("List tasks, groups and tags of --include-path.", flags=["--list"])] = False
+    write_out: Annotated[bool, how("Print the first prompt of each task before the run.")] = False
+    listing: Annotated[
+        bool, how("List the tasks, groups and tags in --include-path, and exit.", flags=["--list"])
+    ] = False
 
     @property
     def multiturn(self) -> bool:
-        """Whether few-shot examples are turns of their own; they are unless it was refused."""
+        """Whether each few-shot example is sent as turns of its own. This is the harness's default for chat."""
         return self.fewshot_as_multiturn is not False
 
     def shows_sections(self) -> bool:
-        """Whether the first prompts are shown before the run."""
+        """Return whether the first prompts are printed before the run."""
         return self.write_out
 
     def model_arguments(self) -> dict[str, Any]:
-        """All of --model-args: providers ignore what is an option of ours."""
+        """Return all of --model-args. Providers ignore keys such as `base_url`, which `resolve_model` reads."""
         return self.model_args
 
     @classmethod
     def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
-        """Read a command line of the harness: short flags, several words after a flag, flags given twice.
+        """Rewrite a command line of the harness: short flags, several words after a flag, repeated flags.
 
         `--model_args a=1 b=2 --tasks x y` becomes `--model-args a=1,b=2 --tasks x,y`.
         """
         rest = [piece for word in words for piece in _split_word(word)]
-        names_tasks = "--tasks" in rest  # then there are no tasks as arguments
+        # With --tasks there is no positional TASK, so a word after --apply-chat-template is a template's name.
+        names_tasks = "--tasks" in rest
         translated: list[str] = []
         values: dict[str, list[str]] = {}
         while rest:
             flag = rest.pop(0)
             if flag in _SEVERAL_WORDS:
-                own = _words_of(flag, rest)
-                values.setdefault(flag, []).extend(own)
-                del rest[: len(own)]
+                flag_words = _words_of(flag, rest)
+                values.setdefault(flag, []).extend(flag_words)
+                del rest[: len(flag_words)]
             elif flag == _TEMPLATE and names_tasks and _is_word(rest[:1]):
                 if _wants_template(rest.pop(0), tell):
                     translated.append(_TEMPLATE)
             else:
                 translated.append(flag)
-        for flag, own in values.items():
+        for flag, flag_words in values.items():
             translated.append(flag)
-            if own:
-                translated.append(",".join(own))
+            if flag_words:
+                translated.append(",".join(flag_words))
         return translated
 
     @classmethod
     def translate_values(cls, values: dict[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
-        """Read values as the harness writes them: `a,b` for two tasks, null for nothing, four seeds."""
+        """Convert values in the harness's spelling: `a,b` for two tasks, null for an unset option, four seeds."""
         values = {key: value for key, value in values.items() if value is not None}
         if "tasks" in values:
             values["tasks"] = [name for text in values["tasks"] for name in str(text).split(",") if name]
@@ -171,16 +178,17 @@ _SHORT_FLAGS = {
     "-w": "--write-out",
     "-x": "--predict-only",
 }
+# Short flags without a value. `-sX` is not `-s X` then.
 _SWITCHES = frozenset({"-s", "-w", "-x"})
 _TEMPLATE = "--apply-chat-template"
 _PAIRS = {"--model-args", "--gen-kwargs", "--metadata"}
-_SENT_NOWHERE = {"--wandb-args", "--wandb-config-args", "--trackio-args", "--hf-hub-log-args"}
-# Flags that take several words, and may be given several times.
-_SEVERAL_WORDS = _PAIRS | _SENT_NOWHERE | {"--tasks"}
+_UPLOAD_FLAGS = {"--wandb-args", "--wandb-config-args", "--trackio-args", "--hf-hub-log-args"}
+# Flags that take several words and may be repeated.
+_SEVERAL_WORDS = _PAIRS | _UPLOAD_FLAGS | {"--tasks"}
 
 
 def _split_word(word: str) -> list[str]:
-    """Spell out a short flag, and split `--flag=value` of the flags that may take several words."""
+    """Replace a short flag by the long one, and split `--flag=value` of a flag that may take several words."""
     short = word[:2]
     if short in _SHORT_FLAGS and (len(word) == 2 or short not in _SWITCHES):
         value = word[2:].removeprefix("=")
@@ -193,7 +201,11 @@ def _split_word(word: str) -> list[str]:
 
 
 def _words_of(flag: str, rest: list[str]) -> list[str]:
-    """The words that belong to a flag: all tasks; of pairs the first, and what looks like a pair."""
+    """Return the words that belong to a flag.
+
+    For --tasks these are all words up to the next flag. Other flags take the first word and the `key=value`
+    words after it: any other word may be a positional TASK.
+    """
     if flag == "--tasks":
         return list(takewhile(lambda word: not word.startswith("-"), rest))
     if not _is_word(rest[:1]):
@@ -207,7 +219,11 @@ def _is_word(words: list[str]) -> bool:
 
 
 def _wants_template(name: str, tell: Callable[[str], None]) -> bool:
-    """The harness takes a template's name. Endpoints have one template: their own."""
+    """Return whether a chat template is wanted.
+
+    The harness accepts true, false or the name of a template. A name is reported as ignored, because an
+    endpoint applies its own template.
+    """
     if name.lower() in ("false", "0", "no"):
         return False
     if name.lower() not in ("true", "1", "yes"):
@@ -216,7 +232,7 @@ def _wants_template(name: str, tell: Callable[[str], None]) -> bool:
 
 
 def _read_seeds(value: Any, tell: Callable[[str], None]) -> dict[str, Any]:
-    """`--seed a,b,c,d`, the harness's four seeds: the last is for few-shot examples, and the run's own."""
+    """Read the harness's `--seed a,b,c,d` (random, numpy, torch, few-shot). The last one also seeds requests."""
     if str(value).lstrip("-").isdecimal():
         return {"seeds": []}
     texts = value if isinstance(value, list) else str(value).split(",")
@@ -229,13 +245,15 @@ def _read_seeds(value: Any, tell: Callable[[str], None]) -> dict[str, Any]:
     elif len(seeds) == 3:
         seeds = [*seeds, DEFAULT_SEED]
     if seeds[-1] is None:
-        tell(f"--seed: examples are drawn by {DEFAULT_SEED}: a run that can continue needs a seed")
+        tell(
+            f"--seed: few-shot examples use {DEFAULT_SEED} instead of None, so that the run can be continued"
+        )
         seeds[-1] = DEFAULT_SEED
     return {"seeds": seeds, "seed": seeds[-1]}
 
 
 class Seeds(msgspec.Struct, frozen=True):
-    """Where a task's random numbers come from. The harness seeds `random` with 0 and the others with 1234."""
+    """The seeds of a task's random numbers. The harness seeds `random` with 0 and the others with 1234."""
 
     random: int | None
     numpy: int | None
@@ -244,11 +262,12 @@ class Seeds(msgspec.Struct, frozen=True):
 
 
 def seeds_of(spec: RunSpec) -> Seeds:
-    """The four seeds of a run: as given, or all the one that `--seed` gives."""
+    """Return the four seeds of a run. A single number of `--seed` is used for all four."""
     options = spec.options
     assert isinstance(options, TaskOptions)
     if options.seeds:
         return Seeds(*options.seeds)
+    # The harness's default for `random` is 0, unlike the other three.
     return Seeds(0 if spec.seed == DEFAULT_SEED else spec.seed, spec.seed, spec.seed, spec.seed)
 
 
@@ -261,7 +280,7 @@ _PROVIDERS = {
     "local-completions": "openai-completions",
     "openai-completions": "openai-completions",
 }
-# Keys of --model-args that are options of ours under another name.
+# Keys of --model-args that set an option of assay.
 _COMMON_OPTIONS = {
     "base_url": "base_url",
     "num_concurrent": "concurrency",
@@ -272,15 +291,18 @@ _COMMON_OPTIONS = {
 
 
 def resolve_model(spec: RunSpec) -> RunSpec:
-    """The harness's way of naming a model in ours: `--model local-completions --model_args model=...`."""
+    """Convert `--model local-completions --model_args model=NAME` to `--model openai-completions/NAME`.
+
+    Raises UsageError for options that exclude each other.
+    """
     options = spec.options
     assert isinstance(options, TaskOptions)
     if secret := sorted(_SECRETS & set(options.model_args)):
         raise UsageError(
-            f"--model-args {secret[0]}: keys are read from the environment (OPENAI_API_KEY), never written"
+            f"--model-args {secret[0]}: API keys are read from the environment; set OPENAI_API_KEY instead"
         )
     if options.samples and spec.limit is not None:
-        raise UsageError("--samples and --limit both choose documents; give one of them")
+        raise UsageError("--samples and --limit both select documents; pass only one of them")
     if options.fewshot_as_multiturn and not options.apply_chat_template:
         raise UsageError("--fewshot-as-multiturn needs --apply-chat-template")
     if options.seeds and len(options.seeds) != 4:
@@ -294,6 +316,7 @@ def resolve_model(spec: RunSpec) -> RunSpec:
         if not name:
             raise UsageError(f"--model {spec.model} needs the model's name: --model_args model=NAME")
         changes["model"] = f"{_PROVIDERS[spec.model]}/{name}"
+    # Built anew, and not replaced field by field, so that values of --model-args are checked like flags.
     values = msgspec.structs.asdict(spec)
     del values["suite"], values["options"]
     checked = build(spec.suite, TaskOptions, values | changes, "--model-args")
@@ -301,5 +324,5 @@ def resolve_model(spec: RunSpec) -> RunSpec:
 
 
 def own_arguments(options: TaskOptions) -> dict[str, Any]:
-    """The provider's own arguments, without those that are common options under another name."""
+    """Return the arguments of --model-args that are for the provider, without those that set an option of assay."""
     return {key: value for key, value in options.model_args.items() if key not in _COMMON_OPTIONS}

@@ -1,7 +1,7 @@
-"""What each output type asks of the model, and what the right answer is.
+"""Builds the requests of a document and its expected answer (gold), for each output type.
 
-`generate_until` asks for text. The others ask how likely a text is after another: every choice after the
-question (`multiple_choice`), the target after the question (`loglikelihood`), the whole target
+`generate_until` requests text. The others request log-likelihoods: of every choice after the question
+(`multiple_choice`), of the target after the question (`loglikelihood`), or of the target alone
 (`loglikelihood_rolling`).
 """
 
@@ -23,19 +23,21 @@ from assay.suites.task.prompts import (
     choices_of,
 )
 
-# Names of the token limit in task files. The harness knows the first and the last.
+# Names of the token limit in task files. The harness does not know max_new_tokens: it sends this name on to
+# the endpoint, and the limit stays 256.
 _TOKEN_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _HARNESS_TOKEN_LIMITS = ("max_gen_toks", "max_tokens")
+# `until` is sent as `stop`. `do_sample` is an option of transformers that endpoints do not have.
 _NOT_SENT = frozenset({"until", "do_sample"})
-# What the harness takes for a label outside the choices. Nothing is ever equal to it.
+# The harness's label for a target outside the choices. No choice has this index, so the answer counts as wrong.
 NO_LABEL = -100
 
 
 class TaskGold(msgspec.Struct, frozen=True):
-    """What scorers and files see of a document, and the subject never does.
+    """The document and its expected answer. Scorers and result files use it; the model never sees it.
 
-    `target` is what files show. `label` is what is scored: the index of the right choice, or the text.
-    `question` is what a judge is shown: what was asked of this document, without examples.
+    `target` is written to files. Scorers compare with `label`: the index of the correct choice, or the text.
+    `question` is for a judge: the question of this document without few-shot examples.
     """
 
     doc: Document
@@ -46,7 +48,7 @@ class TaskGold(msgspec.Struct, frozen=True):
 
 
 class RequestSettings(msgspec.Struct, frozen=True):
-    """What all requests of a task share: the model, messages or text, parameters."""
+    """The part that all requests of a task share. `chat` sends messages, else the prompt is one text."""
 
     model: str
     endpoint: str
@@ -56,7 +58,10 @@ class RequestSettings(msgspec.Struct, frozen=True):
 
 
 class RequestBuilder:
-    """Makes the requests and the gold of one task's documents."""
+    """Builds the requests and the gold of one task's documents.
+
+    `unconditional` adds a request for each choice without the question, for acc_mutual_info.
+    """
 
     def __init__(
         self, config: TaskConfig, settings: RequestSettings, *, unconditional: bool, quirks: bool
@@ -69,7 +74,7 @@ class RequestBuilder:
         self._quirks = quirks
 
     def requests(self, contexts: list[list[PromptTurn]], gold: TaskGold) -> list[Request]:
-        """All requests of a document, in the order of its replies."""
+        """Return the requests of a document. `contexts` are its prompts; usually there is one."""
         settings = self._settings
         if self._output == GENERATE:
             turns = contexts[0]
@@ -97,12 +102,13 @@ class RequestBuilder:
         if self._output == LIKELIHOOD:
             return [self._likelihood(prompts[0], gold.target)]
         choices = gold.choices or []
+        # Several prompts mean that the choices are in the questions and one text continues all of them.
         if len(prompts) > 1:
             pairs = [(prompt, str(gold.target)) for prompt in prompts]
         else:
             pairs = [(prompts[0], choice) for choice in choices]
         if self._unconditional:
-            # For acc_mutual_info: how likely each choice is without a question.
+            # For acc_mutual_info: the likelihood of each choice without the question.
             pairs += [("", choice) for choice in choices]
         return [self._likelihood(prompt, self._delimiter + text) for prompt, text in pairs]
 
@@ -115,17 +121,17 @@ class RequestBuilder:
         )
 
     def gold(self, fields: DocumentFields, document: Document) -> TaskGold:
-        """The document with its right answer."""
+        """Return the document with its expected answer. Raises BadDocument if the answer cannot be used."""
         target = fields.target(document)
         if not fields.has_choices:
             return TaskGold(document, target, target)
         choices = choices_of(fields, document)
         if self._output == CHOICE:
-            # If the choices are the questions, `doc_to_text` holds the label.
+            # If the choices are in the questions (as in Winogrande), `doc_to_text` is the label.
             text = fields.text(document)
             label = self._label(text if isinstance(text, int) else target, choices)
             return TaskGold(document, target, label, choices)
-        # A generated answer is compared with the choice that the target's number means.
+        # Generated text is compared with the text of the choice, so a target that is a number becomes that text.
         if isinstance(target, int) and -len(choices) <= target < len(choices):
             return TaskGold(document, target, choices[target], choices)
         if isinstance(target, (str, list)):
@@ -133,7 +139,7 @@ class RequestBuilder:
         raise self._outside(target, choices)
 
     def _label(self, label: Any, choices: list[str]) -> Any:
-        """The index of the right choice, or the list of all right ones."""
+        """Return the index of the correct choice, or a list of indices if several are correct."""
         if isinstance(label, list):
             return [self._label(item, choices) for item in label]
         if isinstance(label, str) and label in choices:
@@ -141,6 +147,7 @@ class RequestBuilder:
         if isinstance(label, (int, float)) and label in range(len(choices)):
             return int(label)
         if self._quirks:
+            # The harness leaves negative numbers as they are.
             return label if isinstance(label, int) and label < 0 else NO_LABEL
         raise self._outside(label, choices)
 
@@ -151,13 +158,15 @@ class RequestBuilder:
 
 
 def wire_params(generation: dict[str, Any] | None, *, quirks: bool, seed: int) -> dict[str, Any]:
-    """Return generation parameters as providers take them: `max_tokens` for the limit, `stop` for `until`.
+    """Return generation parameters in the API's names: `max_tokens` for the token limit, `stop` for `until`.
 
-    The harness knows two names of the limit and sends any other on as it is. It always sends one seed.
+    With `quirks` the request has a seed, because the harness sends the same seed with every repeat. Otherwise
+    the caller adds a different seed to each repeat.
     """
     if generation is None:
         return {}
     limits = _HARNESS_TOKEN_LIMITS if quirks else _TOKEN_LIMITS
+    # The harness's default limit.
     tokens = 256
     for key in limits:
         if generation.get(key) is not None:

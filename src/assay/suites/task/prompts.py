@@ -1,7 +1,8 @@
-"""Builds what is asked of each document: description, few-shot examples and question, as text or as messages.
+"""Builds the prompt of each document: description, few-shot examples and question, as text or as messages.
 
-`DocumentFields` computes the settings of a task from a document (`doc_to_text` and the like). `FewshotSampler`
-chooses the examples. `PromptBuilder` puts both together in the order of lm-evaluation-harness.
+`DocumentFields` computes the settings that depend on a document, such as `doc_to_text`. `FewshotSampler`
+selects the examples. `PromptBuilder` joins the parts exactly as lm-evaluation-harness does: samples files
+contain a hash of the prompt.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from assay.suites.task.config import CHOICE, TaskConfig, import_function
 
 Document = dict[str, Any]
 FieldFunction = Callable[[Document], Any]
-# Thousands of tasks share their templates.
+# Thousands of tasks of lm_eval share their templates, and compiling one takes much longer than rendering it.
 _compile = lru_cache(4096)(Template)
 
 
 class BadDocument(Exception):
-    """A document that cannot be asked. The message names the setting that fails on it.
+    """A document for which no request can be built. The message names the setting that fails.
 
-    `traceback` is that of the task's own code, if it raised.
+    `traceback` is set if the task's own code raised an exception.
     """
 
     def __init__(self, message: str, traceback: str = "") -> None:
@@ -41,7 +42,7 @@ class BadDocument(Exception):
 
 
 class PromptTurn(Struct, frozen=True):
-    """One message. `after` follows it where turns become one text."""
+    """One message of a prompt. `after` is the delimiter that follows if the turns are joined to one text."""
 
     role: str
     content: str
@@ -49,7 +50,7 @@ class PromptTurn(Struct, frozen=True):
 
 
 class PromptBuilder:
-    """The prompts of one task. Examples that are the same for every document are rendered once."""
+    """Builds the prompts of one task. Examples that are the same for every document are rendered once."""
 
     def __init__(
         self, config: TaskConfig, fields: DocumentFields, sampler: FewshotSampler, system: str | None
@@ -68,22 +69,16 @@ class PromptBuilder:
         self._fixed_turns: list[PromptTurn] | None = None
 
     def render_fixed_examples(self) -> None:
-        """Render fixed examples now. If they fail, the documents that show them report it."""
+        """Render the examples that all documents share. A failure is reported later, by each document."""
         if self._shots and self.sampler.is_fixed:
             with suppress(BadDocument):
                 self._example_turns(self.sampler.draw(None))
 
-    def draw(self, document: Document | None) -> list[Document]:
-        """The examples for the next document. Must be called for skipped documents too: it is one stream."""
-        return self.sampler.draw(document) if self._shots else []
-
-    @property
-    def draws_matter(self) -> bool:
-        """Whether each document takes from the random stream."""
-        return bool(self._shots) and not self.sampler.is_fixed
-
     def contexts(self, document: Document, examples: list[Document]) -> list[list[PromptTurn]]:
-        """Everything that is asked, in order. There are several contexts if the choices are the questions."""
+        """Return the prompts of a document, each a list of turns.
+
+        There is one prompt, or one for each choice if the choices are in the questions.
+        """
         fields = self.fields
         description = fields.description(document) if self._has_description else ""
         system = join(self._system, description or "", self._fewshot_delimiter)
@@ -93,7 +88,7 @@ class PromptBuilder:
         prefix = fields.prefix(document) if self._has_prefix else None
         question = fields.text(document)
         if isinstance(question, int) and fields.has_choices:
-            # As in Winogrande: every choice is a question, and there is one continuation.
+            # As in Winogrande: every choice is put into a question, and one text continues all of them.
             return [before + self._question(choice, prefix, "") for choice in choices_of(fields, document)]
         return [before + self._question(self._text(question), prefix, self._target_delimiter)]
 
@@ -149,7 +144,7 @@ class PromptBuilder:
 
 
 def choices_of(fields: DocumentFields, document: Document) -> list[str]:
-    """The choices of a document, every one of them text."""
+    """Return the choices of a document. Raises BadDocument if one is not text."""
     choices = fields.choice(document)
     if not isinstance(choices, (list, tuple)) or not choices:
         raise BadDocument(f"{fields.where('doc_to_choice')}: expected a list of choices, found {choices!r}")
@@ -174,23 +169,26 @@ def _needs_delimiter(before: str, after: str) -> bool:
 
 
 def as_text(turns: list[PromptTurn]) -> str:
-    """One prompt for models that continue text."""
+    """Join the turns to one prompt, for models that continue text."""
     return "".join([turn.content + turn.after for turn in turns])
 
 
 def as_messages(turns: list[PromptTurn], *, multiturn: bool) -> list[dict[str, str]]:
-    """Messages for chat models: one for each turn, or everything before the answer as one user message."""
+    """Return the messages for a chat model.
+
+    There is one message per turn. Without `multiturn`, all examples and the question are one user message.
+    """
     if not multiturn:
         system = [turn for turn in turns[:1] if turn.role == "system"]
         prefix = [turn for turn in turns[-1:] if turn.role == "assistant"]
-        asked = turns[len(system) : len(turns) - len(prefix)]
-        text = as_text(asked[:-1]) + asked[-1].content
+        middle = turns[len(system) : len(turns) - len(prefix)]
+        text = as_text(middle[:-1]) + middle[-1].content
         turns = [*system, PromptTurn("user", text), *prefix]
     return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
 def question_of(turns: list[PromptTurn]) -> str:
-    """What is asked last: `doc_to_text` as rendered, without description, examples and prefix."""
+    """Return the rendered `doc_to_text`: the prompt without description, examples and `gen_prefix`."""
     for turn in reversed(turns):
         if turn.role == "user":
             return turn.content
@@ -198,14 +196,15 @@ def question_of(turns: list[PromptTurn]) -> str:
 
 
 def messages_json(messages: list[dict[str, str]]) -> str:
-    """The text whose hash is `prompt_hash` for chat."""
+    """Return messages as JSON in the harness's format. Samples files show this text and its hash."""
     return json.dumps(messages, ensure_ascii=False)
 
 
 class FewshotSampler:
-    """Chooses few-shot examples: the first n, or n at random from one stream over all documents.
+    """Selects few-shot examples: the first n, or n at random.
 
-    A document is never among its own examples, unless the harness would put it there.
+    One random stream serves all documents of a task in data order, as in the harness, so the examples of a
+    document depend on the documents before it. With `quirks` a document may be among its own examples.
     """
 
     def __init__(self, config: TaskConfig, shots: int, seed: int | None, *, quirks: bool = False) -> None:
@@ -216,7 +215,7 @@ class FewshotSampler:
             raise InputError(
                 Problem(self._where, f"there is no sampler {fewshot['sampler']!r}; use first_n or default")
             )
-        # The harness has this setting and ignores it.
+        # The harness accepts this setting but ignores it.
         self._indices = None if quirks else fewshot["fewshot_indices"]
         self._random = random.Random(seed)  # noqa: S311
         self._shots = shots
@@ -229,16 +228,19 @@ class FewshotSampler:
         return self._takes_first and not self._excludes
 
     def set_pool(self, pool: list[Document], *, exclude: bool) -> None:
-        """Take the pool. A pool that is too small is refused before anything is asked."""
+        """Set the documents that examples are taken from. Raises InputError if there are too few.
+
+        With `exclude` a document is not among its own examples.
+        """
         if self._indices:
-            chosen = []
+            selected = []
             for index in self._indices:
                 try:
-                    chosen.append(pool[index])
+                    selected.append(pool[index])
                 except (IndexError, TypeError):
                     message = f"fewshot_indices has {index!r}, there are {len(pool)} examples"
                     raise InputError(Problem(self._where, message)) from None
-            pool = chosen
+            pool = selected
         needed = self._shots + (1 if exclude and not self._takes_first else 0)
         if len(pool) < needed:
             raise InputError(Problem(self._where, f"{needed} examples are needed, there are {len(pool)}"))
@@ -246,7 +248,10 @@ class FewshotSampler:
         self._excludes = exclude
 
     def draw(self, document: Document | None) -> list[Document]:
-        """The examples for one document. Must be called for skipped documents too: it is one stream."""
+        """Return the examples for one document.
+
+        Must also be called for skipped documents: all draws come from one random stream.
+        """
         shots = self._shots
         if self._takes_first:
             if not self._excludes:
@@ -255,7 +260,8 @@ class FewshotSampler:
             return self._require_shots(list(islice(others, shots)))
         if not self._excludes:
             return self._random.sample(self._pool, shots)
-        # The harness draws one more and drops the document itself. It draws again if equal ones were drawn.
+        # The harness draws one more and drops the document itself. If several equal documents were dropped, it
+        # draws again from a pool without them. The number of draws must be the same here.
         drawn = [other for other in self._random.sample(self._pool, shots + 1) if other != document][:shots]
         if len(drawn) < shots:
             others_list = [other for other in self._pool if other != document]
@@ -271,9 +277,10 @@ class FewshotSampler:
 
 
 class DocumentFields:
-    """The settings of one task that are computed from a document, and those for few-shot examples.
+    """The settings of one task that depend on a document, such as `doc_to_text`.
 
-    Each is a function of the document, made of a column name, a template, a constant or Python.
+    Each attribute is a function of a document, built from a column name, a template, a constant or a
+    `!function`. Attributes that start with `shot_` are for few-shot examples.
     """
 
     def __init__(self, config: TaskConfig, columns: list[str]) -> None:
@@ -281,7 +288,7 @@ class DocumentFields:
         self._columns = frozenset(columns)
         values = config.values
         self.has_choices = values.get("doc_to_choice") is not None
-        # Only there the question may be the number of a choice; elsewhere "7" is a text.
+        # With multiple_choice a question "7" is the index of a choice. For other output types it is text.
         self._text_may_be_label = self.has_choices and config.output == CHOICE
         self.text = self._field("doc_to_text", values["doc_to_text"])
         self.target = self._field("doc_to_target", values.get("doc_to_target"))
@@ -298,10 +305,10 @@ class DocumentFields:
         return self._config.where(key)
 
     def _shot_field(self, key: str) -> FieldFunction:
-        """An example's setting: the task's own unless it was written for examples."""
-        own, shot = self._config.values.get(key), self._config.values["fewshot_config"][key]
-        above = () if shot == own else ("fewshot_config",)
-        return self._field(key, own if shot is None else shot, above)
+        """Return a setting for few-shot examples: that of `fewshot_config`, else that of the task."""
+        task_value, shot_value = self._config.values.get(key), self._config.values["fewshot_config"][key]
+        above = () if shot_value == task_value else ("fewshot_config",)
+        return self._field(key, task_value if shot_value is None else shot_value, above)
 
     def _field(self, key: str, value: Any, above: tuple[str, ...] = ()) -> FieldFunction:
         where = self._config.where(*above, key)
@@ -320,7 +327,10 @@ class DocumentFields:
         return _template_field(template, where, self._reader(key, where))
 
     def _reader(self, key: str, where: str) -> Callable[[str], Any] | None:
-        """What is made of a rendered text: a list for choices, a number or a list for targets."""
+        """Return the function that parses a rendered template: to a list of choices, a label, or a list of targets.
+
+        None means that the text is used unchanged.
+        """
         if key == "doc_to_choice":
             return lambda text: _read_choices(text, where)
         if key == "doc_to_target":
@@ -354,7 +364,7 @@ def _template_field(template: Template, where: str, read: Callable[[str], Any] |
     source, render = template.source, template.render
 
     def field(document: Document) -> Any:
-        # A few-shot example that is written in the task file may have columns that the data set lacks.
+        # An inline few-shot example may have columns that the data set lacks. The value is then a column name.
         if source in document:
             return document[source]
         try:
@@ -375,7 +385,7 @@ def _read_label_or_list(text: str) -> Any:
 
 
 def _read_list(text: str) -> Any:
-    """A target that reads as a Python list is several targets."""
+    """Parse a target that looks like a Python list: each item is an accepted answer. Other text is unchanged."""
     if len(text) >= 2 and text[0] == "[" and text[-1] == "]":
         try:
             return ast.literal_eval(text)

@@ -1,13 +1,15 @@
-"""Counts the cases in which `--lm-eval-quirks` repeated a mistake of lm-evaluation-harness.
+"""Finds the cases in which `--lm-eval-quirks` reproduced a bug of lm-evaluation-harness.
 
-fewshot_leak      a document stood among its own examples
-fewshot_indices   the setting was there and did not count
-num_fewshot       a 0 in the task file counted, and the number that was given did not
-same_seed         all repeats were sent with one seed
-until             a reply went on after one of the task's stops
-max_new_tokens    the limit was sent under a name that endpoints do not know
-lowercase         exact_match with ignore_case lost letters when it lowered them
-label             a label was outside the choices and counted as a wrong answer
+The results file counts them under these names. The first three are found in `suite` and `task`.
+
+fewshot_leak      a document was among its own few-shot examples
+fewshot_indices   the setting was ignored
+num_fewshot       `num_fewshot: 0` in the task file won over --num-fewshot
+same_seed         all repeats were sent with the same seed
+until             the reply continues after a stop of `until`, because the harness does not cut replies
+max_new_tokens    the token limit was sent as `max_new_tokens`, which endpoints ignore
+lowercase         exact_match with ignore_case lost letters in lower case
+label             a label outside the choices counted as a wrong answer
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from assay.suites.task.outputs import NO_LABEL, TaskGold
 def find_quirks(
     inputs: PromptInputs, gold: TaskGold, records: list[Record], scores: list[Score], metric_list: list[Any]
 ) -> Iterator[str]:
-    """The mistakes that made a difference to one case, by the names above."""
+    """Yield the names of the bugs that affected one case."""
     if not inputs.requests:
         return
     params = inputs.requests[0].params
@@ -40,6 +42,7 @@ def find_quirks(
     if any(isinstance(entry, dict) and entry.get("ignore_case") for entry in metric_list):
         texts = [answer for score in scores for answer in (score.data or {}).get("filtered", ())]
         texts.append(label)
-        # numpy lowers text within its own width, so a letter that becomes two loses the last one.
+        # The harness uses np.char.lower, which cuts the result to the width of the input. A letter that is
+        # two characters in lower case (such as "İ") pushes the last character out.
         if any(isinstance(text, str) and len(text.lower()) != len(text) for text in texts):
             yield "lowercase"

@@ -1,7 +1,8 @@
-"""Makes the results file, `results_*.json`, as lm-evaluation-harness writes it.
+"""Builds the results file, `results_*.json`, in the format of lm-evaluation-harness.
 
-Its numbers are what the aggregations returned (`MetricResult.value`), never rounded or converted: they may
-be whole numbers, NaN or any object, and programs compare them byte by byte.
+The numbers are the return values of the aggregations (`MetricResult.value`), neither rounded nor converted,
+because tests and users compare the file byte by byte with the harness's. They may be integers, NaN or any
+other object.
 """
 
 from __future__ import annotations
@@ -27,24 +28,25 @@ from assay.suites.task.options import TaskOptions, seeds_of
 from assay.suites.task.tally import MetricResult, TaskNumbers, aggregate_group
 from assay.suites.task.task import Task
 
-# Settings in which the harness shows a function by its name and address, not by its source.
+# Settings in which the harness writes a function as `<function name at 0x…>`, not as source text.
 _NESTED_FUNCTIONS = frozenset({"fewshot_config", "filter_list"})
+# Characters that the harness replaces in file names.
 _UNSAFE = re.compile(r'["<>:/|\\?*\[\]]+')
 
 
 def sanitise(name: str) -> str:
-    """A model's or task's name in a file name: `/a/b` is `__a__b`."""
+    """Return the name of a model or task for use in a file name: `/a/b` becomes `__a__b`."""
     return _UNSAFE.sub("__", name) if name.strip(".") else "__"
 
 
 def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, str, str]:
-    """The folder, the results file's name, and the samples files' name with `{}` for the task."""
+    """Return the folder, the name of the results file, and the name of samples files with `{}` for the task."""
     options = spec.options
     assert isinstance(options, TaskOptions)
     folder = Path(spec.output_dir) / sanitise(spec.model.partition("/")[2])
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(started))
     if options.lm_eval_quirks:
-        # The harness has microseconds, and never a task in the name of the results file.
+        # The harness writes microseconds, and no task in the name of the results file.
         when += f".{int(started % 1 * 1e6):06d}"
         return folder, f"results_{when}.json", f"samples_{{}}_{when}.jsonl"
     task = f"{sanitise(tasks[0])}_" if len(tasks) == 1 else ""
@@ -52,7 +54,7 @@ def file_names(spec: RunSpec, tasks: list[str], started: float) -> tuple[Path, s
 
 
 class ResultsFile:
-    """The content of one results file. `groups` has the entry of every group."""
+    """The content of one results file. `groups` holds the entry of every group."""
 
     def __init__(
         self, spec: RunSpec, nodes: list[TaskNode], tasks: list[Task], numbers: dict[str, TaskNumbers]
@@ -72,7 +74,7 @@ class ResultsFile:
     def as_json(
         self, run: RunFacts, hashes: dict[str, str], quirks: Counter[str], judge: JudgeInfo | None
     ) -> str:
-        """The whole file: the harness's keys in the harness's order, and ours after them."""
+        """Return the file's text: the keys of the harness in its order, then `lm_eval_quirks` and `judge`."""
         options = self._options
         groups = all_groups(self._nodes)
         value: dict[str, Any] = {"results": self._by_task | self.groups}
@@ -82,6 +84,8 @@ class ResultsFile:
         value["group_subtasks"] = {group.name: list(group.children) for group in groups}
         value |= self._about_tasks()
         value |= self._about_run(run)
+        # The hashes are computed while samples are written. The key exists only then, as in the harness, and
+        # keeps the place that `_about_run` gave it.
         if options.log_samples or options.predict_only:
             value["task_hashes"] = hashes
         else:
@@ -93,7 +97,7 @@ class ResultsFile:
         return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
     def _about_tasks(self) -> dict[str, Any]:
-        """What stands for each task and group, sorted by name where the harness sorts."""
+        """Return the keys with one entry per task and group. The harness sorts all but `n-samples` by name."""
         arguments = self._model_arguments()
         configs, versions, shots, higher, samples = {}, {}, {}, {}, {}
         for task in self._tasks:
@@ -101,16 +105,17 @@ class ResultsFile:
             versions[task.name] = (task.values.get("metadata") or {}).get("version", "Yaml")
             shots[task.name] = task.values["num_fewshot"]
             higher[task.name] = _directions(task, self._numbers[task.name].metrics)
-            asked = self._numbers[task.name].asked
-            samples[task.name] = {"original": task.original, "effective": asked}
+            answered = self._numbers[task.name].answered
+            samples[task.name] = {"original": task.original, "effective": answered}
         for group in all_groups(self._nodes):
             versions[group.name] = group.version
-            agreed_shots = {shots[name] for name in group.children if name in shots}
-            if len(agreed_shots) == 1:
-                shots[group.name] = agreed_shots.pop()
-            agreed = _agreed_directions([higher[name] for name in group.children if name in higher])
-            if agreed:
-                higher[group.name] = agreed
+            # A group has a number of examples only if all its members have the same.
+            member_shots = {shots[name] for name in group.children if name in shots}
+            if len(member_shots) == 1:
+                shots[group.name] = member_shots.pop()
+            directions = _common_directions([higher[name] for name in group.children if name in higher])
+            if directions:
+                higher[group.name] = directions
         return {
             "configs": dict(sorted(configs.items())),
             "versions": dict(sorted(versions.items())),
@@ -162,7 +167,7 @@ class ResultsFile:
         }
 
     def _model_arguments(self) -> dict[str, Any]:
-        """The harness's `model_args`, also for a model that was named our way."""
+        """Return `model_args` in the harness's form, also for a model given as `--model PROVIDER/NAME`."""
         if self._options.model_args:
             return self._options.model_args
         arguments: dict[str, Any] = {"model": self._spec.model.partition("/")[2]}
@@ -176,7 +181,7 @@ def _task_entry(task: Task, numbers: TaskNumbers) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "name": task.name,
         "alias": task.values.get("task_alias") or task.name,
-        "sample_len": numbers.asked,
+        "sample_len": numbers.answered,
     }
     for result in numbers.metrics:
         entry[f"{result.metric},{result.filter}"] = result.value
@@ -185,9 +190,10 @@ def _task_entry(task: Task, numbers: TaskNumbers) -> dict[str, Any]:
 
 
 def _task_config(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The configuration as it was used, in the harness's order, without what is null."""
+    """Return the settings of a task as the run used them, in the harness's order, without null values."""
     config = {}
     for key in KEYS:
+        # The harness does not write `tag`.
         if task.values.get(key) is not None and key != "tag":
             config[key] = written_setting(task.values[key], nested=key in _NESTED_FUNCTIONS)
     metadata = {**(task.values.get("metadata") or {}), **arguments, "config_source": task.config.source}
@@ -195,7 +201,7 @@ def _task_config(task: Task, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _directions(task: Task, metrics: list[MetricResult]) -> dict[str, bool | None]:
-    """Which way each metric is better, also for names that a metric returned."""
+    """Return `higher_is_better` of each metric, also for names that the task's own Python returned."""
     directions = {metric.name: metric.higher_is_better for metric in task.scoring.metrics.values()}
     for result in metrics:
         if result.higher_is_better is not None:
@@ -203,10 +209,10 @@ def _directions(task: Task, metrics: list[MetricResult]) -> dict[str, bool | Non
     return directions
 
 
-def _agreed_directions(tasks: list[dict[str, bool | None]]) -> dict[str, bool | None]:
-    """Which way is better where all tasks agree; null where they do not."""
-    agreed: dict[str, bool | None] = {}
+def _common_directions(tasks: list[dict[str, bool | None]]) -> dict[str, bool | None]:
+    """Return `higher_is_better` by metric for a group: the value of its tasks, None if they differ."""
+    common: dict[str, bool | None] = {}
     for directions in tasks:
         for name, higher in directions.items():
-            agreed[name] = higher if agreed.get(name, higher) == higher else None
-    return agreed
+            common[name] = higher if common.get(name, higher) == higher else None
+    return common

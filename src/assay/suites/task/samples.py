@@ -1,11 +1,11 @@
-"""Writes the samples file, `samples_*.jsonl`: one row for each filter and document, filter by filter.
+"""Writes the samples file, `samples_*.jsonl`: all documents of the first filter, then of the second, and so on.
 
     with SamplesWriter(path, ["none"], generation_kwargs) as writer:
         writer.write(document_number, inputs, gold, end, records, scores)
         task_hash = writer.close()
 
-Rows equal what `json.dumps(row, ensure_ascii=False)` gives for the harness's row, byte for byte. Every
-document is read and hashed once: rows of later filters wait in files of their own and are appended at the end.
+Rows are byte for byte those of the harness, which writes `json.dumps(row, ensure_ascii=False)`. Documents
+come one by one, so each filter's rows go to a temporary file of its own; `close` puts these files together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _dumps = JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class SamplesWriter:
-    """One task's samples file, under a temporary name until `close`. Leaving without it leaves nothing."""
+    """Writes one task's samples file. If the `with` block ends without `close`, no file is left."""
 
     def __init__(self, path: Path, filters: list[str], generation: dict[str, Any] | None) -> None:
         self._path = path
@@ -62,7 +62,7 @@ class SamplesWriter:
         records: list[Record],
         scores: list[Score],
     ) -> None:
-        """Write the rows of one document, one for each filter. `number` is its place in the data set."""
+        """Write the rows of one document, one for each filter. `number` is its index in the data set."""
         doc, target, prompt = gold.doc, str(gold.target), prompt_text(inputs.requests)
         replies = compact(text_leaves(records[0].data)) if records else "[[]]"
         arguments = [
@@ -74,20 +74,22 @@ class SamplesWriter:
             f'"arguments": {{{", ".join(arguments)}}}, "resps": {replies}, "filtered_resps": '
         )
         doc_hash, prompt_hash, target_hash = _sha(indented(doc)), _sha(prompt), _sha(target)
+        # For the task's hash, which covers the hashes of all rows.
         self._hashes.write(doc_hash + prompt_hash + target_hash)
         hashes = f', "doc_hash": "{doc_hash}", "prompt_hash": "{prompt_hash}", "target_hash": "{target_hash}"'
         for name, file in zip(self._filters, self._files, strict=True):
-            own = [score for score in scores if score.part == name]
-            data = own[0].data if own else None
+            filter_scores = [score for score in scores if score.part == name]
+            # The first score of a filter carries the filtered answers for all metrics.
+            data = filter_scores[0].data if filter_scores else None
             filtered = compact(text_leaves(data["filtered"])) if data and "filtered" in data else "[]"
-            metrics = ", ".join([quoted(score.metric) for score in own if score.status == "scored"])
+            metrics = ", ".join([quoted(score.metric) for score in filter_scores if score.status == "scored"])
             file.write(
                 f'{head}{filtered}, "filter": {quoted(name)}, "metrics": [{metrics}]'
-                f"{hashes}{_metric_values(own, end)}}}\n"
+                f"{hashes}{_metric_values(filter_scores, end)}}}\n"
             )
 
     def _arguments(self, request: Request) -> str:
-        """A request as the harness passes it. In chat form `arg_0` is a list around the messages' JSON."""
+        """Return a request as the harness writes it. For chat, `arg_0` is a list with the messages as JSON text."""
         if request.messages is not None:
             first, more = f"[{quoted(messages_json(request.messages))}]", self._generation
         elif request.continuation is None:
@@ -99,8 +101,9 @@ class SamplesWriter:
         return f'{{"arg_0": {first}, "arg_1": {more}}}'
 
     def close(self) -> str:
-        """Put the filters' rows together and rename the file into place. Returns the task's hash."""
-        # SHA-256 over the hashes of all rows in file order, so each filter counts every document.
+        """Join the temporary files, rename the result to its final name, and return the task's hash."""
+        # The hash covers all rows in file order. Each filter has a row for every document, so the hashes of
+        # the documents are hashed once per filter.
         digest = hashlib.sha256()
         for _ in self._filters:
             self._hashes.seek(0)
@@ -111,14 +114,14 @@ class SamplesWriter:
             file.seek(0)
             shutil.copyfileobj(file, first)
         first.flush()
-        # The name must not outlive the content in a power cut.
+        # Without fsync, a power cut could leave a file with the final name but without its content.
         os.fsync(first.fileno())
         Path(first.name).replace(self._path)
         return digest.hexdigest()
 
 
 def prompt_text(requests: list[Request]) -> str:
-    """The text whose hash stands in the row: the first prompt, or the messages as JSON."""
+    """Return the text that `prompt_hash` covers: the first request's prompt, or its messages as JSON."""
     if not requests:
         return ""
     request = requests[0]
@@ -128,7 +131,7 @@ def prompt_text(requests: list[Request]) -> str:
 
 
 def _metric_values(scores: list[Score], end: End) -> str:
-    """A key for each metric, and `error` for a document that failed or could not be scored."""
+    """Return the JSON of a key for each metric, and of `error` for a document that failed or was not scored."""
     parts = [f", {quoted(s.metric)}: {compact(sample_value(s))}" for s in scores if s.status == "scored"]
     if end.failure:
         parts.append(f', "error": {quoted(f"{end.failure.kind}: {end.failure.message}")}')
@@ -141,20 +144,20 @@ def _metric_values(scores: list[Score], end: End) -> str:
 
 
 def sample_value(score: Score) -> Any:
-    """A score as rows show it: what the metric returned, which may be a whole number, a pair or anything."""
+    """Return the metric's own return value, which may be an integer, a pair or any other JSON value."""
     if score.data and "value" in score.data:
         return score.data["value"]
     return nan if score.value is None else score.value
 
 
 def text_leaves(value: Any) -> Any:
-    """Every leaf as text, as the harness writes replies."""
+    """Convert every leaf of nested lists to text, as the harness does with replies."""
     if isinstance(value, list):
         return [item if type(item) is str else text_leaves(item) for item in value]
     return value if isinstance(value, str) else str(value)
 
 
-# JSON by hand: the standard encoder takes four times as long for the small values that rows are made of.
+# JSON is written by hand because the standard encoder takes four times as long for the small values of rows.
 
 
 def _sha(text: str) -> str:

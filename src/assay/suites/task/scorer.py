@@ -1,4 +1,4 @@
-"""Scores one document: by the filters and metrics of its task, and by a judge who reads the answer."""
+"""Scores one document: with the filters and metrics of its task, and optionally with a judge."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from assay.suites.task.metrics import TaskMetric, measure_likelihoods
 from assay.suites.task.outputs import TaskGold
 
 NO_ANSWER = "no answer"
+# Comparing with this bound excludes NaN, infinities and integers that no float can hold.
 _LARGEST = float_info.max
 
 
 class TaskScoring(NamedTuple):
-    """How one task is scored. `process` is the user's `process_results`, which then computes everything."""
+    """How one task is scored. If `process` (the user's `process_results`) is set, it computes all values."""
 
     output: str
     chains: list[FilterChain]
@@ -32,14 +33,18 @@ class TaskScoring(NamedTuple):
     process: Callable[[dict[str, Any], list[Any]], dict[str, Any]] | None = None
 
     def metric(self, name: str, of: str = "") -> TaskMetric:
-        """A metric by name. A further name that the metric `of` returned is aggregated as that one is."""
+        """Return a metric by name.
+
+        A function of the user may return values under further names. These are aggregated like the metric
+        `of`, which returned them; without `of` by the mean.
+        """
         if name in self.metrics:
             return self.metrics[name]
         return self.metrics[of]._replace(name=name, own=None) if of else TaskMetric(name)
 
 
 class ScoredValue(Struct, frozen=True):
-    """What one filter and metric make of one document."""
+    """The value of one document for one filter and metric."""
 
     status: ScoreStatus
     value: float | None = None
@@ -48,14 +53,14 @@ class ScoredValue(Struct, frozen=True):
 
 
 class TaskScorer(Scorer):
-    """Scores one case by every filter and metric of its task."""
+    """Scores one case with every filter and metric of its task."""
 
     def __init__(self, scorer_id: str, tasks: dict[str, TaskScoring]) -> None:
         self.id = scorer_id
         self._tasks = tasks
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """A score for each filter and metric, filter by filter."""
+        """Return a score for each filter and metric, ordered by filter."""
         scoring = self._tasks[view.case.set]
         scores: list[Score] = []
         for chain in scoring.chains:
@@ -74,7 +79,7 @@ class TaskScorer(Scorer):
             filtered = [chain.run(repeats, gold.doc) for repeats in replies]
             values = measure(scoring, gold, [result.value for result in filtered])
         except BaseException as error:
-            # Code of the task that fails on one document costs the scores of that document.
+            # The task's own code failed on this document. Its scores are invalid; the run continues.
             if not isinstance(error, Exception) and not user_code.is_failure(error):
                 raise
             reason = f"{chain.name}: {type(error).__name__}: {user_code.message_of(error)}"
@@ -84,17 +89,17 @@ class TaskScorer(Scorer):
                 yield self._score(case, chain, metric, invalid)
             return
         data = _score_data(filtered, scoring, chain, gold, replies)
-        # The text of `loglikelihood_rolling` is only measured, and may be a whole book.
+        # The target of `loglikelihood_rolling` is the whole text, which may be a book, so it is not stored.
         expected = None if scoring.output == ROLLING else plain(gold.target)
         for name, (value, of) in values.items():
             metric = scoring.metric(name, of)
-            own_data = {**data, "of": of} if of else data
-            yield self._score(case, chain, metric, _scored_value(metric, plain(value), own_data), expected)
-            # The first metric of a filter carries what the filter gave and what was expected.
+            metric_data = {**data, "of": of} if of else data
+            yield self._score(case, chain, metric, _scored_value(metric, plain(value), metric_data), expected)
+            # Only the first score of a filter stores the filtered answers and the target, to keep them once.
             data, expected = {}, None
 
     def _score_without_answer(self, case: Case, chain: FilterChain, metric: TaskMetric) -> Score:
-        """No answer is a wrong answer where there is right and wrong. Elsewhere it is left out."""
+        """Return 0 for metrics of right and wrong answers. Other metrics leave the document out."""
         if metric.right_wrong:
             return self._score(case, chain, metric, ScoredValue("scored", 0.0, reason=NO_ANSWER))
         return self._score(case, chain, metric, ScoredValue("not_applicable", reason=NO_ANSWER))
@@ -122,7 +127,7 @@ def _score_data(
     gold: TaskGold,
     replies: list[list[Any]],
 ) -> dict[str, Any]:
-    """What the journal keeps of a filter's work: its values, the votes, and right answers by repeats."""
+    """Return the data that the journal keeps for a filter: answers, votes, and correct repeats."""
     data: dict[str, Any] = {"filtered": [plain(result.value) for result in filtered]}
     if filtered[0].votes:
         data["votes"] = filtered[0].votes
@@ -136,9 +141,9 @@ def _score_data(
 def _repeat_curve(
     scoring: TaskScoring, chain: FilterChain, gold: TaskGold, replies: list[Any]
 ) -> dict[str, Any] | None:
-    """How many repeats were right, and a digit for every k: whether the vote over the first k was.
+    """Return the data for pass@k and maj@k: the number of correct repeats, and for each k one digit of `votes`.
 
-    Only for metrics that know right and wrong.
+    The k-th digit is 1 if the majority of the first k repeats is correct. None without a right/wrong metric.
     """
     if scoring.output != GENERATE or scoring.process is not None:
         return None
@@ -160,9 +165,9 @@ def _repeat_curve(
 
 
 def measure(scoring: TaskScoring, gold: TaskGold, answers: list[Any]) -> dict[str, tuple[Any, str]]:
-    """The values of one document by metric, from what the filters left of each request.
+    """Return (value, metric) of one document by name. `answers` are the filtered answers, one per request.
 
-    Beside each value stands the metric that returned it, if that has another name.
+    The second item is the metric whose function returned the value under another name, else "".
     """
     if scoring.process is not None:
         results = scoring.process(gold.doc, [_as_harness(answer) for answer in answers])
@@ -180,19 +185,20 @@ def measure(scoring: TaskScoring, gold: TaskGold, answers: list[Any]) -> dict[st
 
 
 def _as_harness(answer: Any) -> Any:
-    """User code unpacks (logprob, greedy) and may compare it with tuples. The journal has lists."""
+    """Convert a [logprob, greedy] list of the journal to the tuple that the harness passes to user code."""
     if isinstance(answer, list) and [type(item) for item in answer] == [float, bool]:
         return tuple(answer)
     return answer
 
 
 def measure_answer(metric: TaskMetric, target: Any, answer: Any) -> Any:
-    """One metric of one answer. Of several targets the one that is met best counts."""
+    """Return the value of one answer. With several targets, the best match counts."""
     if metric.measure is None:
         return None
     if isinstance(target, list):
         if metric.aggregation in OF_NUMBERS:
             return max([float(metric.measure(reference, answer)) for reference in target], default=0.0)
+        # Metrics of the whole corpus (such as bleu) need one pair, so the target that the answer equals is used.
         if answer in target:
             return metric.measure(answer, answer)
         return metric.measure(target[0] if target else "", answer)
@@ -200,15 +206,16 @@ def measure_answer(metric: TaskMetric, target: Any, answer: Any) -> Any:
 
 
 def _cast_target(target: Any, answer: Any) -> Any:
-    """The target in the answer's type, so that 7 and "7" can be equal."""
+    """Convert the target to the answer's type, as the harness does, so that 7 and "7" are equal."""
     if type(target) is type(answer) or isinstance(answer, list) or answer is None:
         return target
     return type(answer)(target)
 
 
 def _measure_with_own(metric: TaskMetric, target: Any, answer: Any) -> dict[str, tuple[Any, str]]:
-    """The user's metric. A mapping that it returns is several metrics."""
+    """Call the user's metric. If it returns a mapping, each item is a metric."""
     if isinstance(target, list):
+        # As in the harness: with several targets the value is 1.0 if the metric is true for any of them.
         results = [_call_metric(metric, reference, answer) for reference in target]
         right = any(result[metric.name] if isinstance(result, dict) else result for result in results)
         return {metric.name: (1.0 if right else 0.0, "")}
@@ -222,31 +229,32 @@ def _call_metric(metric: TaskMetric, target: Any, answer: Any) -> Any:
     assert metric.own is not None
     try:
         return metric.own(references=[target], predictions=[answer], **metric.options)
-    except TypeError as first:
-        # Metrics of older task files take one list of target and answer.
+    except TypeError as keyword_error:
+        # Functions of older task files take one argument, the list [target, answer].
         try:
             return metric.own([target, answer])
         except TypeError:
-            raise first from None
+            raise keyword_error from None
 
 
 def _scored_value(metric: TaskMetric, value: Any, data: dict[str, Any]) -> ScoredValue:
-    """A number is the score's value, with its own type kept beside it. Other values wait for the aggregation.
+    """Store a metric's return value. A number is the score's value; any other object goes to `data["value"]`.
 
-    A scored case that has neither is NaN, which JSON has no word for.
+    An int is stored in both places, because files show 1 and not 1.0. A scored value of None is NaN, which
+    JSON cannot express.
     """
     if isinstance(value, (int, float)) and -_LARGEST <= value <= _LARGEST:
-        kept = data if type(value) is float else {**data, "value": value}
-        return ScoredValue("scored", float(value), kept)
+        number_data = data if type(value) is float else {**data, "value": value}
+        return ScoredValue("scored", float(value), number_data)
     if metric.aggregation == "nanmean" and value != value:  # noqa: PLR0124 - NaN, which nanmean leaves out
         return ScoredValue("scored", None, data)
     if metric.aggregation in OF_NUMBERS and metric.aggregate is not None:
-        return ScoredValue("invalid", None, data, f"the metric gave {value!r}, which is no number")
+        return ScoredValue("invalid", None, data, f"the metric returned {value!r}, expected a number")
     return ScoredValue("scored", None, {**data, "value": value})
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it. User code may return tuples, sets, or scalars and arrays of numpy."""
+    """Convert a value to JSON types. User code may return tuples, sets, or scalars and arrays of numpy."""
     if value is None or (isinstance(value, (str, bool, int, float)) and type(value).__module__ == "builtins"):
         return value
     if isinstance(value, dict):
@@ -258,34 +266,36 @@ def plain(value: Any) -> Any:
 
 # The judge
 
-# Raise it when what the judge is shown changes: it is part of the scorer's identity.
+# Part of the scorer's identity. Increase it when the judge gets other input, so that stored verdicts of
+# earlier versions are not reused.
 _JUDGE_VERSION = 1
 JUDGE_METRIC = TaskMetric("judge", higher_is_better=True, right_wrong=True)
-# What filters leave where their pattern matches nothing, unless a task file says otherwise.
+# The result of the regex filters if the pattern matches nothing, unless the task file sets `fallback`.
 _NO_MATCH = "[invalid]"
 
 
 class TaskJudge(Scorer):
-    """Has generated answers judged, beside the task's own metrics.
+    """Scores generated answers with a judge, in addition to the task's metrics.
 
-    There is one score a document, under the task's first filter. Tasks that cannot be judged have none.
+    There is one score per document, under the name of the task's first filter. Tasks without generated
+    answers or targets have no judge's score.
     """
 
     def __init__(
         self, panel: Panel, chains: dict[str, FilterChain], identities: dict[str, Any], info: JudgeInfo
     ) -> None:
-        """`chains` has the first filter chain of every judged task, `identities` what the judge is shown."""
+        """`chains` has the first filter chain of every judged task, `identities` the settings of its input."""
         self._panel = panel
         self._chains = chains
         self.id = answer_scorer_id(panel, [identities, _JUDGE_VERSION])
         self.info = info
 
     def chain(self, task: str) -> FilterChain | None:
-        """The filters of this task whose answer is judged; None if nothing is judged."""
+        """Return the filter chain whose answer is judged; None if the task is not judged."""
         return self._chains.get(task)
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """The judge's verdict. A document without a target has nothing to be judged by."""
+        """Return the judge's score. A document without a target is not applicable."""
         case, chain = view.case, self.chain(view.case.set)
         if chain is None:
             return []
@@ -309,11 +319,14 @@ class TaskJudge(Scorer):
 
 
 def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[str, Any]) -> str:
-    """What the filters left, of several the first. If they found nothing, the first reply as it is."""
+    """Return the filtered answer; of a list the first item.
+
+    If the filters fail or find no answer, the judge reads the first reply unchanged.
+    """
     try:
         value = chain.run(replies, dict(document)).value
     except BaseException as error:
-        # A filter that fails on one document costs its own scores, not the judge's.
+        # A failing filter invalidates the scores of its own metrics. The judge can still read the reply.
         if not isinstance(error, Exception) and not user_code.is_failure(error):
             raise
         value = None
@@ -324,7 +337,7 @@ def answer_to_judge(chain: FilterChain, replies: list[Any], document: Mapping[st
 
 
 def reference_texts(label: Any) -> list[str]:
-    """The right answers as texts, each once, without empty ones."""
+    """Return the accepted answers as distinct, non-empty texts."""
     labels = label if isinstance(label, (list, tuple)) else [label]
     texts = [str(item) for item in labels if item is not None]
     return list(dict.fromkeys(text for text in texts if text.strip()))

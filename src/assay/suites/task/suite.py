@@ -1,7 +1,7 @@
 """`assay task`: model tasks in the format of lm-evaluation-harness.
 
-All tasks of a run are one sequence of documents, task after task. `finish` reads them once: it counts the
-scores and writes each task's samples file in the same pass, then the results file.
+The documents of all tasks form one sequence, task after task. `finish` reads the results in one pass: it
+counts the scores, writes each task's samples file, and then writes the results file.
 """
 
 from __future__ import annotations
@@ -74,18 +74,18 @@ from assay.suites.task.tally import (
 )
 from assay.suites.task.task import Task, TaskRow
 
-# Keys beside the names of tasks in identities. No task has such a name.
+# Keys in identities, next to the names of tasks. They start with dashes so that no task has such a name.
 _JUDGE_KEY, _ARGUMENTS_KEY = "--judge", "--model-args"
-# Documents whose prompts are built for the estimate of `--dry-run`.
+# `--dry-run` builds the prompts of this many documents per task, and extrapolates.
 _ESTIMATED_DOCUMENTS = 100
 # English text has about four characters a token.
 _CHARACTERS_PER_TOKEN = 4
-# Characters of a tag's members in `--list`: a tag may have hundreds of tasks.
+# `--list` cuts the members of a tag to this many characters: a tag may have hundreds of tasks.
 _MAX_NAMES = 60
 
 
 class TaskSuite(Suite[TaskOptions, TaskRow]):
-    """Runs tasks on a model."""
+    """The suite of `assay task`. A row is a document, the subject is the model."""
 
     name = "task"
     Options = TaskOptions
@@ -94,18 +94,18 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Read the harness's way of naming a model, and refuse options that exclude each other."""
+        """Convert the harness's `--model` and `--model_args`. Raises UsageError for options that exclude each other."""
         return resolve_model(spec)
 
     @classmethod
     def instead_of_run(cls, spec: RunSpec) -> Sequence[Section] | None:
-        """The tasks, groups and tags of `--list`."""
+        """Return the table of tasks, groups and tags for `--list`; None without the flag."""
         options = spec.options
         assert isinstance(options, TaskOptions)
         if not options.listing:
             return None
         if not options.include_path:
-            raise UsageError("--list needs --include-path DIR: the folder whose tasks are listed")
+            raise UsageError("--list needs --include-path DIR, the folder with the tasks to list")
         table = Table(name="tasks", columns=["kind", "name", "where"], rows=[])
         for kind, name, where in list_tasks(options.include_path):
             place = where
@@ -116,14 +116,14 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
-        """The spec with these task files in place of those that name the same tasks."""
+        """Return the spec with these task files instead of those of the same tasks, for `assay rescore --task`."""
         return _replace_tasks(spec, files, list(facts))
 
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         options = self.options
         if not options.tasks:
-            raise UsageError("no task is named: assay task FILE.yaml --model PROVIDER/NAME")
+            raise UsageError("no task given; use: assay task FILE.yaml --model PROVIDER/NAME")
         self._nodes = TaskSelection(Catalog(options.include_path)).select(options.tasks)
         self.tasks = [Task(config, spec) for config in self._configs()]
         self._by_name = {task.name: task for task in self.tasks}
@@ -134,7 +134,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self.solver = PromptSolver()
         scorings = {task.name: task.scoring for task in self.tasks}
         self.scorers = [TaskScorer(f"task@{fingerprint(self._score_identity)}", scorings)]
-        # The judge is a scorer of its own: each of the two keeps its scores when the other changes.
+        # The judge is a separate scorer: a changed metric then does not repeat the judge's calls.
         self._judge = self._make_judge()
         if self._judge is not None:
             self.scorers = [*self.scorers, self._judge]
@@ -142,7 +142,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         self.notices = list(self._find_notices())
 
     def _configs(self) -> list[TaskConfig]:
-        """Every task once, however many groups have it; only those that `--samples` names."""
+        """Return every task once, even if several groups contain it. `--samples` limits them to those it names."""
         configs: dict[str, TaskConfig] = {}
         for node in self._nodes:
             for config in tasks_of(node):
@@ -162,7 +162,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 )
 
     def _needed(self) -> frozenset[str]:
-        """What the model must be able to do. Without a chat template text goes out as one message."""
+        """Return the abilities that the model must have.
+
+        CHAT is needed only with a chat template: chat endpoints also accept text, as one user message.
+        """
         needs = {CHAT} if self.options.apply_chat_template else set()
         if any(task.config.output != GENERATE for task in self.tasks):
             needs.add(LIKELIHOOD)
@@ -173,7 +176,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         if panel is None:
             return None
         if self.options.predict_only:
-            raise UsageError("--predict-only computes no score, and --judge gives one; leave one of them out")
+            raise UsageError("--predict-only computes no scores, --judge does; remove one of them")
         judged = _judged_tasks(self.tasks)
         chains = {task.name: task.scoring.chains[0] for task in judged}
         identities = {task.name: task.judge_identity() for task in judged}
@@ -187,44 +190,47 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         for task in self.tasks:
             if task.values["should_decontaminate"]:
                 where = task.config.where("should_decontaminate")
-                yield f"{where}: it has no effect, here as in the harness"
+                yield f"{where}: this setting has no effect, as in the harness"
         if self._judge is not None:
             for task in self.tasks:
-                if why := _why_not_judged(task):
-                    yield f"{task.name} is not judged: it {why}"
+                if reason := _why_not_judged(task):
+                    yield f"{task.name} is not judged: it {reason}"
 
     # Which run this is
 
     def ask_identity(self) -> dict[str, Any]:
-        """The settings of every task, and the arguments of the provider."""
+        """Return the settings of every task that affect requests, and the arguments for the provider."""
         identity: dict[str, Any] = {task.name: task.ask_identity() for task in self.tasks}
         identity[_ARGUMENTS_KEY] = own_arguments(self.options)
         return identity
 
     def data_identity(self) -> list[Any]:
-        """The hashes of every task's files. A list: the order of tasks gives every case its place."""
+        """Return the hashes of every task's data files, as a list: the position of a case depends on the order."""
         return [[task.name, task.data_identity()] for task in self.tasks]
 
     def score_identity(self) -> dict[str, Any]:
-        """The settings of every task that change scores, and the judge."""
+        """Return the settings of every task that affect scores, and the judge's id."""
         return self._score_identity
 
     # What runs
 
     def rows(self, facts: dict[str, Any] | None = None) -> TaskRows:
-        """The documents of all tasks. Without the facts of an earlier start every file is scanned once."""
+        """Return the documents of all tasks.
+
+        `facts` are the results of an earlier scan of the data. Without them every file is scanned once.
+        """
         earlier = {name: msgspec.convert(value, DataFacts) for name, value in (facts or {}).items()}
         return TaskRows(self.tasks, earlier)
 
     def case(self, row: Row[TaskRow], subject: str) -> CaseContent:
-        """The document's requests and its right answer."""
+        """Return the requests and the expected answer of a document."""
         inputs, gold, failure = self._by_name[row.set].build(row.data)
         return CaseContent(inputs, gold, str(row.data.document.number), failure=failure)
 
     # What comes of it
 
     def finish(self, results: Results[TaskRow], run: RunFacts) -> Outcome:
-        """Count the scores and write the samples files in one pass, then the results file."""
+        """Count the scores and write the samples files in one pass, then write the results file."""
         names = [task.name for task in self.tasks]
         folder, results_name, samples_name = file_names(self.spec, names, run.started)
         folder.mkdir(parents=True, exist_ok=True)
@@ -236,8 +242,8 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         numbers: dict[str, TaskNumbers] = {}
         for task in self.tasks:
             path = folder / samples_name.format(sanitise(task.name)) if writes_samples else None
-            own = islice(iterator, task.count)
-            numbers[task.name], digest = self._finish_task(task, own, path, quirks)
+            task_results = islice(iterator, task.count)
+            numbers[task.name], digest = self._finish_task(task, task_results, path, quirks)
             if path is not None:
                 hashes[task.name] = digest
                 files.append(path)
@@ -254,7 +260,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def _finish_task(
         self, task: Task, results: Iterator[CaseResult[TaskRow]], path: Path | None, quirks: Counter[str]
     ) -> tuple[TaskNumbers, str]:
-        """Count one task's results and write its samples file. Returns the numbers and the file's hash."""
+        """Count one task's results and write its samples file. Returns the numbers and the task's hash."""
         chain = self._judge.chain(task.name) if self._judge else None
         tally = TaskTally(task.scoring, MetricScores(chain.name, JUDGE_METRIC) if chain else None)
         if self.options.lm_eval_quirks:
@@ -312,7 +318,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         )
 
     def _group_entry(self, group: TaskGroup, results: dict[str, Any]) -> Entry:
-        """A group's entry, from its part of the results file."""
+        """Return the report's entry of a group, from the group's part of the results file."""
         return Entry(
             name=group.name,
             subject=self.spec.model,
@@ -322,7 +328,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         )
 
     def overview(self, rows: Rows[TaskRow]) -> Overview:
-        """What each task would ask. Calls and tokens are estimated from the first documents."""
+        """Return the planned calls of each task and its first prompt, for `--dry-run` and `--write-out`."""
         overview = Overview(facts={"model": self.spec.model})
         judged = 0
         for task in self.tasks:
@@ -343,12 +349,12 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """Task files by their keys. Data and folders look like anybody's: they may be ours."""
+        """Recognise a task file by its keys. A folder or data file may belong to any suite."""
         return Match.LIKELY if looks_like_task_file(path) else Match.MAYBE
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of a task file, a folder of them, or a data file."""
+        """Return every problem of a task file, a folder of task files, or a data file."""
         return check_file(path)
 
     @classmethod
@@ -358,7 +364,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Each score with what its filter left of the replies, and the votes."""
+        """Return each score of a case, with the filtered answers and the votes, for `assay show`."""
         sections = []
         for score in case.scores:
             data = score.data or {}
@@ -372,14 +378,14 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 lines.append(f"filtered: {json.dumps(data['filtered'], ensure_ascii=False)}")
             if "votes" in data:
                 lines.append("votes: " + ", ".join(f"{vote!r} × {count}" for vote, count in data["votes"]))
-            # A judge's verdict has a label.
+            # Only a judge's score has a label, such as Correct or Omission.
             label = f", {data['label']}" if "label" in data else ""
             sections.append(Section(heading=f"{name}: {value}{label}{status}", text="\n".join(lines)))
         return sections
 
 
 class TaskRows:
-    """The documents of all tasks, one task after the other."""
+    """The documents of all tasks, task after task."""
 
     def __init__(self, tasks: Sequence[Task], earlier: dict[str, DataFacts]) -> None:
         self._starts: list[tuple[Task, int]] = []
@@ -391,7 +397,7 @@ class TaskRows:
             self.count += task.count
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[TaskRow]]:
-        """Task after task, in data order."""
+        """Yield the rows in data order. `skip` takes the position of a row in the run."""
         for task, start in self._starts:
             for row in task.rows(_skip_from(skip, start)):
                 yield Row(start + row.position, row.key, task.name, row)
@@ -404,12 +410,15 @@ def _skip_from(skip: Callable[[int], bool] | None, start: int) -> Callable[[int]
 
 
 def _metric(result: MetricResult) -> Metric:
-    """A number for people. Results files show the raw value, which may be anything."""
+    """Return the report's metric. A value that is not a finite number becomes None with a reason.
+
+    The results file shows the value unchanged.
+    """
     value, reason = result.value, result.reason
     if isinstance(value, (int, float)) and abs(value) <= float_info.max:
         value = float(value)
     elif value is not None:
-        reason = f"{result.aggregation} gave {value!r:.200}, which is no finite number"
+        reason = f"{result.aggregation} returned {value!r:.200}, which is not a finite number"
         value = None
     return Metric(
         name=result.metric,
@@ -436,19 +445,19 @@ def _curve(name: str, part: str, means: RepeatMeans, values: Sequence[float]) ->
 
 
 def _planned_calls(task: Task, model: str) -> PlannedCalls:
-    """Calls and tokens of a task, estimated from its first documents. Output tokens are an upper bound."""
+    """Estimate a task's calls and tokens from its first documents. Output tokens are an upper bound."""
     documents = calls = characters = 0
     for row in islice(task.rows(), _ESTIMATED_DOCUMENTS):
         inputs, _, _ = task.build(row)
         documents += 1
         calls += len(inputs.requests) * inputs.repeats
         for request in inputs.requests:
-            asked = len(request.prompt or "") + len(request.continuation or "")
-            asked += sum(len(str(message["content"])) for message in request.messages or ())
-            characters += asked * inputs.repeats
+            length = len(request.prompt or "") + len(request.continuation or "")
+            length += sum(len(str(message["content"])) for message in request.messages or ())
+            characters += length * inputs.repeats
     share = task.count / max(documents, 1)
     all_calls = round(calls * share)
-    # A likelihood is read from the prompt's tokens; nothing is generated.
+    # A likelihood request generates no tokens.
     tokens_each = int(task.request_params().get("max_tokens", 0)) if task.config.output == GENERATE else 0
     return PlannedCalls(
         what=task.name,
@@ -460,58 +469,61 @@ def _planned_calls(task: Task, model: str) -> PlannedCalls:
 
 
 def _first_prompt(task: Task) -> Iterator[Section]:
-    """The first document as it is asked. Equal prompts of several requests are shown once."""
+    """Yield the first document's requests. A prompt that several requests share is shown once."""
     inputs, gold, _ = task.build(next(task.rows()))
     yield Section(heading=f"{task.name}: the first prompt")
-    before: str | None = None
+    previous: str | None = None
     for request in inputs.requests:
-        prompt = _shown_prompt(request)
-        if prompt is not None and prompt != before:
+        prompt = _prompt_text(request)
+        if prompt is not None and prompt != previous:
             yield Section(text=prompt, indent=1)
-        before = prompt
+        previous = prompt
         if request.continuation is not None:
             yield Section(text=f"how likely is: {request.continuation!r}", indent=1)
     yield Section(text=f"target: {gold.target!r}", indent=1)
 
 
-def _shown_prompt(request: Request) -> str | None:
+def _prompt_text(request: Request) -> str | None:
     return request.prompt if request.messages is None else json.dumps(request.messages, indent=2)
 
 
 def _judged_tasks(tasks: Sequence[Task]) -> list[Task]:
-    """The tasks with answers that a judge can read. Raises if there is none, or a metric's name is taken."""
+    """Return the tasks that a judge can score.
+
+    Raises UsageError if there is none, or if a task has a metric named `judge`.
+    """
     for task in tasks:
         if JUDGE_METRIC.name in task.scoring.metrics:
             raise UsageError(
                 f"the task {task.name} has a metric of its own named {JUDGE_METRIC.name!r}; "
-                "rename it, or leave out --judge"
+                "rename the metric, or remove --judge"
             )
     judged = [task for task in tasks if not _why_not_judged(task)]
     if not judged:
-        raise UsageError(f"--judge: {tasks[0].name} {_why_not_judged(tasks[0])}; leave it out")
+        raise UsageError(f"--judge: {tasks[0].name} {_why_not_judged(tasks[0])}; remove --judge")
     return judged
 
 
 def _why_not_judged(task: Task) -> str:
-    """Why a task cannot be judged; empty if it can."""
+    """Return why a task cannot be judged; "" if it can."""
     if task.config.output != GENERATE:
-        return f"is of the type {task.config.output}, which gives no answer to judge"
+        return f"has output_type {task.config.output}, which generates no text to judge"
     if task.values.get("doc_to_target") is None:
-        return "has no doc_to_target to judge by"
+        return "has no doc_to_target to compare answers with"
     return ""
 
 
 def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> RunSpec:
-    """The spec with tasks read from other files where these have the same name.
+    """Return the spec with `files` instead of the files of the same tasks.
 
-    `names` are the run's tasks. If every one has a new file, the old files may be gone.
+    `names` are the run's tasks. If every task has a new file, the old files need not exist any more.
     """
     options = spec.options
     assert isinstance(options, TaskOptions)
     new_files = {str(TaskFiles().read(Path(file)).values.get("task")): file for file in files}
     for name, file in new_files.items():
         if name not in names:
-            raise UsageError(f"{file} is no task of this run; it has {', '.join(names)}")
+            raise UsageError(f"{file} is not a task of this run; the run has {', '.join(names)}")
     if len(new_files) == len(names) == len(options.tasks):
         tasks = [new_files[name] for name in names]
     else:
@@ -519,8 +531,8 @@ def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> Run
         missing += [folder for folder in options.include_path if not Path(folder).is_dir()]
         if missing:
             raise UsageError(
-                f"there is no {missing[0]!r} here: it is meant from where the run was started; go there, "
-                "or name every task's file with --task"
+                f"there is no {missing[0]!r} in the current folder; the run was started in another folder. "
+                "Change to that folder, or pass the file of every task with --task"
             )
         tasks = options.tasks
         if new_files:
@@ -531,5 +543,7 @@ def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> Run
                 tasks.append(new_files.pop(nodes[0].name, name) if len(nodes) == 1 else name)
             if new_files:
                 file = next(iter(new_files.values()))
-                raise UsageError(f"{file} is a task inside a group or a tag; change its own file")
+                raise UsageError(
+                    f"--task {file}: this task was run through a group or a tag; edit its own file"
+                )
     return replace(spec, options=replace(options, tasks=tasks))

@@ -1,4 +1,7 @@
-"""Collects a task's scores in data order, and makes its numbers of them, each with its denominator."""
+"""Collects a task's scores in data order and aggregates them. Every number has a denominator.
+
+Data order matters: bootstrap draws and sums of floats must give the same digits as in the harness.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ from assay.suites.task.scorer import TaskScoring
 class MetricResult(Struct, kw_only=True):
     """One number of a task, for one filter and metric.
 
-    `value` is what the aggregation returned, which may be anything: results files show it as it is. None
-    with a `reason` means that the aggregation raised; without one, that nothing was scored.
+    `value` is the return value of the aggregation. It may be any object; results files show it unchanged.
+    None with a `reason` means that the aggregation raised an exception. None without a reason means that no
+    document was scored.
     """
 
     filter: str
@@ -43,17 +47,17 @@ class MetricResult(Struct, kw_only=True):
 
 
 class MetricScores:
-    """All values of one filter and metric, in data order, and what was left out."""
+    """All values of one filter and metric in data order, and counts of the documents without a value."""
 
     def __init__(self, part: str, metric: TaskMetric) -> None:
         self.part = part
         self.metric = metric
         self.left_out: Counter[str] = Counter()
-        # Eight bytes a value, as long as all values are floats.
+        # An array needs 8 bytes per value. The first value that is not a float turns it into a list.
         self._values: Any = array("d")
 
     def add(self, score: Score) -> None:
-        """Count one case's score."""
+        """Add the score of one case."""
         if score.status != "scored":
             self.left_out[score.status] += 1
             return
@@ -63,7 +67,10 @@ class MetricScores:
         self._values.append(value)
 
     def result(self, draws: int, without_scores: Counter[str]) -> MetricResult:
-        """The number with its denominator, what was left out and why, and an interval."""
+        """Aggregate the values. `draws` is the number of bootstrap draws for the standard error.
+
+        `without_scores` counts the documents that have no scores at all, by reason.
+        """
         metric, values = self.metric, self._values
         result = MetricResult(
             filter=self.part,
@@ -78,7 +85,7 @@ class MetricScores:
         try:
             value, error = metric.aggregate(values), stderr(metric.aggregation, values, draws)
         except BaseException as problem:
-            # On values it cannot take. Everything was asked, and the other numbers are fine.
+            # The user's aggregation failed. All requests are paid, so the run reports the other numbers.
             if isinstance(problem, AssayError) or not user_code.is_failure(problem):
                 raise
             message = user_code.message_of(problem)
@@ -105,7 +112,7 @@ class RepeatMeans(Struct):
 
 
 class RepeatTally:
-    """Counts right repeats and right votes over documents."""
+    """Counts correct repeats and correct majority votes over the documents of a task."""
 
     def __init__(self) -> None:
         self._documents_by_right: Counter[int] = Counter()
@@ -114,7 +121,7 @@ class RepeatTally:
         self._metric = ""
 
     def add(self, repeats: dict[str, Any]) -> None:
-        """Count one document. One with another number of repeats than the first is left out."""
+        """Add one document. It is ignored if it has another number of repeats than the first document."""
         votes = repeats["votes"]
         if not self._documents:
             self._metric, self._right_votes = repeats["metric"], [0] * len(votes)
@@ -126,13 +133,13 @@ class RepeatTally:
             self._right_votes[position] += vote == "1"
 
     def result(self) -> RepeatMeans | None:
-        """The means for every k; None without a document."""
+        """Return the means for every k; None without documents."""
         if not self._documents:
             return None
         repeats = len(self._right_votes)
         passed = []
         for k in range(1, repeats + 1):
-            # Documents with equally many right repeats pass equally often.
+            # pass@k depends only on the number of correct repeats, so it is computed once per number.
             chances = [
                 pass_at_k(repeats, right, k) * documents
                 for right, documents in self._documents_by_right.items()
@@ -150,8 +157,8 @@ class TaskNumbers(Struct):
     repeats: dict[str, RepeatMeans]
 
     @property
-    def asked(self) -> int:
-        """How many documents have an answer, or failed by their own fault."""
+    def answered(self) -> int:
+        """The number of documents with a reply or a `subject_error`. Failures of the infrastructure do not count."""
         return self.counts["ok"] + self.counts["subject_error"]
 
 
@@ -161,7 +168,8 @@ class TaskTally:
     def __init__(self, scoring: TaskScoring, judged: MetricScores | None = None) -> None:
         self._scoring = scoring
         self._judged = judged
-        # Metrics that every scored document has. Names that Python returns are learned from the scores.
+        # Metrics that every scored document has. They are listed in the report even without any score. Names
+        # of metrics that the task's Python returns are known only once a score has them.
         declared: list[TaskMetric] = []
         if scoring.process is None and scoring.output == "generate_until":
             declared = [metric for metric in scoring.metrics.values() if not metric.own]
@@ -171,14 +179,15 @@ class TaskTally:
         self._repeats = {chain.name: RepeatTally() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
         self._without_scores: Counter[str] = Counter()
-        # If Python returns the names of metrics, a document on which it fails has none of them.
+        # If Python returns the names of metrics, a document on which it raises has no names. Such documents
+        # are counted per filter and added to each of its metrics at the end.
         self._learns_names = scoring.process is not None or any(
             metric.own for metric in scoring.metrics.values()
         )
         self._without_names: dict[str, Counter[str]] = {chain.name: Counter() for chain in scoring.chains}
 
     def add(self, end: End | None, scores: list[Score], verdicts: Sequence[Score] = ()) -> None:
-        """Count one case: its end, if it ended, the scores of the task's metrics and a judge's verdicts."""
+        """Add one case: its end (None if unfinished), its scores, and the judge's scores."""
         status = end.status if end else "unfinished"
         self._counts[status] += 1
         if self._judged is not None:
@@ -202,24 +211,24 @@ class TaskTally:
                 self._repeats[score.part].add(score.data["repeats"])
 
     def _with_names(self, scores: list[Score]) -> Iterator[Score]:
-        """The scores of filters that gave some. A filter without any is counted for all its metrics."""
+        """Yield the scores of filters with at least one value. A filter without one is counted as a whole."""
         for part, group in groupby(scores, key=lambda score: score.part):
-            own = list(group)
-            if any(score.status == "scored" for score in own):
-                yield from own
+            filter_scores = list(group)
+            if any(score.status == "scored" for score in filter_scores):
+                yield from filter_scores
             else:
-                self._without_names[part][own[0].status] += 1
+                self._without_names[part][filter_scores[0].status] += 1
 
     def numbers(self, draws: int) -> TaskNumbers:
-        """Every filter and metric, with denominators."""
+        """Return the numbers of every filter and metric, and the number of documents by status."""
         metrics = []
         for part, tallies in self._tallies.items():
-            own = list(tallies.values())
-            if not own and self._without_names[part]:
-                # No document was scored: the metrics that the task names stand empty.
-                own = [MetricScores(part, metric) for metric in self._scoring.metrics.values()]
+            part_tallies = list(tallies.values())
+            if not part_tallies and self._without_names[part]:
+                # No document was scored, so no name is known. The metrics of the task file are shown as empty.
+                part_tallies = [MetricScores(part, metric) for metric in self._scoring.metrics.values()]
             without = self._without_scores + self._without_names[part]
-            metrics += [tally.result(draws, without) for tally in own]
+            metrics += [tally.result(draws, without) for tally in part_tallies]
         if self._judged is not None:
             metrics.append(self._judged.result(draws, Counter()))
         repeats = {}
@@ -234,12 +243,12 @@ class TaskTally:
 
 
 def aggregate_group(group: TaskGroup, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """A group's entry in results files, from those of its tasks."""
+    """Return a group's entry in the results file, from the entries of its tasks."""
     entry: dict[str, Any] = {"alias": group.alias, "name": group.name}
     if not group.metrics:
         return entry
     names = dict.fromkeys(task.name for task in group.tasks())
-    # `--samples` may name only some of the tasks.
+    # With `--samples` only some tasks of the group may have run.
     tasks = [results[name] for name in names if name in results]
     entry["sample_len"] = sum(task["sample_len"] for task in tasks)
     counts = {}
@@ -262,7 +271,7 @@ def aggregate_group(group: TaskGroup, results: dict[str, dict[str, Any]]) -> dic
 def _group_mean(
     metric: GroupMetric, tasks: list[dict[str, Any]], key: str, error_key: str
 ) -> tuple[float, Any]:
-    """The mean, weighted by the tasks' sizes or plain, and its standard error as the harness pools it."""
+    """Return the mean over tasks, weighted by size if the group says so, and the harness's pooled standard error."""
     sizes = [task["sample_len"] if metric.weighted else 1 for task in tasks]
     total = sum(sizes)
     value = left_sum([task[key] * size for task, size in zip(tasks, sizes, strict=True)]) / total
@@ -271,6 +280,7 @@ def _group_mean(
         return value, "N/A"
     if not metric.weighted:
         return value, math.sqrt(left_sum([error**2 for error in errors])) / len(errors)
+    # With one document per task the denominator below is 0.
     if total <= len(sizes):
         return value, "N/A"
     spread = left_sum([(size - 1) * error**2 * size for error, size in zip(errors, sizes, strict=True)])
@@ -278,7 +288,7 @@ def _group_mean(
 
 
 def group_results(entry: dict[str, Any]) -> list[MetricResult]:
-    """The numbers of a group's entry in results files."""
+    """Return the numbers of a group's entry in the results file, for the report."""
     results = []
     for key, value in entry.items():
         metric, comma, part = key.partition(",")

@@ -1,9 +1,11 @@
-"""One task of a run: its documents in data order, and how each of them is asked and scored.
+"""One task of a run: its documents in data order, the requests of each, and how it is scored.
 
-task = Task(config, spec)          # reads no document
-task.prepare(facts)                # scans the data, or takes over what an earlier start found
-for row in task.rows(skip):
-    inputs, gold, failure = task.build(row)
+    task = Task(config, spec)          # reads no document
+    task.prepare(facts)                # scans the data, or reuses the scan of an earlier start
+    for row in task.rows(skip):
+        inputs, gold, failure = task.build(row)
+
+`TaskData`, below, opens the splits and runs `process_docs`.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ from assay.suites.task.prompts import (
 )
 from assay.suites.task.scorer import TaskScoring
 
+# Settings that change scores but no request. Changing one scores the stored replies again.
 _SCORE_KEYS = ("doc_to_target", "doc_to_choice", "process_results", "filter_list", "metric_list", "metadata")
+# Settings that change requests. Changing one starts a new run.
 _ASK_KEYS = (
     "output_type",
     "process_docs",
@@ -62,14 +66,14 @@ _ASK_KEYS = (
     "repeats",
     "num_fewshot",
 )
-# Settings that are computed from a document. Python in them may draw random numbers.
+# Settings that are computed from a document. A `!function` in them may draw random numbers.
 _RENDERED_KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "fewshot_config")
 
 
 class TaskRow(Struct, frozen=True):
-    """One document with its position in the run's part of the task, and its few-shot examples.
+    """One document with its few-shot examples.
 
-    In place of the examples stands the reason why there are too few of them.
+    `position` counts the documents that this run uses. `examples` is a BadDocument if there are too few.
     """
 
     position: int
@@ -98,7 +102,7 @@ class Task:
     def _apply_options(self, options: TaskOptions) -> None:
         values = self.values
         shots, option = values.get("num_fewshot"), options.num_fewshot
-        # In the harness a 0 in the task file wins over the command line.
+        # Bug of the harness: `num_fewshot: 0` in the task file wins over --num-fewshot.
         self._keeps_zero_shots = bool(options.lm_eval_quirks and shots == 0 and option)
         if option is not None and not self._keeps_zero_shots:
             shots = option
@@ -116,7 +120,8 @@ class Task:
         config, options = self.config, self._options
         if self.values["unsafe_code"] and not options.confirm_run_unsafe_code:
             raise UsageError(
-                f"the task {self.name} runs code that the model wrote; --confirm-run-unsafe-code allows it"
+                f"the task {self.name} executes code that the model writes; "
+                "pass --confirm-run-unsafe-code to allow this"
             )
         chains = read_filters(config)
         metrics: dict[str, TaskMetric] = {"bypass": BYPASS}
@@ -129,8 +134,8 @@ class Task:
         spec, options = self._spec, self._options
         if options.apply_chat_template and self.config.output != GENERATE:
             raise UsageError(
-                f"the task {self.name} asks for likelihoods of text, which chat templates have no place for; "
-                "leave out --apply-chat-template"
+                f"the task {self.name} needs likelihoods, which chat endpoints do not return; "
+                "remove --apply-chat-template"
             )
         settings = RequestSettings(
             spec.model,
@@ -147,24 +152,25 @@ class Task:
         )
 
     def request_params(self) -> dict[str, Any]:
-        """The generation parameters of every request, as providers take them."""
+        """Return the generation parameters of every request, in the API's names."""
         quirks = self._options.lm_eval_quirks
         return wire_params(self.values.get("generation_kwargs"), quirks=quirks, seed=self._spec.seed)
 
     def _picked_documents(self) -> list[int] | None:
-        """The documents that `--samples` names, in data order."""
+        """Return the indices of the documents in `--samples`, sorted; None without the flag."""
         if not self._options.samples:
             return None
         picked = sorted(set(self._options.samples.get(self.name, [])))
         if not picked:
-            raise UsageError(f"--samples names no document of {self.name!r}")
+            raise UsageError(f"--samples has no document for {self.name!r}")
         return picked
 
     # Which run this is
 
     def ask_identity(self) -> dict[str, Any]:
-        """The settings of this task that affect replies."""
+        """Return the settings of this task that affect requests."""
         keys: tuple[str, ...] = _ASK_KEYS
+        # With likelihoods the target and the choices are part of the request.
         if self.config.output != GENERATE:
             keys = (*keys, "doc_to_target", "doc_to_choice")
         identity = {key: setting_identity(self.values.get(key)) for key in keys}
@@ -174,19 +180,19 @@ class Task:
         return identity
 
     def data_identity(self) -> dict[str, Any]:
-        """The documents and the few-shot pool by the content of their files."""
+        """Return hashes of the data files: documents, and the pool of few-shot examples if they are used."""
         identity: dict[str, Any] = {"data": self.data.identity()}
         if self.values["num_fewshot"]:
             identity["examples"] = self.data.pool_identity()
         return identity
 
     def score_identity(self) -> dict[str, Any]:
-        """The settings of this task that affect scores and files, but no reply."""
+        """Return the settings of this task that affect scores and files, but no request."""
         identity = {key: setting_identity(self.values.get(key)) for key in _SCORE_KEYS}
         return identity | {"alias": self.values.get("task_alias"), "code": _plugin_identities(self.values)}
 
     def judge_identity(self) -> dict[str, Any]:
-        """The settings that change what a judge is shown, but no reply: the first filter and the target."""
+        """Return the settings that change the judge's input but no request: the first filter and the target."""
         first = (self.values.get("filter_list") or [])[:1]
         identity = {key: setting_identity(self.values.get(key)) for key in ("doc_to_target", "doc_to_choice")}
         return identity | {
@@ -198,20 +204,25 @@ class Task:
 
     @property
     def original(self) -> int:
-        """How many documents the data set has."""
+        """The number of documents in the data set."""
         return self.data.documents.facts.total
 
     @property
     def count(self) -> int:
-        """How many of them this run asks."""
+        """The number of documents that this run uses, after `--limit` or `--samples`."""
         if self._picked is not None:
             return len(self._picked)
         return apply_limit(self._spec.limit, self.original)
 
     def prepare(self, facts: DataFacts | None) -> DataFacts:
-        """Scan the data, or take over an earlier scan. Then build the first case, which shows most mistakes."""
+        """Scan the data, or reuse the facts of an earlier scan.
+
+        Also builds the first document's requests, so that most mistakes in the settings stop the run before
+        the first call.
+        """
         documents = self.data.documents
         hashes_before = facts.code_hashes if facts else []
+        # Documents that `process_docs` creates are in a temporary file, which is new in every start.
         if facts is None or self.values.get("process_docs") is not None:
             facts = documents.scan()
             if not facts.total:
@@ -228,42 +239,45 @@ class Task:
             if failure:
                 raise InputError(problem_of(failure))
             break
-        # Code that draws as it likes gives other documents in every start. Those must not be asked.
+        # `process_docs` may use an unseeded source of randomness or the clock. Replies of earlier starts would
+        # then be matched with other documents.
         if hashes_before and hashes_before != self.data.hashes:
             raise UsageError(
-                f"{self.config.where('process_docs')}: it gives other documents than when this run began; "
-                "let it give the same ones each time, or begin anew with --fresh"
+                f"{self.config.where('process_docs')}: it returns different documents than when this run started; "
+                "make it return the same documents every time, or start again with --fresh"
             )
         facts.code_hashes = self.data.hashes
         return facts
 
     @cached_property
     def _builder(self) -> PromptBuilder:
-        """Made when the columns are known. Fixed examples are rendered once for all passes."""
+        """The prompt builder. Created on first use, because it needs the columns that the scan finds."""
         fields = DocumentFields(self.config, self.data.documents.facts.columns)
         builder = PromptBuilder(self.config, fields, self._sampler(), self._options.system_instruction)
         if self._runs_code:
-            # The same random numbers in every start, whichever document is asked first.
+            # Fixed examples are rendered once, and code in them may draw random numbers. They are rendered here,
+            # with a seed of their own, because otherwise the first document of each start would decide.
             self._seed_code(-1)
             builder.render_fixed_examples()
         return builder
 
     def _sampler(self) -> FewshotSampler:
-        """A new one for each pass: the random stream of few-shot examples begins anew."""
+        """Return a new sampler. Each pass over the documents needs one: it restarts the random stream."""
         shots, quirks = self.values["num_fewshot"], self._options.lm_eval_quirks
         sampler = FewshotSampler(self.config, shots, self._seeds.fewshot, quirks=quirks)
         if shots:
             data, fewshot = self.data, self.values["fewshot_config"]
             exclude = data.harness_excludes or (data.overlaps and not quirks)
-            # Only the random sampler needs the whole pool.
+            # The first n examples suffice for first_n, unless some are excluded or picked by index.
             takes_first = fewshot["sampler"] == "first_n" and not exclude and not fewshot["fewshot_indices"]
             sampler.set_pool(data.pool(shots if takes_first else None), exclude=exclude)
         return sampler
 
     def rows(self, skip: Callable[[int], bool] | None = None) -> Iterator[TaskRow]:
-        """The documents of this run in data order. `skip` takes a position among them.
+        """Yield the documents of this run in data order. `skip` takes a position among them.
 
-        Where the order matters, skipped documents draw their examples and are numbered all the same.
+        A skipped document is still read if it draws random examples (one stream serves all documents) or if
+        the data has equal rows (which are numbered in order).
         """
         documents, sampler = self.data.documents, self._sampler()
         twins = documents.twins()
@@ -287,7 +301,10 @@ class Task:
             yield TaskRow(document.number, document, row_key(document.raw), value, examples)
 
     def build(self, row: TaskRow) -> tuple[PromptInputs, TaskGold, Failure | None]:
-        """The requests and the gold of a document. A document that cannot be asked has a failure instead."""
+        """Return the requests, the gold and the failure of a document.
+
+        If the requests cannot be built, there are none, and the failure says why; otherwise it is None.
+        """
         builder = self._builder
         if self._runs_code:
             self._seed_code(row.document.number)
@@ -307,12 +324,16 @@ class Task:
         return inputs, gold, None
 
     def _seed_code(self, number: int) -> None:
-        """A document is built when it is asked, when it is scored again and for files: each time the same."""
+        """Seed the random numbers that the task's code draws for one document.
+
+        A document is built several times: for requests, for scoring and for files. The seed makes its prompt
+        the same each time, in whatever order documents are built.
+        """
         seeds = self._seeds
         seed_user_code(f"{seeds.random} {number}", (seeds.numpy or 0) + number)
 
     def setting_quirks(self) -> Counter[str]:
-        """The mistakes of the harness in this task's settings, by the names in `quirks`."""
+        """Count the documents that bugs of the harness in this task's settings affect, by the names in `quirks`."""
         quirks: Counter[str] = Counter()
         if self._keeps_zero_shots:
             quirks["num_fewshot"] = self.count
@@ -323,7 +344,7 @@ class Task:
 
 
 def _draw(sampler: FewshotSampler, value: Document) -> list[Document] | BadDocument:
-    """The examples of one document. If there are too few, that is the failure of this document alone."""
+    """Return the examples of one document, or a BadDocument if there are too few: only this document fails."""
     try:
         return sampler.draw(value)
     except BadDocument as problem:
@@ -331,26 +352,26 @@ def _draw(sampler: FewshotSampler, value: Document) -> list[Document] | BadDocum
 
 
 def problem_of(failure: Failure) -> Problem:
-    """A document's failure as a problem of a file. Its place is printed once."""
+    """Convert a document's failure to a problem. The message loses its place, which a Problem prints itself."""
     return Problem(failure.where, failure.message.removesuffix(f" ({failure.where})"))
 
 
 def _plugin_identities(values: dict[str, Any]) -> list[str]:
-    """Filters and metrics that are named by path, by their content."""
+    """Return the identities of filters and metrics that are given as `path/file.py:name`."""
     names = [step.get("function") for chain in values.get("filter_list") or () for step in chain["filter"]]
     names += [metric.get("metric") for metric in values.get("metric_list") or ()]
     return [registry.identity(name) for name in names if isinstance(name, str) and ".py:" in name]
 
 
-# Splits, in the order in which the harness looks for one
+# The harness uses the first split that is set, in this order.
 _EVALUATED_SPLITS = ("test_split", "validation_split", "training_split")
 _FEWSHOT_SPLITS = ("training_split", "validation_split", "test_split")
 
 
 class TaskData:
-    """Which documents a task evaluates, and which ones its few-shot examples are taken from.
+    """The documents that a task evaluates, and the pool of its few-shot examples.
 
-    Nothing is opened before it is needed, and every split is opened once.
+    A split is opened when it is first needed.
     """
 
     def __init__(self, config: TaskConfig, seeds: Seeds, arguments: dict[str, Any]) -> None:
@@ -358,7 +379,7 @@ class TaskData:
         self._seeds = {"seed": seeds.random or 0, "numpy_seed": seeds.numpy or 0}
         self._arguments = arguments
         self._pool: list[Document] | None = None
-        # What `process_docs` made, by content, as far as it was run.
+        # Hashes of the documents that `process_docs` returned, in the order of the calls.
         self.hashes: list[str] = []
 
     @cached_property
@@ -367,28 +388,32 @@ class TaskData:
         return self._process(self._evaluated, ("process_docs",))
 
     def identity(self) -> list[str]:
-        """The evaluated data by content, before `process_docs`."""
+        """Return the hashes of the evaluated data, before `process_docs`."""
         return self._evaluated.identity()
 
     def pool_identity(self) -> Any:
-        """The pool of examples by content."""
+        """Return the hashes of the pool of examples, or the examples themselves if the task file lists them."""
         source = self._pool_source
         return source.identity() if isinstance(source, Documents) else source
 
     @property
     def harness_excludes(self) -> bool:
-        """Whether the harness takes a document out of its own examples. It compares two settings for this."""
+        """Whether the harness removes a document from its own examples.
+
+        It only compares the two settings. If `fewshot_split` is not set but the examples come from the test
+        split, a document can be among its own examples; `overlaps` covers this.
+        """
         values = self._config.values
         return bool(values["fewshot_config"]["split"] == values.get("test_split"))
 
     @cached_property
     def overlaps(self) -> bool:
-        """Whether the examples come from the evaluated documents."""
+        """Whether the few-shot examples come from the evaluated documents."""
         source = self._pool_source
         return isinstance(source, Documents) and source.identity() == self._evaluated.identity()
 
     def pool(self, first: int | None) -> list[Document]:
-        """The documents that examples are taken from; with `first`, only that many of them."""
+        """Return the documents that examples are taken from. With `first`, only that many are read."""
         source = self._pool_source
         if not isinstance(source, Documents):
             return source
@@ -403,7 +428,7 @@ class TaskData:
 
     @cached_property
     def _source(self) -> DataSource | None:
-        """The data set; None if `custom_dataset` makes it."""
+        """The data set; None if a function builds it (`custom_dataset`)."""
         config, values = self._config, self._config.values
         if values.get("custom_dataset") is not None:
             return None
@@ -430,7 +455,9 @@ class TaskData:
         for key in _FEWSHOT_SPLITS:
             if split := self._config.values.get(key):
                 return self._open(self._source, str(split))
-        raise InputError(Problem(self._config.where("num_fewshot"), "no split has examples to show"))
+        raise InputError(
+            Problem(self._config.where("num_fewshot"), "no split for few-shot examples: set fewshot_split")
+        )
 
     def _open(self, source: DataSource | None, split: str) -> Documents:
         if source is not None:
@@ -438,20 +465,21 @@ class TaskData:
         where = self._config.where("custom_dataset")
         splits = self._custom_splits
         if split not in splits:
-            raise InputError(Problem(where, f"it made no split {split!r}; it made {', '.join(splits)}"))
+            raise InputError(Problem(where, f"it returned no split {split!r}, only {', '.join(splits)}"))
         return spool_rows(splits[split], self._config.path, f" {split} document {{}}", fill=True)
 
     @cached_property
     def _custom_splits(self) -> Any:
-        """What `custom_dataset: !function` returns: rows by split. It gets metadata and arguments."""
+        """The return value of `custom_dataset: !function`: rows by split."""
         values = self._config.values
+        # The function gets metadata, --model-args and dataset_kwargs as keyword arguments; later ones win.
         arguments = (values.get("metadata") or {}) | self._arguments | (values.get("dataset_kwargs") or {})
         seed_user_code(**self._seeds)
         where = self._config.where("custom_dataset")
         return _call(self._config.function("custom_dataset"), where, **arguments)
 
     def _written_examples(self) -> list[Document]:
-        """The examples that `fewshot_config.samples` lists, or its function returns."""
+        """Return the examples of `fewshot_config.samples`: a list, or the return value of a function."""
         where = self._config.where("fewshot_config", "samples")
         samples = self._config.function("fewshot_config", "samples")
         seed_user_code(**self._seeds)

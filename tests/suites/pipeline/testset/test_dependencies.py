@@ -66,7 +66,7 @@ def test_a_dependency_is_brought_along(
     """It is noted as such; what only depends on a selected case stays away."""
     found = groups(tmp_path, "x", "a", "b: a", "c: b", ids=ids)
     assert order(found) == wanted
-    assert [group.brought for group in found] == brought
+    assert [group.unselected for group in found] == brought
 
 
 def test_what_ties_two_cases_must_be_there(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_an_id_that_no_file_has_is_refused(tmp_path: Path) -> None:
 
 def test_a_selection_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
     """A run of no cases would look like a pass."""
-    with pytest.raises(UsageError, match="no test case is left by the selection: --include-tags q"):
+    with pytest.raises(UsageError, match="no test case matches the selection: --include-tags q"):
         Testsets([three(tmp_path)], CaseSelection.of(["q"])).load()
 
 
@@ -198,7 +198,7 @@ def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
 )
 def test_expanded_ids_are_unique_too(tmp_path: Path, records: list[dict[str, Any]]) -> None:
     """Against each other and against written ones."""
-    with pytest.raises(InputError, match=r"the id 'p\[k=1\]' stands on"):
+    with pytest.raises(InputError, match=r"duplicate id 'p\[k=1\]', first used on"):
         Testsets([write(tmp_path / "a_b.jsonl", *records)]).load()
 
 
@@ -223,7 +223,7 @@ BASE: dict[str, Any] = {
 def digests(tmp_path: Path, *records: dict[str, Any]) -> tuple[str, str]:
     """What a testset of these records asks and expects."""
     look = Testsets([write(tmp_path / "a_b.jsonl", *records)]).load()
-    return look.asked, look.gold
+    return look.inputs_fingerprint, look.gold_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_digests_see_order_and_not_layout(tmp_path: Path) -> None:
     assert digests(tmp_path, BASE) == digests(tmp_path, shuffled)
     (tmp_path / "c_d.jsonl").write_text('// c\n{"id":\n1, "inputs": {"x": 1}}')
     look = Testsets([str(tmp_path / "c_d.jsonl")]).load()
-    assert digests(tmp_path, one) == (look.asked, look.gold)
+    assert digests(tmp_path, one) == (look.inputs_fingerprint, look.gold_fingerprint)
 
 
 def test_only_selected_cases_count(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_only_selected_cases_count(tmp_path: Path) -> None:
 
     def asked(value: int) -> str:
         name = write(tmp_path / "a_b.jsonl", {"id": "a"}, {"id": "b", "x": value})
-        return Testsets([name], CaseSelection.of(ids=["a"])).load().asked
+        return Testsets([name], CaseSelection.of(ids=["a"])).load().inputs_fingerprint
 
     assert asked(1) == asked(2)
 
@@ -298,7 +298,7 @@ def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
     def look(record: dict[str, Any]) -> tuple[str, str]:
         name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
         found = Testsets([name], CaseSelection.of(ids=["a"])).load()
-        return found.asked, found.gold
+        return found.inputs_fingerprint, found.gold_fingerprint
 
     assert look({"x": 1})[0] != look({"x": 2})[0]
     assert look({"expected": 1})[1] != look({"expected": 2})[1]
@@ -318,7 +318,7 @@ def test_tags_are_asked_only_where_a_condition_may_look_at_them(tmp_path: Path) 
 
     def asked(tag: str, **more: Any) -> str:
         record = {"id": "a", "inputs": {"x": 1}, "tags": [tag], **more}
-        return Testsets([write(tmp_path / "a_b.jsonl", record)]).load().asked
+        return Testsets([write(tmp_path / "a_b.jsonl", record)]).load().inputs_fingerprint
 
     assert asked("s") == asked("t")
     assert asked("s", step_inputs={}) == asked("t", step_inputs={})

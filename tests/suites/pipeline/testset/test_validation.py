@@ -128,7 +128,7 @@ def test_cases_in_memory_can_be_validated() -> None:
     wrong = [TestCase(1), TestCase("1", batch_items={"a": 1}), tied]  # type: ignore[arg-type]
     assert TestsetLoader.validate_testset(wrong) == [
         "case 2 $.batch_items: must be a list of objects, not an object",
-        "case 2 $.id: the id '1' stands in case 1 already",
+        "case 2 $.id: duplicate id '1', first used in case 1",
         "c $.depends_on: there is no case 'd'",
         "these cases wait for each other: c → c",
     ]

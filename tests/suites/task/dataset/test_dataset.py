@@ -75,7 +75,7 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
     (
         lambda d: d.push_to_hub("x"),
         AttributeError,
-        "a data set has no 'push_to_hub' in assay; it has add_column",
+        "assay's Dataset has no attribute 'push_to_hub'; it has add_column",
     ),
     (lambda _: Dataset.from_dict({"a": [1], "b": []}), ValueError, "columns have different lengths"),
     (lambda d: d.train_test_split(test_size=9), ValueError, "3 rows cannot be split into -6 and 9"),

@@ -102,7 +102,7 @@ WRONG: list[tuple[Any, str]] = [
         lambda _: [{"a": "\ud800"}],
         "a.jsonl document 0 after process_docs: 'utf-8' codec can't encode character",
     ),
-    (lambda data: data.to_csv("x"), "AttributeError: a data set has no 'to_csv' in assay"),
+    (lambda data: data.to_csv("x"), "AttributeError: assay's Dataset has no attribute 'to_csv'"),
 ]
 
 

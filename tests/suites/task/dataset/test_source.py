@@ -180,7 +180,7 @@ def test_a_data_set_by_name_needs_an_extra() -> None:
     """So does what only `datasets` can read; the message names the key and the command."""
     put("x.csv")
     cases: list[tuple[str, dict[str, Any], str]] = [
-        ("openai/gsm8k", {}, "dataset_path: 'openai/gsm8k' is no file format"),
+        ("openai/gsm8k", {}, "dataset_path: 'openai/gsm8k' is not a file format"),
         ("csv", {"data_files": "x.csv", "skipfooter": 1}, "dataset_kwargs.skipfooter: reading csv with this"),
         ("json", {"data_files": "hf://x/y.json"}, "dataset_kwargs.data_files: reading json with this"),
     ]

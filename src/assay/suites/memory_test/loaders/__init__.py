@@ -1,8 +1,12 @@
-"""Data sets, one loader per file, found by the file's name.
+"""Loaders of data sets. Each module of this package loads one data set, and `--dataset` takes the module's name.
 
-A file has `conversations(path)`, which returns a list. It may have `CATEGORIES`, the meaning of its categories, and
-`RULES`, the categories whose answers are compared in a way of their own. `read_conversations` does what all loaders
-share: it reads the records of a JSON file and reports every problem at once.
+A loader module has a function that returns a list of conversations:
+
+    def conversations(path: Path) -> list[Conversation]:
+        return read_conversations(path, _build)
+
+It may also have `CATEGORIES`, labels for its categories, and `RULES`, the comparison rule of a category (see
+`scorers.py`). `read_conversations` reads the records of a JSON file and reports all problems at once.
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ from assay.core.schema import refuse
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 
-# Keys of a conversation by data set. A file belongs to a data set if its first conversation has two of them; data
-# of other suites may have one by chance.
+# Keys by which `assay check` recognises the data set of a file. The first conversation must have two of them, because
+# data of other suites may have one of them too, such as `id`.
 _MARKS = {
     "locomo": frozenset({"sample_id", "conversation", "qa"}),
     "longmemeval": frozenset({"question_id", "haystack_sessions", "haystack_dates"}),
@@ -32,33 +36,33 @@ _MARKS = {
 }
 _MIN_MARKS = 2
 
-# Builds a conversation from its number in the file and its record. Adds to `problems`, and returns None where a
-# problem leaves nothing to build.
+# Builds a conversation from its position in the file and its record. Appends to the list of problems, and returns None
+# if the record is too broken to build anything.
 Build = Callable[[int, FileRecord, list[Problem]], Conversation | None]
 
 
 class ConversationLoader(Struct, frozen=True):
-    """A data set by name. `conversations` raises InputError with every problem of a file."""
+    """Loads one data set. `conversations` raises InputError with all problems of a file."""
 
     name: str
     conversations: Callable[[Path], Iterable[Conversation]]
     caller: type[PipelineCaller] = PipelineCaller
     categories: Mapping[Any, str] = {}
-    """What the categories of the data mean, where they do not say it themselves."""
+    """Labels for categories that are only numbers in the data."""
     rules: Mapping[Any, str] = {}
-    """Categories whose answers are compared in a way of their own: see `scorers.py`."""
+    """Categories with their own comparison rule, see `scorers.py`."""
 
 
 def dataset_names() -> list[str]:
-    """Return the names of the built-in data sets."""
+    """Return the names of the built-in loaders."""
     return sorted(module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg)
 
 
 def find_loader(name: str) -> ConversationLoader:
-    """Find a data set by its file's name, or a loader of the user by `path/to/file.py:load`.
+    """Return the loader of a built-in data set, or the user's loader for `path/to/file.py:NAME`.
 
-    A path names a function that takes a file's path, or a subclass of `PipelineCaller` that has this function as its
-    static method `conversations`, and may count its statistics in its own way.
+    NAME is a function that takes a path and returns or yields conversations, or a subclass of `PipelineCaller` that has
+    this function as the static method `conversations`. The subclass may override the statistics.
     """
     if ".py:" in name:
         return _find_user_loader(name)
@@ -75,7 +79,8 @@ def _find_user_loader(name: str) -> ConversationLoader:
     load = getattr(target, "conversations", target)
     if not callable(load) or (target is load and isinstance(target, type)):
         raise UsageError(
-            f"{name} must be a function of a path that gives conversations, or a PipelineCaller with one"
+            f"{name} must be a function that takes a path and returns conversations, or a subclass of "
+            "PipelineCaller with such a function as the static method `conversations`"
         )
     caller = PipelineCaller
     if isinstance(target, type) and issubclass(target, PipelineCaller):
@@ -88,10 +93,10 @@ def _find_user_loader(name: str) -> ConversationLoader:
 
 
 def read_conversations(path: Path, build: Build) -> list[Conversation]:
-    """Read a file that holds a list of conversations, or one. Raises InputError with every problem."""
+    """Read a file with one conversation or a list of them. Raises InputError with all problems of the file."""
     problems: list[Problem] = []
     conversations: list[Conversation] = []
-    places: dict[str, str] = {}  # where each id stands
+    places: dict[str, str] = {}  # of each id in the file
     records = read_records(path, problems, thing="conversation", hint="--data names it")
     for index, record in enumerate(records):
         if not record.value:
@@ -106,9 +111,9 @@ def read_conversations(path: Path, build: Build) -> list[Conversation]:
         if conversation is None:
             continue
         place = f"line {record.line}" if record.line else record.root
-        before = places.setdefault(conversation.sample_id, place)
-        if before != place:
-            message = f"the id {conversation.sample_id!r} stands at {before} already; each needs its own"
+        first_place = places.setdefault(conversation.sample_id, place)
+        if first_place != place:
+            message = f"duplicate id {conversation.sample_id!r}, first used at {first_place}"
             problems.append(record.problem((), message))
         conversations.append(conversation)
     refuse(problems, path)
@@ -116,7 +121,7 @@ def read_conversations(path: Path, build: Build) -> list[Conversation]:
 
 
 def recognise_dataset(path: Path) -> str | None:
-    """Return the data set whose keys the first conversation of a file has; None for any other file."""
+    """Return the name of the data set that a file belongs to; None for any other file. Reads one conversation."""
     if path.suffix != ".json" or not path.is_file():
         return None
     problems: list[Problem] = []
@@ -132,7 +137,7 @@ def recognise_dataset(path: Path) -> str | None:
 
 
 def check_file(path: Path) -> list[Problem]:
-    """Return every problem of a file of conversations, with its place in the file."""
+    """Return all problems of a file of conversations, with their places. An unknown file is read as LoCoMo."""
     try:
         find_loader(recognise_dataset(path) or "locomo").conversations(path)
     except InputError as error:
@@ -141,7 +146,7 @@ def check_file(path: Path) -> list[Problem]:
 
 
 def text_list(value: str | list[str] | None) -> list[str]:
-    """Return a list of texts as people write it: one text alone is a list of one."""
+    """Return a list of texts. Data may have a single text instead of a list, or null."""
     if value is None:
         return []
     return [value] if isinstance(value, str) else value

@@ -1,4 +1,4 @@
-"""LoCoMo: two people who talk over months, in the schema of `locomo10.json`."""
+"""Loader for LoCoMo, conversations of two people over months, in the schema of `locomo10.json`."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from assay.suites.memory_test.conversation import (
 from assay.suites.memory_test.loaders import read_conversations, text_list
 from assay.suites.memory_test.scorers import FIRST_PART, LIST_PARTS
 
-# The meaning of the category numbers. Files keep the numbers.
+# Labels for the screen. Output files keep the numbers, as the data has them.
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
-# LoCoMo's own evaluation compares these two categories in ways of their own.
+# LoCoMo's own evaluation has a special comparison for these two categories.
 RULES = {1: LIST_PARTS, 3: FIRST_PART}
 _ADVERSARIAL = 5
+# At most 9 digits, as in evidence.
 _SESSION = re.compile(r"session_([1-9]\d{0,8})", re.ASCII)
 
 
 class LocomoMessage(Struct):
-    """A message. An image has the search `query` it was found by and a caption."""
+    """A message. With an image it has the `query` of the image search and a caption."""
 
     speaker: str
     text: str
@@ -40,7 +41,7 @@ class LocomoMessage(Struct):
 
 
 class LocomoQuestion(Struct):
-    """A question. `adversarial_answer` passes to the output; it is what a fooled model would say."""
+    """A question. `adversarial_answer`, the answer of a fooled model, is copied to the output as metadata."""
 
     question: Filled
     category: Annotated[int, Meta(description="a whole number (LoCoMo has 1 to 5)")]
@@ -49,9 +50,9 @@ class LocomoQuestion(Struct):
 
 
 class LocomoSample(Struct):
-    """A sample. Sessions stand in `conversation` under session_1, session_2 and so on.
+    """A sample. `conversation` has its sessions under the keys session_1, session_2 and so on.
 
-    Summaries and observations are left alone.
+    LoCoMo's summaries and observations are ignored.
     """
 
     sample_id: Filled
@@ -70,7 +71,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
     if sample is None:
         return None
     if not any(session.messages for session in sessions):
-        message = "has no session with a message; they stand under session_1, session_2 and so on"
+        message = "has no session with a message; the keys of sessions are session_1, session_2 and so on"
         problems.append(record.problem(("conversation",), message))
     questions: list[ConversationQuestion] = []
     for place, question in enumerate(sample.qa):
@@ -89,7 +90,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
 
 
 def _read_sessions(record: FileRecord, problems: list[Problem]) -> list[ConversationSession]:
-    """Return the sessions by their numbers. A date without messages is no session."""
+    """Return the sessions sorted by number. LoCoMo has dates of sessions without messages; they are skipped."""
     talk = record.value.get("conversation")
     if not isinstance(talk, dict):
         return []
@@ -114,20 +115,23 @@ def _read_sessions(record: FileRecord, problems: list[Problem]) -> list[Conversa
 
 
 def _check_dialog_ids(messages: Any, session: int, record: FileRecord, problems: list[Problem]) -> None:
-    """Evidence counts messages by their place, so a `dia_id` that says another place would mislead."""
+    """Add a problem for each `dia_id` that differs from the position of its message.
+
+    Evidence such as D1:3 is resolved by position, so it would point to the wrong message.
+    """
     if not isinstance(messages, list):
         return
     for number, message in enumerate(messages, 1):
         dia_id = message.get("dia_id") if isinstance(message, dict) else None
         place = message_id(session, number)
         if isinstance(dia_id, str) and dia_id != place:
-            text = f"stands at {place} but says {dia_id!r}; evidence counts messages by their place"
+            text = f"is {dia_id!r}, but the message is at {place}; evidence refers to messages by position"
             key = ("conversation", f"session_{session}", number - 1, "dia_id")
             problems.append(record.problem(key, text))
 
 
 def _text(message: LocomoMessage) -> str:
-    """Return the text. An image is described by the query it was found by and by its caption."""
+    """Return the text. An image is described by its search query and its caption."""
     parts = [part for part in (message.query, message.blip_caption) if part is not None]
     if not parts and message.img_url is None:
         return message.text

@@ -1,6 +1,7 @@
-"""LongMemEval: a question, and the chats of one user before it, in the published schema.
+"""Loader for LongMemEval in its published schema.
 
-Each entry is a conversation with one question, which is asked after the last message.
+An entry has the chats of one user and one question about them. It becomes a conversation with this question, asked
+after the last message.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from assay.suites.memory_test.conversation import (
 )
 from assay.suites.memory_test.loaders import read_conversations, text_list
 
-# The id of a question that the chats do not answer ends like this.
+# Suffix of question ids whose question the chats do not answer.
 ABSTENTION = "_abs"
 _METADATA = ("question_id", "question_type", "question_date")
 
 
 class LongMemEvalTurn(Struct):
-    """A message of a chat. `has_answer` marks evidence."""
+    """A message of a chat. `has_answer` marks it as evidence."""
 
     role: str
     content: str
@@ -36,7 +37,7 @@ class LongMemEvalTurn(Struct):
 
 
 class LongMemEvalEntry(Struct):
-    """One entry. Sessions, their ids and their dates are lists of the same length."""
+    """An entry. The three `haystack_` lists have the same length."""
 
     question_id: Filled
     question_type: str
@@ -60,8 +61,8 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
         return None
     answer_ids = set(text_list(entry.answer_session_ids))
     sessions: list[ConversationSession] = []
-    marked: list[str] = []  # messages with the mark of an answer
-    whole: list[str] = []  # all messages of the sessions with an answer
+    marked_messages: list[str] = []  # with `has_answer`
+    session_messages: list[str] = []  # all messages of the sessions in `answer_session_ids`
     ids, dates = text_list(entry.haystack_session_ids), text_list(entry.haystack_dates)
     for number, turns in enumerate(entry.haystack_sessions, 1):
         name = ids[number - 1]
@@ -69,14 +70,15 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
         sessions.append(ConversationSession.of(number, dates[number - 1], lines, name))
         for place, turn in enumerate(turns, 1):
             if turn.has_answer:
-                marked.append(message_id(number, place))
+                marked_messages.append(message_id(number, place))
             if name in answer_ids:
-                whole.append(message_id(number, place))
+                session_messages.append(message_id(number, place))
     filled = [session for session in sessions if session.messages]
     if not filled:
         problems.append(record.problem(("haystack_sessions",), "has no message"))
         return None
-    evidence = marked or whole
+    # Entries without marks name at least the sessions with the answer.
+    evidence = marked_messages or session_messages
     metadata: dict[str, Any] = {"evidence": evidence, "category": entry.question_type}
     for key in _METADATA:
         if record.value.get(key) is not None:
@@ -88,6 +90,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
         reference=entry.answer,
         abstention=entry.question_id.endswith(ABSTENTION),
     )
+    # The question refers to all chats, so it is asked at the end, not after its last piece of evidence.
     if evidence:
         last = filled[-1]
         question = msgspec.structs.replace(question, coordinate=(last.number, len(last.messages)))
@@ -95,7 +98,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
 
 
 def _same_lengths(record: FileRecord, problems: list[Problem]) -> bool:
-    """Whether there is an id and a date for each session."""
+    """Return whether there is an id and a date for each session. Adds a problem if the lengths differ."""
     sessions = record.value.get("haystack_sessions")
     if not isinstance(sessions, list):
         return False

@@ -1,4 +1,4 @@
-"""People's own conversations, in a schema with nothing that is not needed: see docs/memory-test.md."""
+"""Loader for your own conversations. docs/memory-test.md describes this small schema."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from assay.core.schema import Filled, KeyPath, Scalar, convert
 from assay.suites.memory_test.conversation import Conversation, ConversationQuestion, ConversationSession
 from assay.suites.memory_test.loaders import read_conversations, text_list
 
-# Keys of a question that do not pass to the output as they are. All other keys do.
+# These keys have their own fields in ConversationQuestion. All other keys are copied to the output.
 _OWN_KEYS = ("question", "answer", "abstention")
 
 
 class PlainMessage(Struct, forbid_unknown_fields=True):
-    """A message as people write it (`speaker`, `text`), or as chats have it (`role`, `content`)."""
+    """A message, with `speaker` and `text`, or with `role` and `content` as in chat logs."""
 
     speaker: str | None = None
     text: str | None = None
@@ -28,7 +28,7 @@ class PlainMessage(Struct, forbid_unknown_fields=True):
 
 
 class PlainSession(Struct, forbid_unknown_fields=True):
-    """A session. Without an id it is called `session_1`."""
+    """A session. The default id is `session_{number}`."""
 
     messages: list[PlainMessage]
     id: str | None = None
@@ -36,7 +36,7 @@ class PlainSession(Struct, forbid_unknown_fields=True):
 
 
 class PlainQuestion(Struct):
-    """A question. Other keys are allowed, and pass to the output."""
+    """A question. Unknown keys are allowed and copied to the output."""
 
     question: Filled
     answer: Scalar | None = None
@@ -46,7 +46,7 @@ class PlainQuestion(Struct):
 
 
 class PlainConversation(Struct, forbid_unknown_fields=True):
-    """A conversation. Without an id it is called by its number."""
+    """A conversation. The default id is its position, `0000` for the first."""
 
     sessions: list[PlainSession]
     questions: list[PlainQuestion]
@@ -54,24 +54,24 @@ class PlainConversation(Struct, forbid_unknown_fields=True):
 
 
 def conversations(path: Path) -> list[Conversation]:
-    """Load the conversations of a file, a list of them or one."""
+    """Load a file with one conversation or a list of them."""
     return read_conversations(path, _build)
 
 
 def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
     data = convert(record.value, PlainConversation, record, problems)
-    # Looks at the raw value, so that a problem elsewhere does not hide this one.
+    # Checked on the raw value: `data` is None after any other problem, and this one would be reported only later.
     problems += [record.problem(path, "is missing") for path in _messages_without_text(record.value)]
     if data is None:
         return None
     sessions: list[ConversationSession] = []
-    for place, session in enumerate(data.sessions):
+    for number, session in enumerate(data.sessions, 1):
         lines: list[tuple[str, str]] = []
         for message in session.messages:
             text = message.text if message.content is None else message.content
             speaker = message.role if message.speaker is None else message.speaker
             lines.append((speaker or "", text or ""))
-        sessions.append(ConversationSession.of(place + 1, session.date or "", lines, session.id or ""))
+        sessions.append(ConversationSession.of(number, session.date or "", lines, session.id or ""))
     if sessions and not any(session.messages for session in sessions):
         problems.append(record.problem(("sessions",), "has no message"))
     questions: list[ConversationQuestion] = []
@@ -91,7 +91,7 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
 
 
 def _messages_without_text(value: dict[str, Any]) -> Iterator[KeyPath]:
-    """Yield the path of each `text` that is missing. A message needs `text` or `content`."""
+    """Yield the key path of each missing `text`. A message needs `text` or `content`, which no schema can express."""
     sessions = value.get("sessions")
     for place, session in enumerate(sessions if isinstance(sessions, list) else []):
         messages = session.get("messages") if isinstance(session, dict) else None

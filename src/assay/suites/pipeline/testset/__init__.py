@@ -1,1 +1,1 @@
-"""The testset format: records out of a file, cases out of records, groups out of several files."""
+"""The testset format: reads records from files, builds test cases from records, and groups dependent cases."""

@@ -1,12 +1,12 @@
-"""A test case of the testset format: nine fields, and how the keys of a record map to them.
+"""A test case of the testset format: its nine fields, and the mapping from the keys of a record to them.
 
     case = TestCase.from_dict({"id": "a", "text": "good film", "expected_sentiment": "positive"})
     case.inputs              # {"text": "good film"}
     case.expected_outputs    # {"sentiment": "positive"}
 
-A record is v2 if it has one of the format's own keys (`inputs`, `step_inputs`, ...), else v1: then every key
-that means nothing else is an input. Keys that begin with `expected` never are inputs: they would show the
-model the answer.
+A record is v2 if it has one of the keys `inputs`, `step_inputs`, and so on (`V2_KEYS`). Any other record is v1:
+every key without another meaning is an input. Keys that start with `expected` are never inputs, because they
+would show the model the answer.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ from assay.suites.pipeline.testset.validation import (
 JsonObject = dict[str, Any]
 
 _PLAIN = frozenset(FIELDS) | BESIDE
-"""A record with these keys only needs no sorting of its keys."""
-_KEPT = BESIDE | {"expected"}
-"""Keys that stay at the top of a written record without being fields."""
+"""If a record has only these keys, each field is under its own key. This is the fast path of reading."""
+_COPIED_KEYS = BESIDE | {"expected"}
+"""Keys without a field in TestCase. `to_dict` copies them from the original record."""
 
 
 @dataclass(slots=True)
 class TestCase:
-    """Pipeline test case. `id` keeps the type it was written with; two cases are the same by `key`.
+    """A test case of a pipeline.
 
-    `where` is `file:line` of the record, `origin` the id it had before its parameters were filled in.
+    `id` keeps its type in the file, text or integer; `key` is its text. `raw_data` is the record. `where` is
+    `file:line` of the record. `origin` is the id of the case that `expand` created this one from.
     """
 
     __test__ = False  # pytest collects classes of this name
@@ -65,55 +66,56 @@ class TestCase:
 
     @property
     def key(self) -> str:
-        """The identity: 1 and "1" are the same case."""
+        """The id as text. The ids 1 and "1" are the same case."""
         return str(self.id)
 
     @property
     def line(self) -> int:
-        """The line its record begins at; 0 for a case that comes from no file."""
+        """The first line of the record; 0 for a case that does not come from a file."""
         number = self.where.rpartition(":")[2]
         return int(number) if number.isdigit() else 0
 
     @property
     def parameters(self) -> dict[str, list[Any]] | None:
-        """Lists of values; the case stands for every combination of them."""
+        """Lists of values by input name. The case is run with every combination of them."""
         parameters: dict[str, list[Any]] | None = self._beside("parameters")
         return parameters
 
     @property
     def depends_on(self) -> list[str]:
-        """Ids of the cases that must have passed before this one runs."""
+        """The ids of the cases that must pass before this one runs."""
         return id_list(self._beside("depends_on"))
 
     @property
     def conditions(self) -> str | None:
-        """An expression; where it is false the case is skipped."""
+        """An expression. The case is skipped if it is false."""
         conditions: str | None = self._beside("conditions")
         return conditions
 
     @property
     def performance_baseline(self) -> JsonObject | None:
-        """Most seconds and tokens, of the case and of its steps."""
+        """Maximum seconds and tokens of the case and of its steps."""
         baseline: JsonObject | None = self._beside("performance_baseline")
         return baseline
 
     @property
     def reference(self) -> Any:
-        """The bare `expected` of a record: a text for a judge, never compared."""
+        """The key `expected` of a record: a reference for a judge. It is not compared as text."""
         return self.raw_data.get("expected")
 
     def _beside(self, name: str) -> Any:
         raw = self.raw_data
-        # In a v1 record of a pipeline that declares an input of this name, the key is that input.
+        # If the pipeline declares an input of this name, the key of a v1 record is that input.
         if name not in raw or (name in self.inputs and not is_v2(raw)):
             return None
         return raw[name]
 
     @classmethod
     def from_dict(cls, data: JsonObject, declared: frozenset[str] = frozenset()) -> Self:
-        """Build the case of a record, v1 or v2. Raises InputError with every error in it.
+        """Build the case of a record, v1 or v2. Raises InputError with every error in the record.
 
-        `declared` are the pipeline's input names: in a v1 record even `description` may be one.
+        `declared` are the names of the pipeline's inputs. In a v1 record, even `description` is an input if the
+        pipeline declares one of this name.
         """
         problems: list[Problem] = []
         check_record(data, declared, MemoryRecord(), problems)
@@ -124,7 +126,7 @@ class TestCase:
 
     @classmethod
     def of(cls, data: JsonObject, where: str, declared: frozenset[str] = frozenset()) -> Self:
-        """Build the case of a record that was checked before."""
+        """Build the case of a record that is already checked."""
         tags, inputs, outputs = _read_parts(data, declared)
         get = data.get
         return cls(
@@ -142,11 +144,11 @@ class TestCase:
         )
 
     def to_dict(self) -> JsonObject:
-        """Return a v2 record that reads back as an equal case. Custom keys of a v2 record stay at the top."""
+        """Return a v2 record. Reading it gives an equal case. Custom keys of a v2 record stay at the top level."""
         return _v2_of_v2(self) if is_v2(self.raw_data) else _v2_of_v1(self)
 
     def expectations(self) -> list[Any]:
-        """Return everything that the case expects, for fingerprints: nothing of it is asked."""
+        """Return all expectations of the case, for a fingerprint. None of them affects a request."""
         return [
             self.expected_outputs,
             self.expected_aggregation,
@@ -157,26 +159,27 @@ class TestCase:
         ]
 
     def has_batch_data(self) -> bool:
-        """An empty list counts: it is a batch of no items."""
+        """Return whether the case has batch items. An empty list counts, as a batch without items."""
         return self.batch_items is not None
 
     def should_evaluate_intermediate(self) -> bool:
-        """Off unless asked for, even where expectations are defined."""
+        """Return whether intermediate expectations are checked. By default they are not."""
         return bool(self.evaluation_config.get("evaluate_intermediate", False))
 
     def should_evaluate_final(self) -> bool:
-        """On unless switched off."""
+        """Return whether the final output is checked. By default it is."""
         return bool(self.evaluation_config.get("evaluate_final", True))
 
     def should_evaluate_aggregation(self) -> bool:
-        """On unless switched off, where there is something to compare with."""
-        wanted = bool(self.evaluation_config.get("evaluate_aggregation", True))
-        return wanted and self.expected_aggregation is not None
+        """Return whether the aggregation is checked. By default it is, if the case expects one."""
+        is_on = bool(self.evaluation_config.get("evaluate_aggregation", True))
+        return is_on and self.expected_aggregation is not None
 
     def expand(self) -> Iterator[TestCase]:
-        """Yield the cases this one stands for: itself, or one for each combination, named `id[k=v]`.
+        """Yield one case for each combination of `parameters`, with the id `id[name=value]`.
 
-        The last list turns fastest. Values replace inputs of the same name.
+        The last parameter changes fastest. Values replace inputs of the same name. A case without parameters
+        yields itself.
         """
         if not self.parameters:
             yield self
@@ -188,7 +191,7 @@ class TestCase:
             yield replace(self, id=key, inputs={**self.inputs, **values}, raw_data=raw, origin=origin)
 
     def expanded_keys(self) -> list[str]:
-        """Return the ids that `expand` gives, without building the cases."""
+        """Return the ids of the cases that `expand` yields, without building the cases."""
         if not self.parameters:
             return [self.key]
         return [key for key, _ in self._combinations()]
@@ -204,7 +207,7 @@ class TestCase:
             yield f"{self.key}[{','.join(texts)}]", values
 
     def code_paths(self) -> list[str]:
-        """Return where the case brings code for a step, as JSON paths: data does not run unless allowed."""
+        """Return the JSON paths of code for steps in this case. Code in data runs only with --allow-code."""
         return [
             json_path(("step_inputs", step, key))
             for step, values in self.step_inputs.items()
@@ -214,7 +217,7 @@ class TestCase:
 
 
 def id_list(value: Any) -> list[str]:
-    """Return `depends_on` as id strings; a single id may stand without a list."""
+    """Return the value of `depends_on` as a list of ids. A single id need not be in a list."""
     if value is None:
         return []
     items = value if isinstance(value, list) else [value]
@@ -222,7 +225,7 @@ def id_list(value: Any) -> list[str]:
 
 
 class _Parts(NamedTuple):
-    """The fields that may stand in other places than their own."""
+    """The fields that a record may write under other keys."""
 
     tags: list[str]
     inputs: JsonObject
@@ -230,7 +233,7 @@ class _Parts(NamedTuple):
 
 
 def _read_parts(record: JsonObject, declared: frozenset[str]) -> _Parts:
-    """Keys that mean nothing else are inputs; explicit `inputs` win over them."""
+    """Read tags, inputs and expected outputs. Values under `inputs` win over top-level keys."""
     tags, inputs = record.get("tags", []), record.get("inputs", {})
     outputs = record.get("expected_outputs") or {}
     if isinstance(tags, str):
@@ -249,18 +252,20 @@ def _read_parts(record: JsonObject, declared: frozenset[str]) -> _Parts:
 
 
 def _custom_keys(record: JsonObject, declared: frozenset[str] = frozenset()) -> list[str]:
-    """Return the top-level keys that are inputs, in the order they are written."""
-    ours = (_PLAIN - inputs_beside(record, declared)) | frozenset(FIELDS)
+    """Return the top-level keys that are inputs, in the order of the record."""
+    format_keys = (_PLAIN - inputs_beside(record, declared)) | frozenset(FIELDS)
     if has_hop_tag(record, declared):
-        ours |= {"tag"}
-    return [key for key in record if key not in ours and not is_gold(key)]
+        format_keys |= {"tag"}
+    return [key for key in record if key not in format_keys and not is_gold(key)]
 
 
 def _set_fields(case: TestCase) -> JsonObject:
-    """Return the fields that say something."""
+    """Return the fields of a case that are not empty."""
     fields: JsonObject = {"id": case.id}
-    if case.tags or "tags" in case.raw_data:  # without them a key `tag` would be read as one
+    # Without the key `tags`, a reader would take a key `tag` for a tag.
+    if case.tags or "tags" in case.raw_data:
         fields["tags"] = case.tags
+    # An empty list of batch items and an expected aggregation of 0 or "" do have a meaning.
     for name in FIELDS[2:]:
         value = getattr(case, name)
         if value is not None and (value or name in ("batch_items", "expected_aggregation")):
@@ -269,32 +274,39 @@ def _set_fields(case: TestCase) -> JsonObject:
 
 
 def _v2_of_v1(case: TestCase) -> JsonObject:
-    """Always with `inputs`, so that a reader takes no annotation for an input."""
+    """Return the v2 record of a v1 case.
+
+    It always has `inputs`: this key makes the record v2, so that a reader does not take `description` for an
+    input.
+    """
     fields = _set_fields(case)
     beside: JsonObject = {}
     for key, value in case.raw_data.items():
-        if (key in _KEPT and key not in case.inputs) or is_unread(key):
+        if (key in _COPIED_KEYS and key not in case.inputs) or is_unread(key):
             beside[key] = value
     head = {key: fields.pop(key) for key in ("id", "tags") if key in fields}
     return head | beside | {"inputs": case.inputs} | fields
 
 
 def _v2_of_v2(case: TestCase) -> JsonObject:
-    """In the order of the record. A custom key stays at the top while it still means what it says there."""
+    """Return the v2 record of a v2 case, with the keys in the original order.
+
+    An input that was a top-level key stays there, unless its value has changed.
+    """
     raw, fields = case.raw_data, _set_fields(case)
     explicit = raw.get("inputs") or {}
-    kept = {
+    top_level = {
         key
         for key in _custom_keys(raw)
         if key in case.inputs and (key in explicit or case.inputs[key] == raw[key])
     }
-    inputs = {key: value for key, value in case.inputs.items() if key in explicit or key not in kept}
+    inputs = {key: value for key, value in case.inputs.items() if key in explicit or key not in top_level}
     fields["inputs"] = inputs
     record: JsonObject = {}
     for key, value in raw.items():
         if key in fields:
             record[key] = fields.pop(key)
-        elif key in kept or key in _KEPT or is_unread(key):
+        elif key in top_level or key in _COPIED_KEYS or is_unread(key):
             record[key] = value
     fields.pop("inputs", None)
     record |= fields

@@ -1,6 +1,6 @@
-"""`depends_on` within one file: cases that depend on each other form a group and run in that order.
+"""The graph of `depends_on` in one testset file. Cases that depend on each other run as one group, in order.
 
-Cases are named here by their position in the file.
+In this module a case is the number of its record in the file.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from typing import NamedTuple
 
 
 class DependencyChain(NamedTuple):
-    """Cases that run together, dependencies first. Nobody selected those in `brought`: others need them."""
+    """Cases that run together, dependencies first.
+
+    `unselected` are those that the user did not select, but on which selected cases depend.
+    """
 
     members: list[int]
-    brought: frozenset[int]
+    unselected: frozenset[int]
 
 
 class Dependencies:
-    """The graph of one file.
+    """The dependency graph of one file.
 
-    `ids[n]` are the ids of case `n`: its own, and those of its expansions. `needs[n]` are the ids in its
-    `depends_on`. `missing` lists (case, id) for ids that no case has.
+    `ids[n]` are the ids of case `n`: its own, and those of its parameter combinations. `needs[n]` are the ids
+    in its `depends_on`. `missing` lists (case, id) for ids that no case has.
     """
 
     def __init__(self, ids: Sequence[Sequence[str]], needs: Sequence[Sequence[str]]) -> None:
@@ -39,7 +42,7 @@ class Dependencies:
                     self.missing.append((place, target))
 
     def cycles(self) -> list[list[int]]:
-        """Return cases that wait for each other, each for the next one. No cycle hides another."""
+        """Return the cycles: lists of cases in which each depends on the next, and the last on the first."""
         done: set[int] = set()
         cycles: list[list[int]] = []
         for start in sorted(self._needs):
@@ -47,10 +50,14 @@ class Dependencies:
         return cycles
 
     def _cycles_from(self, start: int, done: set[int]) -> Iterator[list[int]]:
-        """Walk in depth, without recursion since a chain may be thousands of cases long."""
+        """Yield the cycles that are reachable from a case, by depth-first search.
+
+        The search does not use recursion, because a chain may be thousands of cases long.
+        """
         if start in done:
             return
-        trail = {start: None}  # a dict is a set that keeps its order
+        # The path from the start to the present case. A dict is a set that keeps its order.
+        trail = {start: None}
         walks = [iter(self._needs.get(start, ()))]
         while walks:
             following = next(walks[-1], None)
@@ -65,10 +72,10 @@ class Dependencies:
                 walks.append(iter(self._needs.get(following, ())))
 
     def chains(self, selected: set[int]) -> list[DependencyChain]:
-        """Return the groups of the selected cases that depend on others, with everything they depend on.
+        """Return the groups of selected cases with dependencies, including all cases they depend on.
 
-        Cases that only an unselected case would connect stay apart. A case that depends on nothing, and that
-        no other needs, is in no chain.
+        An unselected case that depends on two groups does not join them. A case without any dependency, in
+        either direction, is in no chain.
         """
         members = {place for place in selected if place in self._needs}
         waiting = list(members)
@@ -98,7 +105,7 @@ class Dependencies:
         return chains
 
     def _in_order(self, group: set[int]) -> list[int]:
-        """Dependencies first; otherwise as in the file."""
+        """Return the cases of a group with dependencies first, otherwise in file order."""
         open_needs = {place: set(self._needs.get(place, ())) for place in group}
         waiting_for: dict[int, list[int]] = {}
         for place, needs in open_needs.items():

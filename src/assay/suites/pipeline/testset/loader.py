@@ -1,9 +1,11 @@
-"""`TestsetLoader`: testset files for Python code, with the names that users of the format know; and v2 files.
+"""`TestsetLoader` reads testset files in Python code, with the class and method names of Prompt Lab.
 
-from assay.suites.pipeline import TestsetLoader
+    from assay.suites.pipeline import TestsetLoader
 
-cases = TestsetLoader.load_testset("testsets/reviews_basic_v1.jsonl")
-smoke = TestsetLoader.filter_by_tags(cases, include_tags=["smoke"])
+    cases = TestsetLoader.load_testset("testsets/reviews_basic_v1.jsonl")
+    smoke = TestsetLoader.filter_by_tags(cases, include_tags=["smoke"])
+
+`convert_testset` and `write_v2` write testsets in the v2 format.
 """
 
 from __future__ import annotations
@@ -26,15 +28,15 @@ _encode = msgspec.json.Encoder().encode
 
 
 class TestsetLoader:
-    """Reads testsets. Cases come as written: parameters are not filled in."""
+    """Reads testsets. A case with `parameters` is returned once; `TestCase.expand` yields its combinations."""
 
     __test__ = False  # pytest collects classes of this name
 
     @staticmethod
     def load_testset(path: str | Path, declared: frozenset[str] = frozenset()) -> list[TestCase]:
-        """Return all cases of a file. Raises InputError with every error in it; a file without a case is one.
+        """Return all cases of a file. Raises InputError with every error; an empty file is an error.
 
-        `declared` are the pipeline's input names: in a v1 record even `description` may be one.
+        `declared` are the names of the pipeline's inputs, see `TestCase.from_dict`.
         """
         path = Path(path)
         problems: list[Problem] = []
@@ -44,7 +46,7 @@ class TestsetLoader:
 
     @staticmethod
     def iterate(path: str | Path, declared: frozenset[str] = frozenset()) -> Iterator[TestCase]:
-        """Yield the cases one by one, each checked alone; the first error raises."""
+        """Yield the cases one by one. Raises InputError at the first error. Ids and dependencies are not checked."""
         problems: list[Problem] = []
         for record in read_records(Path(path), problems):
             check_record(record.value, declared, record, problems)
@@ -54,7 +56,7 @@ class TestsetLoader:
 
     @staticmethod
     def validate_testset(cases: Iterable[TestCase]) -> list[str]:
-        """Return the errors of cases that are in memory, as sentences; empty if they can be used."""
+        """Return the errors of a list of cases as sentences; an empty list if there are none."""
         problems: list[Problem] = []
         keys: list[str] = []
         needs: list[list[str]] = []
@@ -63,7 +65,7 @@ class TestsetLoader:
             source = MemoryRecord(case.where or f"case {number}")
             check_record(case.to_dict(), frozenset(), source, problems)
             if case.key in first:
-                message = f"the id {case.key!r} stands in case {first[case.key]} already"
+                message = f"duplicate id {case.key!r}, first used in case {first[case.key]}"
                 problems.append(source.problem(("id",), message))
             first.setdefault(case.key, number)
             keys.append(case.key)
@@ -81,13 +83,16 @@ class TestsetLoader:
     def filter_by_tags(
         cases: Iterable[TestCase], include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = ()
     ) -> list[TestCase]:
-        """Return cases with any of the included and none of the excluded tags."""
+        """Return the cases with at least one of the included tags and none of the excluded tags."""
         selection = CaseSelection.of(include_tags or (), exclude_tags or ())
         return [case for case in cases if selection.has_tags(case.tags)]
 
 
 def convert_testset(path: Path, output: Path | None = None) -> bytes:
-    """Write a file's cases to `output` as v2, or return them. Raises InputError with every error in it."""
+    """Write the cases of a testset to `output` in the v2 format; without `output`, return the bytes.
+
+    Raises InputError with every error of the testset.
+    """
     cases = TestsetLoader.load_testset(path)
     if output is None:
         return b"".join(map(_v2_line, cases))
@@ -96,7 +101,8 @@ def convert_testset(path: Path, output: Path | None = None) -> bytes:
 
 
 def write_v2(cases: Iterable[TestCase], path: Path) -> None:
-    """Write a testset that loads to equal cases, with the folders above it. It is whole or not there."""
+    """Write a testset in the v2 format. Creates missing folders. Loading the file gives equal cases."""
+    # Written under another name and renamed, so that an interrupted write leaves no incomplete testset.
     temporary = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Reads one testset file and checks all of it: every record, ids that stand twice, dependencies.
+"""Reads one testset file and checks it: every record, duplicate ids, dependencies.
 
     problems: list[Problem] = []
-    records = scan_file(Path("tests.jsonl"), problems)
+    file = scan_file(Path("tests.jsonl"), problems)
 
-`assay check` prints the problems; a run refuses the file if one is an error.
+`assay check` prints all problems. A run stops if one of them is an error.
 """
 
 from __future__ import annotations
@@ -25,15 +25,18 @@ from assay.suites.pipeline.testset.validation import (
     inputs_beside,
 )
 
-_TWICE = "this key stands twice in one object; the last one counts"
+_REPEATED_KEY = "duplicate key in one object; the last value is used"
 
 
 CaseCheck = Callable[[TestCase, ValueSource, list[Problem]], None]
-"""Looks at a case whose types are right, and appends what is wrong with it."""
+"""A further check of a case whose types are right. It appends problems to the list."""
 
 
 class ScannedRecord(NamedTuple):
-    """A record with an id. `case` is None if the record is wrong; its id still counts for dependencies."""
+    """A record with an id. `case` is None if the record has errors.
+
+    Its ids and dependencies count even then, so that one error does not cause others, such as a missing id.
+    """
 
     record: FileRecord
     ids: list[str]
@@ -42,7 +45,7 @@ class ScannedRecord(NamedTuple):
 
 
 class ScannedFile(NamedTuple):
-    """The records of one file in order, and the graph of their dependencies."""
+    """The records of one file in order, and their dependency graph."""
 
     path: Path
     records: list[ScannedRecord]
@@ -55,10 +58,13 @@ def scan_file(
     declared: frozenset[str] = frozenset(),
     steps: frozenset[str] | None = None,
 ) -> ScannedFile:
-    """Read and check a file. `declared` and `steps` are the pipeline's input names and steps, if known."""
+    """Read and check a file. Problems are appended to the list.
+
+    `declared` and `steps` are the names of the pipeline's inputs and steps, if the pipeline is known.
+    """
     records: list[ScannedRecord] = []
     count = 0
-    before = len(problems)
+    problems_before = len(problems)
     try:
         for record in read_records(path, problems):
             count += 1
@@ -71,11 +77,11 @@ def scan_file(
                 records.append(checked)
     except InputError as error:
         problems += error.problems
-    if not count and len(problems) == before:
+    if not count and len(problems) == problems_before:
         problems.append(Problem(str(path), "there is no test case in this file"))
     if "_" not in path.stem or any(character.isspace() for character in path.name):
         example = "_".join(path.stem.split()) + "_basic_v1.jsonl"
-        message = f"an unusual name; testsets are named <feature>_<type>_<version>.jsonl, such as {example}"
+        message = f"unusual file name; the convention is <feature>_<type>_<version>.jsonl, such as {example}"
         problems.append(Problem(str(path), message, "advice"))
     _check_ids(records, problems)
     dependencies = Dependencies([record.ids for record in records], [record.needs for record in records])
@@ -89,7 +95,7 @@ def check_testset(
     declared: frozenset[str] = frozenset(),
     check: CaseCheck | None = None,
 ) -> list[Problem]:
-    """Return everything to say about a file: errors, warnings, advice, in the order of lines."""
+    """Return the errors, warnings and advice for a file, in the order of its lines."""
     problems: list[Problem] = []
     file = scan_file(path, problems, declared, steps)
     for record in file.records:
@@ -99,7 +105,7 @@ def check_testset(
 
 
 def in_file_order(path: Path, problems: list[Problem]) -> list[Problem]:
-    """Sort the problems of one file by line, and leave out those beyond the first thousand."""
+    """Sort the problems of one file by line, and cut the list if it is very long."""
 
     def line(problem: Problem) -> int:
         number = problem.where.removeprefix(f"{path}:").partition(" ")[0]
@@ -109,10 +115,10 @@ def in_file_order(path: Path, problems: list[Problem]) -> list[Problem]:
 
 
 def is_testset(path: Path) -> bool:
-    """Whether a file is a testset: it lies below `testsets`, or its first record has keys of the format.
+    """Return whether a file is a testset: it is in a folder `testsets`, or its first record has keys of the format.
 
-    `inputs` alone says little, many data sets have it; with an id or tags it says enough. `expected_output`
-    says enough unless a `tag` makes it a row of HOP.
+    Many data sets have a key `inputs`, so this key counts only with an id or tags. A record with
+    `expected_output` is a testset's, unless it has a `tag`: then it is a row of a HOP file.
     """
     if path.suffix != ".jsonl" or not path.is_file():
         return False
@@ -132,20 +138,20 @@ def is_testset(path: Path) -> bool:
 def _check(
     record: FileRecord, declared: frozenset[str], steps: frozenset[str] | None, problems: list[Problem]
 ) -> ScannedRecord | None:
-    """Check one record by itself; None if it has no id."""
+    """Check one record on its own. Returns None if the record has no usable id."""
     value = record.value
-    own: list[Problem] = []
-    check_record(value, declared, record, own)
+    record_problems: list[Problem] = []
+    check_record(value, declared, record, record_problems)
     if steps is not None:
-        check_steps(value, steps, record, own)
-    own += [record.problem(path, _TWICE, "warning") for path in repeated_keys(record)]
-    problems += own
+        check_steps(value, steps, record, record_problems)
+    record_problems += [record.problem(path, _REPEATED_KEY, "warning") for path in repeated_keys(record)]
+    problems += record_problems
     key = value.get("id")
     if isinstance(key, bool) or not isinstance(key, (str, int)) or not str(key).strip():
         return None
-    errors = [problem for problem in own if problem.level == "error"]
+    errors = [problem for problem in record_problems if problem.level == "error"]
     needs: list[str] = []
-    # A record with other errors is still asked what it depends on, so that no problem hides another.
+    # Dependencies of a record with other errors are read too, so that cycles and missing ids are still found.
     if "depends_on" in value and "depends_on" not in inputs_beside(value, declared):
         place = record.where(("depends_on",))
         if not any(problem.where.startswith(place) for problem in errors):
@@ -167,7 +173,7 @@ def _check_ids(records: list[ScannedRecord], problems: list[Problem]) -> None:
                 first[key] = record.line
                 continue
             line = f"line {first[key]}" if first[key] != record.line else "the same line"
-            problems.append(record.problem(("id",), f"the id {key!r} stands on {line} already"))
+            problems.append(record.problem(("id",), f"duplicate id {key!r}, first used on {line}"))
 
 
 def _check_dependencies(

@@ -1,10 +1,10 @@
-"""The tests of a run: several testset files, selected by tags and ids, as one sequence of groups.
+"""Loads the tests of a run: reads the testset files, selects cases by tags and ids, and groups them.
 
     testsets = Testsets(["testsets/"], CaseSelection.of(include_tags=["smoke"]))
     for group in testsets.load().groups:
         run(group.cases)
 
-A group is mostly one case. Cases that depend on each other stand in one group and run in that order.
+A group is usually one case. Cases that depend on each other are one group, with dependencies first.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.dependencies import DependencyChain
 from assay.suites.pipeline.testset.scan import CaseCheck, ScannedFile, in_file_order, scan_file
 
-# Enough ids to find the nearest one to a name that is mistyped.
+# An unknown id is compared with at most this many ids to suggest a similar one; more would take too long.
 _MOST_NAMES = 10_000
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class CaseSelection(NamedTuple):
-    """Which cases run: any of the tags is enough, an excluded one always wins, ids narrow further. Case matters."""
+    """Selects cases: with at least one of `include_tags`, none of `exclude_tags`, and one of `ids`.
+
+    An empty set selects all. Tags are compared exactly, including upper and lower case.
+    """
 
     include_tags: frozenset[str] = frozenset()
     exclude_tags: frozenset[str] = frozenset()
@@ -44,25 +47,29 @@ class CaseSelection(NamedTuple):
     def of(
         cls, include_tags: Iterable[str] = (), exclude_tags: Iterable[str] = (), ids: Iterable[str | int] = ()
     ) -> CaseSelection:
-        """Build a selection from any lists; ids are compared as text."""
+        """Build a selection from lists. Ids are compared as text."""
         return cls(frozenset(include_tags), frozenset(exclude_tags), frozenset(map(str, ids)))
 
     def has_tags(self, tags: Iterable[str]) -> bool:
-        """Whether a case with these tags is selected, its id aside."""
+        """Return whether a case with these tags is selected, whatever its id."""
         if not self.exclude_tags.isdisjoint(tags):
             return False
         return not self.include_tags or not self.include_tags.isdisjoint(tags)
 
     def expand(self, case: TestCase) -> list[TestCase]:
-        """Return the selected expansions of a case; the id as written selects all of them."""
+        """Return the selected parameter combinations of a case. The id in the file selects all of them."""
         if not self.has_tags(case.tags):
             return []
         if self.ids and case.key not in self.ids and self.ids.isdisjoint(case.expanded_keys()):
             return []
-        return [one for one in case.expand() if not self.ids or not self.ids.isdisjoint((case.key, one.key))]
+        return [
+            expanded
+            for expanded in case.expand()
+            if not self.ids or not self.ids.isdisjoint((case.key, expanded.key))
+        ]
 
     def __str__(self) -> str:
-        """The options that make this selection."""
+        """The command-line options for this selection, for messages."""
         options = {
             "--include-tags": self.include_tags,
             "--exclude-tags": self.exclude_tags,
@@ -76,50 +83,57 @@ ALL_TESTS = CaseSelection()
 
 @dataclass(slots=True)
 class CaseGroup:
-    """Cases that run together, dependencies first; mostly one. `brought` are ids that nobody selected."""
+    """Cases that run together, dependencies first. Usually it is one case.
+
+    `unselected` are the ids of cases that run only because selected ones depend on them.
+    """
 
     index: int
     set: str
     key: str
     cases: list[TestCase]
-    brought: list[str] = field(default_factory=list)
-    _places: dict[str, list[int]] = field(default_factory=dict, compare=False, repr=False)
+    unselected: list[str] = field(default_factory=list)
+    _positions: dict[str, list[int]] = field(default_factory=dict, compare=False, repr=False)
 
     def waits_for(self, case: TestCase) -> list[str]:
-        """Return the ids of the cases in this group that must have passed before this one."""
+        """Return the ids of the cases in this group that must pass before this one.
+
+        A dependency on a case with parameters is a dependency on all its combinations.
+        """
         names = case.depends_on
-        if names and not self._places:
-            for place, other in enumerate(self.cases):
+        if names and not self._positions:
+            for position, other in enumerate(self.cases):
                 for name in {other.key, other.origin}:
-                    self._places.setdefault(name, []).append(place)
-        places = {place for name in names for place in self._places.get(name, ())}
-        return [self.cases[place].key for place in sorted(places)]
+                    self._positions.setdefault(name, []).append(position)
+        positions = {position for name in names for position in self._positions.get(name, ())}
+        return [self.cases[position].key for position in sorted(positions)]
 
 
 class LoadedTests(NamedTuple):
-    """The tests of a run. `sets` has the number of groups of each file, by its set's name.
+    """The tests of a run. `sets` has the number of groups of each testset, by name.
 
-    `asked` and `gold` are fingerprints: of what the tests ask (ids, inputs, conditions, order), and of what
-    they expect. An edited expectation asks nothing again.
+    `inputs_fingerprint` covers everything that affects requests: ids, inputs, conditions, order.
+    `gold_fingerprint` covers the expectations. They are separate, because a changed expectation sends no
+    request again.
     """
 
     groups: list[CaseGroup]
-    asked: str
-    gold: str
+    inputs_fingerprint: str
+    gold_fingerprint: str
     sets: dict[str, int]
     notes: list[Problem]
 
     @property
     def tests(self) -> int:
-        """How many cases all groups have."""
+        """The number of cases in all groups."""
         return sum(len(group.cases) for group in self.groups)
 
 
 class Testsets:
-    """Files, patterns and folders of testsets, for a pipeline with these input names and steps.
+    """Testset files for one pipeline. `names` are files, patterns and folders.
 
-    `limit` keeps the first groups of each set; below 1 it is a share of them, rounded up. `check` looks at
-    each selected case.
+    `declared` and `steps` are the names of the pipeline's inputs and steps. `limit` keeps the first groups of
+    each testset; below 1 it is a share of them, rounded up. `check` is called for each selected case.
     """
 
     __test__ = False  # pytest collects classes of this name
@@ -139,7 +153,7 @@ class Testsets:
         self._loaded: LoadedTests | None = None
 
     def load(self) -> LoadedTests:
-        """Read and check all files, once. Raises InputError with the errors of all of them."""
+        """Read and check all files on the first call. Raises InputError with the errors of all files."""
         if self._loaded is None:
             self._loaded = self._load()
         return self._loaded
@@ -151,48 +165,49 @@ class Testsets:
         files: list[ScannedFile] = []
         gold = hashlib.sha256()
         for name, path in self.files.items():
-            own: list[Problem] = []
-            file = scan_file(path, own, self._declared, self._steps)
-            # A wrong file has no order of dependencies. Its selected cases are still checked.
-            wrong = any(problem.level == "error" for problem in own)
+            file_problems: list[Problem] = []
+            file = scan_file(path, file_problems, self._declared, self._steps)
+            # Dependencies of a file with errors may have cycles, so they are not sorted. Its selected cases are
+            # still checked, to report all problems at once.
+            has_errors = any(problem.level == "error" for problem in file_problems)
             selected: dict[int, list[TestCase]] = {}
-            for place, record in enumerate(file.records):
+            for position, record in enumerate(file.records):
                 cases = self._selection.expand(record.case) if record.case is not None else []
                 if cases:
-                    selected[place] = cases
-            chains = [] if wrong else file.dependencies.chains(set(selected))
-            places = set(selected).union(*(chain.brought for chain in chains))
-            for place in sorted(places):
-                record = file.records[place]
+                    selected[position] = cases
+            chains = [] if has_errors else file.dependencies.chains(set(selected))
+            positions = set(selected).union(*(chain.unselected for chain in chains))
+            for position in sorted(positions):
+                record = file.records[position]
                 assert record.case is not None
                 if self._check is not None:
-                    self._check(record.case, record.record, own)
+                    self._check(record.case, record.record, file_problems)
                 gold.update(_encode(record.case.expectations()))
-            problems += in_file_order(path, own)
+            problems += in_file_order(path, file_problems)
             files.append(file)
-            if not wrong:
-                of_set = list(_groups(file, name, len(groups), selected, chains))
-                sets[name] = apply_limit(self._limit, len(of_set))
-                groups += of_set[: sets[name]]
+            if not has_errors:
+                set_groups = list(_groups(file, name, len(groups), selected, chains))
+                sets[name] = apply_limit(self._limit, len(set_groups))
+                groups += set_groups[: sets[name]]
         errors = [problem for problem in problems if problem.level == "error"]
         if errors:
             raise InputError(errors)
-        self._refuse_nothing(files, groups)
+        self._check_selection(files, groups)
         notes = [problem for problem in problems if problem.level != "error"]
         return LoadedTests(groups, _fingerprint(groups), gold.hexdigest(), sets, notes)
 
-    def _refuse_nothing(self, files: list[ScannedFile], groups: list[CaseGroup]) -> None:
-        """An id that no file has, or a selection that leaves nothing, is a mistake."""
+    def _check_selection(self, files: list[ScannedFile], groups: list[CaseGroup]) -> None:
+        """Raise UsageError for an unknown id, and if the selection has no test."""
         ids = [key for file in files for record in file.records for key in record.ids]
         missing = sorted(self._selection.ids.difference(ids)) if self._selection.ids else []
         if missing:
             raise UsageError("\n".join(unknown("case", name, ids[:_MOST_NAMES]) for name in missing))
         if not groups:
-            raise UsageError(f"no test case is left by the selection: {self._selection}")
+            raise UsageError(f"no test case matches the selection: {self._selection}")
 
 
 def group_key(cases: list[TestCase]) -> str:
-    """Return a group's key, made of what is asked in it; expectations and tags do not count."""
+    """Return a group's key. It covers the inputs of its cases, but not their expectations and tags."""
     return row_key(_encode([[case.id, case.inputs, case.step_inputs, case.batch_items] for case in cases]))
 
 
@@ -203,14 +218,14 @@ def _groups(
     selected: dict[int, list[TestCase]],
     chains: list[DependencyChain],
 ) -> Iterator[CaseGroup]:
-    """Yield the groups of a file in its order. A chain stands at the place of its first case."""
+    """Yield the groups of a file in file order. A chain has the position of its first case."""
     by_first = {min(chain.members): chain for chain in chains}
-    in_chain = {place for chain in chains for place in chain.members}
-    for place in range(len(file.records)):
-        if place in by_first:
+    in_chain = {position for chain in chains for position in chain.members}
+    for position in range(len(file.records)):
+        if position in by_first:
             cases: list[TestCase] = []
-            brought: list[str] = []
-            for member in by_first[place].members:
+            unselected: list[str] = []
+            for member in by_first[position].members:
                 if member in selected:
                     cases += selected[member]
                     continue
@@ -218,30 +233,30 @@ def _groups(
                 assert other is not None
                 expanded = list(other.expand())
                 cases += expanded
-                brought += [case.key for case in expanded]
-            yield CaseGroup(index, name, group_key(cases), cases, brought)
+                unselected += [case.key for case in expanded]
+            yield CaseGroup(index, name, group_key(cases), cases, unselected)
             index += 1
-        elif place not in in_chain:
-            for case in selected.get(place, ()):
+        elif position not in in_chain:
+            for case in selected.get(position, ()):
                 yield CaseGroup(index, name, group_key([case]), [case])
                 index += 1
 
 
 def _fingerprint(groups: list[CaseGroup]) -> str:
-    """Return the fingerprint of what the tests ask."""
-    asked = hashlib.sha256()
+    """Return the fingerprint of everything that affects requests."""
+    digest = hashlib.sha256()
     for group in groups:
-        asked.update(group.key.encode())
+        digest.update(group.key.encode())
         for case in group.cases:
             if case.conditions or case.depends_on:
-                # Only a condition can look at tags, so other cases may be tagged without asking again.
+                # Only a condition can read tags. Changing the tags of other cases does not start a new run.
                 tags = case.tags if case.conditions else None
-                asked.update(_encode([group.waits_for(case), case.conditions, tags]))
-    return asked.hexdigest()
+                digest.update(_encode([group.waits_for(case), case.conditions, tags]))
+    return digest.hexdigest()
 
 
 def find_files(names: list[str]) -> list[Path]:
-    """Return the files that are named, by path, pattern or folder (all `*.jsonl` below it), each once."""
+    """Return the files for paths, patterns and folders, each once. A folder means all `*.jsonl` below it."""
     files: dict[Path, Path] = {}
     for name in names:
         path = Path(name)
@@ -257,18 +272,18 @@ def find_files(names: list[str]) -> list[Path]:
             matches = [Path(match) for match in sorted(glob.glob(name, recursive=True))]  # noqa: PTH207
             matches = [match for match in matches if match.is_file()]
             if not matches:
-                raise UsageError(f"there is no testset {name!r}; name a .jsonl file, a pattern or a folder")
+                raise UsageError(f"there is no testset {name!r}; pass a .jsonl file, a pattern or a folder")
         for match in matches:
             files.setdefault(match.resolve(), match)
     if not files:
-        raise UsageError("no testset is named")
+        raise UsageError("no testset given; pass --testset")
     return list(files.values())
 
 
 def set_names(files: list[Path]) -> dict[str, Path]:
-    """Name each file by its stem; where stems clash, by its path below the folder that is common to all.
+    """Return the files by testset name, which is the file's stem.
 
-    Files that differ in nothing but their ending keep it.
+    Files with the same stem are named by their path below the common folder, with the extension if needed.
     """
     folders = [path.parent.resolve() for path in files]
     common = Path(os.path.commonpath(folders))
@@ -283,6 +298,7 @@ def set_names(files: list[Path]) -> dict[str, Path]:
             names.append(str(path))
         else:
             names.append(str(path.with_suffix("")))
-    if len(set(names)) < len(names):  # a stem may look like another one's path
+    # A stem may equal the path of another file. Then all names are full relative paths.
+    if len(set(names)) < len(names):
         names = list(map(str, paths))
     return dict(zip(names, files, strict=True))

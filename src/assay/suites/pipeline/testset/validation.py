@@ -1,7 +1,7 @@
-"""What is wrong in one record of a testset. Ids and dependencies across records are checked in `scan.py`.
+"""Checks one record of a testset. `scan.py` checks ids and dependencies across records.
 
-Types, bounds and lengths stand in the structs below; `core/schema.py` walks them. Rules that a type cannot
-say, and warnings and advice, follow in `check_record`.
+The structs below define types, bounds and lengths; `core/schema.py` compares a record with them. `check_record`
+adds rules that types cannot express, warnings and advice.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ FIELDS = (
     "evaluation_config",
 )
 V2_KEYS = frozenset(FIELDS) - {"id", "tags"}
-"""A record with one of these is v2, one with none of them is v1."""
+"""A record with at least one of these keys is v2. Any other record is v1."""
 ANNOTATIONS = frozenset({"description", "metadata"})
 RESERVED = frozenset({"parameters", "depends_on", "conditions", "performance_baseline"})
 BESIDE = ANNOTATIONS | RESERVED
-"""Keys that are no inputs, unless a v1 record's pipeline declares inputs of these names."""
+"""Keys that are not inputs, except in a v1 record whose pipeline declares inputs of these names."""
 
-MOST_ITEMS, MOST_COMBINATIONS = 20, 10_000
+# More batch items than this get a piece of advice. The format's guide recommends 5 to 20.
+MOST_ITEMS = 20
+# More combinations of `parameters` than this are an error. A few lists multiply to millions of tests by mistake.
+MOST_COMBINATIONS = 10_000
 
 _ID = re.compile(r"[\w-]+")
 _NOT_NEGATIVE = Meta(ge=0)
@@ -52,7 +55,7 @@ class EvaluationConfig(Struct):
     strict_mode: bool = False
     tolerance: _Limit = 0
     ignore_fields: Annotated[list[str], Meta(description="a list of texts")] = []
-    rules: Any = None  # scoring checks them
+    rules: Any = None  # checked by scoring/expectations
 
 
 class StepLimits(Struct, forbid_unknown_fields=True):
@@ -75,7 +78,7 @@ _Values = Annotated[
     Meta(
         min_length=1,
         description="a list of values",
-        extra={"problem": "the list is empty, so no case would be left"},
+        extra={"problem": "the list is empty, so the case has no combinations"},
     ),
 ]
 _Ids = list[Annotated[str | int, Meta(description="an id")]]
@@ -83,7 +86,7 @@ _StepInputs = dict[str, Annotated[_Object, Meta(description="an object of inputs
 
 
 class RecordShape(Struct):
-    """The types of a record's keys. `id` is checked apart, and `expected_aggregation` may be anything."""
+    """The types of a record's keys. `_check_id` checks `id`; `expected_aggregation` may have any type."""
 
     tags: Annotated[list[str] | str, Meta(description="a list of texts")] = []
     inputs: _Object = {}
@@ -102,24 +105,24 @@ _SETTINGS = EvaluationConfig.__struct_fields__
 
 
 class MemoryRecord(NamedTuple):
-    """The source of a record that comes from no file; `name` says which one it is."""
+    """The source of a record that does not come from a file. `name` identifies it in messages."""
 
     name: str = ""
 
     @property
     def wording(self) -> Wording:
-        """As in a file."""
+        """The terms of JSON, as for records from files."""
         return JSON_WORDING
 
     def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
-        """Build the problem of the value at `path`."""
+        """Return a problem of the value at `path`."""
         return Problem(f"{self.name} {json_path(path)}".lstrip(), message, level)
 
 
 def check_record(
     record: _Object, declared: frozenset[str], source: ValueSource, problems: list[Problem]
 ) -> None:
-    """Append everything wrong with a record that can be seen in it alone."""
+    """Append all problems of a record that can be found without the other records."""
 
     def add(path: KeyPath, message: str, level: str = "error") -> None:
         problems.append(source.problem(path, message, level))
@@ -132,10 +135,10 @@ def check_record(
     if "id" in record:
         _check_id(record["id"], source, problems)
     else:
-        add((), "the id is missing; every case needs one of its own")
+        add((), "the id is missing; every case needs a unique id")
     tags = record.get("tags")
     if isinstance(tags, str):
-        add(("tags",), f"one tag should stand in a list: [{tags!r}]".replace("'", '"'), "warning")
+        add(("tags",), f"write a single tag as a list: [{tags!r}]".replace("'", '"'), "warning")
     if checked.keys() & _WITH_RULES:
         _check_rules(checked, source, problems)
     if not record.keys() <= _PLAIN:
@@ -143,41 +146,44 @@ def check_record(
 
 
 def is_v2(record: Mapping[str, Any]) -> bool:
-    """Whether the record uses the pipeline format; one key of it is enough."""
+    """Return whether the record has at least one key of the v2 format."""
     return not V2_KEYS.isdisjoint(record)
 
 
 def expectation(key: str) -> str | None:
-    """Return `sentiment` for `expected_sentiment`; None for the format's own fields and for other keys."""
+    """Return `sentiment` for `expected_sentiment`; None for fields such as `expected_outputs` and other keys."""
     if key.startswith("expected_") and key not in V2_KEYS and key != "expected_":
         return key.removeprefix("expected_")
     return None
 
 
 def is_gold(key: str) -> bool:
-    """Whether a key's value must never be shown to the pipeline: `expectedOutput` is one too."""
+    """Return whether the pipeline must not see a key: it starts with `expected` in any case (`expectedOutput`)."""
     return key[:1] in "eE" and key[:8].casefold() == "expected"
 
 
 def is_unread(key: str) -> bool:
-    """Whether a key says that something is expected, in a form that is not read."""
+    """Return whether a key is an expectation in a form that is not supported, such as `expectedOutput`."""
     return is_gold(key) and key != "expected" and key not in V2_KEYS and expectation(key) is None
 
 
 def has_hop_tag(record: Mapping[str, Any], declared: frozenset[str]) -> bool:
-    """Whether `tag` is a tag as in HOP files: a text, no `tags` beside it, and no input of that name."""
+    """Return whether the key `tag` is the record's tag, as in HOP files.
+
+    It must be text, the record must not have `tags`, and the pipeline must not declare an input `tag`.
+    """
     return "tags" not in record and "tag" not in declared and isinstance(record.get("tag"), str)
 
 
 def inputs_beside(record: Mapping[str, Any], declared: frozenset[str]) -> frozenset[str]:
-    """Return the annotation and reserved keys that are plain inputs of this record."""
+    """Return the keys of BESIDE that are inputs of this record: those that the pipeline declares (v1 only)."""
     if not declared or is_v2(record):
         return frozenset()
     return BESIDE & declared & record.keys()
 
 
 def check_steps(record: _Object, steps: frozenset[str], source: ValueSource, problems: list[Problem]) -> None:
-    """Warn of step ids that the pipeline does not have. A testset may serve several pipelines."""
+    """Append a warning for each unknown step id. It is no error: a testset may be used by several pipelines."""
     paths: list[KeyPath] = []
     for key in ("step_inputs", "intermediate_expectations"):
         values = record.get(key)
@@ -203,11 +209,11 @@ def _check_id(value: Any, source: ValueSource, problems: list[Problem]) -> None:
     if isinstance(value, int) and not isinstance(value, bool):
         return
     if value is None:
-        message = "the id is null; every case needs one of its own"
+        message = "the id is null; every case needs a unique id"
     elif isinstance(value, str) and not value.strip():
-        message = "the id is empty; every case needs one of its own"
+        message = "the id is empty; every case needs a unique id"
     elif isinstance(value, str):
-        message = f"the id {value!r} has other characters than letters, digits, _ and -"
+        message = f"the id {value!r} should have only letters, digits, _ and -"
         level = "warning"
     else:
         text = str(value) if isinstance(value, float) else kind_of(value)
@@ -216,7 +222,7 @@ def _check_id(value: Any, source: ValueSource, problems: list[Problem]) -> None:
 
 
 def _check_rules(record: _Object, source: ValueSource, problems: list[Problem]) -> None:
-    """Check what types cannot say, in values whose types are right."""
+    """Check rules that types cannot express. Values of a wrong type are ignored: they are already reported."""
 
     def add(path: KeyPath, message: str, level: str = "error") -> None:
         problems.append(source.problem(path, message, level))
@@ -226,17 +232,17 @@ def _check_rules(record: _Object, source: ValueSource, problems: list[Problem]) 
         message = f"{len(items)} items; 5 to {MOST_ITEMS} are enough for most tests"
         add(("batch_items",), message, "advice")
     if items is not None and record.get("expected_aggregation") is None:
-        message = "batch_items without expected_aggregation: nothing says what the batch should come to"
+        message = "batch_items without expected_aggregation: the result of the batch is not checked"
         add(("batch_items",), message, "advice")
 
     config = record.get("evaluation_config", {})
     if isinstance(config, dict):
         for key in config:
             if key not in _SETTINGS:
-                message = f"nobody reads this setting; there are {', '.join(_SETTINGS)}"
+                message = f"unknown setting, ignored; the settings are {', '.join(_SETTINGS)}"
                 add(("evaluation_config", key), message, "warning")
         tolerance = config.get("tolerance")
-        # JSON has no infinity, but a case that was built in Python may.
+        # JSON has no infinity, but a case that is built in Python can have one.
         if isinstance(tolerance, float) and isinf(tolerance) and tolerance > 0:
             add(("evaluation_config", "tolerance"), f"must be 0 or more, not {tolerance}")
 
@@ -250,7 +256,7 @@ def _check_rules(record: _Object, source: ValueSource, problems: list[Problem]) 
     conditions = record.get("conditions")
     if isinstance(conditions, str):
         if not conditions.strip():
-            add(("conditions",), "the condition is empty; leave the key out to run the case always")
+            add(("conditions",), "the condition is empty; remove the key to run the case always")
         else:
             try:
                 Expression(conditions)
@@ -263,10 +269,8 @@ def _check_expected_keys(record: _Object, source: ValueSource, problems: list[Pr
     for key, value in record.items():
         name = expectation(key)
         if name is not None and isinstance(outputs, dict) and outputs.get(name, value) != value:
-            message = f"says something else than expected_outputs.{name}, which counts"
+            message = f"differs from expected_outputs.{name}, which is used"
             problems.append(source.problem((key,), message, "warning"))
         elif is_unread(key):
-            message = (
-                "nobody reads this key, and the pipeline does not see it; write expected_NAME for an output"
-            )
+            message = "this key is ignored and hidden from the pipeline; write expected_NAME for an output"
             problems.append(source.problem((key,), message, "warning"))

@@ -1,1 +1,1 @@
-"""The documents of tasks: where they lie, how files are read, and what `process_docs` makes of them."""
+"""The documents of tasks: finds and reads data files, and runs the task's `process_docs` on them."""

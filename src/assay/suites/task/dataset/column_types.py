@@ -1,9 +1,10 @@
-"""The types `datasets` gives to the columns of JSON data, which has none.
+"""Infers the column types that Hugging Face `datasets` gives to JSON data.
 
-Arrow gives every column one type: in a column of 1 and 2.5 the 1 becomes 1.0, a column of nothing but dates
-becomes timestamps, and structs get their keys in one order. lm-evaluation-harness shows and hashes documents
-after that, so we must do the same. `ColumnTypes` learns the types row by row and returns the few conversions
-that change a value; `convert_value` applies one.
+`datasets` stores rows in Arrow, where every column has one type: in a column with 1 and 2.5 the 1 becomes 1.0,
+a column with only dates becomes timestamps, and all structs of a column have their keys in one order.
+lm-evaluation-harness shows and hashes documents after this conversion, so assay must convert them too.
+`ColumnTypes` learns the types row by row and returns the conversions that change a value, usually none;
+`convert_value` applies one.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ from typing import Any
 
 import msgspec
 
-# The texts that Arrow's JSON reader takes for a point in time.
+# Texts that Arrow's JSON reader parses as a timestamp.
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:\d\d(:\d\d)?)?(Z|[+-]\d\d(:?\d\d)?)?)?")
 _NESTED = (list, dict)
-# Bounds the memory for data in which every row has other keys or types.
+# Limits the memory for data in which every row has different keys or types.
 _MAX_ROW_FORMS = 10_000
 _SCALARS = {int: "int", float: "float", bool: "bool", str: "str", type(None): "null"}
 
 
 class ColumnTypes:
-    """The types of the rows seen so far. `see` learns from one row."""
+    """The types of the rows seen so far. `see` learns from one row.
+
+    `times` converts columns of dates to timestamps. `fill` gives structs with different keys all keys.
+    """
 
     def __init__(self, *, times: bool, fill: bool = False) -> None:
         self._rows = _StructType(times=times)
@@ -33,11 +37,11 @@ class ColumnTypes:
 
     @property
     def columns(self) -> list[str]:
-        """Every column, in the order in which they were first seen."""
+        """Every column, in the order of first appearance."""
         return list(self._rows.keys)
 
     def changes(self) -> dict[str, Any]:
-        """The conversion of each column whose values change; mostly there is none."""
+        """Return the conversion of each column whose values change. Usually there is none."""
         changes = {}
         for name, node in self._rows.keys.items():
             change = node.change(fill=self._fill)
@@ -46,12 +50,12 @@ class ColumnTypes:
         return changes
 
     def kinds(self) -> dict[str, str]:
-        """The type of each column in one word, such as `int`, `str` or `list`."""
+        """Return the type of each column in one word, such as `int`, `str` or `list`."""
         return {name: node.kind for name, node in self._rows.keys.items()}
 
 
 class _StructType:
-    """The type of rows, or of structs at one place in them."""
+    """The type of rows, or of the structs in one column."""
 
     __slots__ = ("_maybe_times", "_seen_forms", "_times", "keys", "reordered", "uneven")
 
@@ -59,18 +63,19 @@ class _StructType:
         self.keys: dict[str, _ValueType] = {}
         self.reordered = self.uneven = False
         self._times = times
-        # By names and Python types of a row: its nested columns, each with the method that learns from it.
+        # Key: the names and Python types of a row. Value: its nested columns, each with its `see` method.
         self._seen_forms: dict[tuple[Any, ...], list[tuple[str, Callable[[Any], None]]]] = {}
         self._maybe_times: list[str] = []
 
     def see(self, value: dict[str, Any]) -> None:
-        """Learn from one struct. Most are flat and of a form seen before: they cost one look-up."""
+        """Learn from one struct. A flat struct with known keys and types costs one dictionary lookup."""
         form = (*value, *map(type, value.values()))
         nested = self._seen_forms.get(form)
         if nested is None:
             nested = self._learn_form(form, value)
         for name, see in nested:
             see(value[name])
+        # A text column stays a candidate for timestamps until one text is no date, so each text is looked at.
         if self._maybe_times:
             for name in self._maybe_times:
                 self.keys[name].see(value.get(name))
@@ -95,7 +100,7 @@ class _StructType:
         return nested
 
     def change(self, *, fill: bool) -> dict[str, Any] | None:
-        """The conversion by key. Structs of different keys stay as they are, or are filled up."""
+        """Return the conversion by key; None if no value changes. Uneven structs change only with `fill`."""
         if not self.keys or (self.uneven and not fill):
             return None
         changes = {key: node.change(fill=fill) for key, node in self.keys.items()}
@@ -105,7 +110,7 @@ class _StructType:
 
 
 class _ValueType:
-    """The type at one place in the rows: a column, the items of a list, a key of a struct."""
+    """The type of a column, of the items of a list, or of a key of a struct."""
 
     __slots__ = ("_items", "_settled", "_struct", "_times", "kinds", "may_be_time")
 
@@ -142,7 +147,7 @@ class _ValueType:
             self.nested_learner(value)(value)
 
     def nested_learner(self, value: Any) -> Callable[[Any], None]:
-        """The method that learns from values like this list or struct."""
+        """Return the method that learns from lists or structs, whichever the value is."""
         if isinstance(value, list):
             self.kinds.add("list")
             return self._see_list
@@ -150,7 +155,7 @@ class _ValueType:
         return self._struct.see
 
     def _see_list(self, value: list[Any]) -> None:
-        # Types in `_settled` can teach nothing more. Long lists of them cost one look.
+        # The types in `_settled` are already recorded. This check makes long lists, such as embeddings, cheap.
         if self._settled.issuperset(map(type, value)):
             return
         if self._items is None:
@@ -159,10 +164,11 @@ class _ValueType:
         for item in value:
             items.see(item)
         kinds = {kind for kind in map(type, value) if kind in _SCALARS}
+        # Texts that may be timestamps must still be looked at one by one.
         self._settled |= kinds - {str} if items.may_be_time else kinds
 
     def change(self, *, fill: bool) -> Any:
-        """The conversion here: a name of `_CONVERSIONS`, a list or dict with those inside, or None."""
+        """Return the conversion: a name in `_CONVERSIONS`, a list or dict of conversions, or None."""
         kinds = self.kinds - {"null"}
         if kinds == {"int", "float"}:
             return "float"
@@ -177,7 +183,7 @@ class _ValueType:
 
 
 def convert_value(change: Any, value: Any) -> Any:
-    """Convert a value as a data set library does."""
+    """Convert a value to the type of its column. `change` is a result of `ColumnTypes.changes`."""
     if value is None or change is None:
         return value
     if isinstance(change, dict):
@@ -196,7 +202,7 @@ def _parse_time(text: str) -> datetime | None:
 
 
 def _decode_text(value: Any) -> Any:
-    """In a column of text and other types, `datasets` decodes the texts that are JSON."""
+    """Decode a text that is valid JSON, as `datasets` does in columns that mix text with other types."""
     if not isinstance(value, str):
         return value
     try:

@@ -5,8 +5,7 @@
     for document in documents.rows():
         row = documents.parse(document)
 
-Documents that stand in no file (made by code, or loaded by a library) are first written to an unnamed
-temporary file, a `Spool`.
+Documents that come from code or from a library are first written to an unnamed temporary file, a `Spool`.
 """
 
 from __future__ import annotations
@@ -40,16 +39,21 @@ from assay.suites.task.dataset.formats import (
 )
 
 _decode = msgspec.json.Decoder().decode
-# One write to the temporary file for each quarter of a megabyte.
+# The spool writes to its file in pieces of 256 KiB.
 _WRITE_BYTES = 1 << 18
-# A run may have thousands of tasks, each with a spool of its own. macOS allows 256 open files at first.
+# A run may have thousands of tasks, each with an open spool. The default limit of macOS is 256 open files.
 _OPEN_FILES = 65_536
 
+# For each file: its path, the unit in which messages count its rows, and the rows with their places.
 Sources = Iterator[tuple[Path, str, Iterator[tuple[int, bytes]]]]
 
 
 class RawDocument(msgspec.Struct, frozen=True, gc=False):
-    """One document before parsing: its number in the data, its bytes, and its place in its file."""
+    """One document before parsing.
+
+    `number` is its index in the split. `place` is its line (or item) in the file, and `unit` how messages
+    print it.
+    """
 
     number: int
     raw: bytes
@@ -59,28 +63,29 @@ class RawDocument(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def where(self) -> str:
-        """The place as messages print it, such as `test.jsonl:7`."""
+        """The place for messages, such as `test.jsonl:7`."""
         return f"{self.path}{self.unit.format(self.place)}"
 
 
 class DataFacts(msgspec.Struct):
-    """What one scan of the data found. It is kept with the run, so that a later start need not scan again."""
+    """The results of one scan of the data. They are stored with the run, so that a later start need not scan."""
 
     total: int = 0
     columns: list[str] = []
     twins: int = 0
-    # How many lines each file has, if every line is a document. Only then can rows be jumped to.
+    # The number of lines of each file; empty unless every line is a document. Only then can rows be skipped
+    # without parsing.
     lines: list[int] = []
-    # How values of some columns are converted to the column's type, see `column_types`. Mostly empty.
+    # Conversions to the types of columns, see `column_types`. Usually empty.
     changes: dict[str, Any] = {}
     # The type of each column in one word.
     kinds: dict[str, str] = {}
-    # Hashes of what the task's own code made of the documents and of the few-shot pool.
+    # Hashes of the documents that `process_docs` returned, for the evaluated split and the few-shot pool.
     code_hashes: list[str] = []
 
 
 class Documents:
-    """One split of a data set, in files of one kind."""
+    """One split of a data set, in files of one format (`kind`, a key of FORMATS)."""
 
     def __init__(self, kind: str, files: list[Path], options: dict[str, Any] | None = None) -> None:
         self.kind = kind
@@ -90,12 +95,16 @@ class Documents:
         self._repeated_keys: list[str] = []
 
     def scan(self) -> DataFacts:
-        """Read all rows once: refuse bad ones, count them, learn the columns, find equal rows."""
+        """Read all rows once: count them, find the columns and their types, find equal rows.
+
+        Raises InputError with every row that is not a JSON object.
+        """
         problems: list[Problem] = []
         types = self._column_types()
         finder = RepeatFinder()
         counts: list[int] = []
         every_line_is_a_row = self._in_lines()
+        # Bound methods in local names: this loop runs once per row of the data.
         see, add = types.see, finder.add
         for path, unit, rows in self._sources(problems):
             row_count = place = 0
@@ -109,6 +118,7 @@ class Documents:
                     add(row_key(raw))
                     row_count += 1
                 else:
+                    # Parses again, to add a message with the exact problem.
                     jsonl.parse_object(raw, RawDocument(0, b"", path, place, unit), problems)
             counts.append(row_count)
             every_line_is_a_row = every_line_is_a_row and row_count == place > 0
@@ -126,30 +136,33 @@ class Documents:
         return self.facts
 
     def recall(self, facts: DataFacts) -> None:
-        """Take over what an earlier scan found in the same bytes."""
+        """Reuse the facts of an earlier scan of the same bytes."""
         self.facts = facts
         if facts.twins:
-            # Which rows are equal is not kept with the run.
+            # The facts only have the number of equal rows. Finding them needs a scan.
             self.scan()
 
     def twins(self) -> Twins:
-        """A new numbering of equal rows, for one pass in data order."""
+        """Return a new counter of equal rows, for one pass in data order."""
         return Twins(self._repeated_keys)
 
     def identity(self) -> list[str]:
-        """Hashes of the content: equal data is the same data, wherever it lies."""
+        """Return hashes of the files' content. Moving or renaming a file does not change them."""
         return [file_sha256(path) for path in self.files]
 
     def rows(
         self, limit: int | None = None, skip: Callable[[int], bool] | None = None
     ) -> Iterator[RawDocument]:
-        """The documents in data order, without those that `skip` names by their number."""
+        """Yield the documents in data order. `skip` takes the number of a document."""
         if self.facts.lines:
             return self._jump(self.facts.total if limit is None else min(limit, self.facts.total), skip)
         return self._step(limit, skip)
 
     def _jump(self, total: int, skip: Callable[[int], bool] | None) -> Iterator[RawDocument]:
-        """Yield rows where every line is one. `compress` passes over skipped lines without a Python step each."""
+        """Yield rows of files in which every line is a row.
+
+        `compress` passes over skipped lines in C, which makes continuing a large run fast.
+        """
         before = 0
         for path, lines in zip(self.files, self.facts.lines, strict=True):
             numbers = range(before, min(before + lines, total))
@@ -169,7 +182,7 @@ class Documents:
                     yield RawDocument(number, raw, path, place, unit)
 
     def parse(self, document: RawDocument) -> dict[str, Any]:
-        """Return a row with every column in one order, null where it has none, as `datasets` gives it."""
+        """Return a document as `datasets` does: all columns in one order, None for a missing one."""
         value: dict[str, Any] = _decode(document.raw)
         facts = self.facts
         if facts.changes:
@@ -181,35 +194,40 @@ class Documents:
         return {column: value.get(column) for column in facts.columns}
 
     def values(self, limit: int | None = None) -> Iterator[dict[str, Any]]:
-        """The documents as dicts."""
+        """Yield the documents as dicts."""
         return (self.parse(document) for document in self.rows(limit))
 
-    # What a spool does otherwise than files
+    # SpooledDocuments overrides the following methods.
 
     def _column_types(self) -> ColumnTypes:
-        # Arrow's reader of JSON lines takes dates for timestamps; the slower path for `field` does not.
+        # `datasets` reads JSON lines with Arrow, which parses dates as timestamps. With `field` it uses another
+        # reader, which does not, but gives structs all keys.
         lines = self.kind == "json" and "field" not in self.options
         return ColumnTypes(times=lines, fill="field" in self.options)
 
     def _changes(self, types: ColumnTypes) -> dict[str, Any]:
-        # Only JSON has values without types.
+        # The other formats have typed columns, or get them in `formats`.
         return types.changes() if self.kind == "json" else {}
 
     def _in_lines(self) -> bool:
         return self.kind == "json" and all(json_layout(path, self.options) == "lines" for path in self.files)
 
     def _sources(self, problems: list[Problem]) -> Sources:
-        """Every file with the unit of its places and its rows; what is wrong with it goes to `problems`."""
+        """Yield every file with its unit and its rows. Problems of a file are added to `problems`."""
         data_format = FORMATS[self.kind]
         for path in self.files:
             yield path, data_format.unit(path, self.options), data_format.rows(path, self.options, problems)
 
 
 class Spool:
-    """Lines in an unnamed temporary file. Costs eight bytes of memory a line; the file goes with the object."""
+    """Lines in an unnamed temporary file, readable in any order.
+
+    A line costs eight bytes of memory. The file disappears with the object, and when the process is killed.
+    """
 
     def __init__(self) -> None:
         _raise_file_limit()
+        # A bare file descriptor: positional reads and writes need no Python file object.
         with tempfile.TemporaryFile() as file:
             self._file = os.dup(file.fileno())
         weakref.finalize(self, os.close, self._file)
@@ -248,7 +266,7 @@ class Spool:
         return map(self.__getitem__, range(len(self)))
 
     def digest(self) -> str:
-        """The SHA-256 of the content."""
+        """Return the SHA-256 of the content."""
         if self._pending:
             self._flush()
         return self._digest.hexdigest()
@@ -256,14 +274,15 @@ class Spool:
 
 @cache
 def _raise_file_limit() -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _OPEN_FILES if most == resource.RLIM_INFINITY else min(most, _OPEN_FILES)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = _OPEN_FILES if hard_limit == resource.RLIM_INFINITY else min(hard_limit, _OPEN_FILES)
+    # The system may refuse. Most runs do not need the higher limit.
     with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard_limit))
 
 
 class SpooledDocuments(Documents):
-    """Documents of a spool. `path` and `unit` are how messages name them."""
+    """Documents in a spool. Messages name them by `path` and `unit`."""
 
     def __init__(self, spool: Spool, path: Path, unit: str, *, fill: bool = False) -> None:
         super().__init__("rows", [path])
@@ -284,23 +303,23 @@ class SpooledDocuments(Documents):
         yield self.files[0], self.unit, enumerate(self.spool)
 
     def identity(self) -> list[str]:
-        """The hash of all rows."""
+        """Return the hash of all rows."""
         return [self.spool.digest()]
 
     def document(self, number: int) -> RawDocument:
-        """One document by its number."""
+        """Return one document by its number."""
         return RawDocument(number, self.spool[number], self.files[0], number, self.unit)
 
     def rows(
         self, limit: int | None = None, skip: Callable[[int], bool] | None = None
     ) -> Iterator[RawDocument]:
-        """The documents in order. Skipped ones are not read."""
+        """Yield the documents in order. Skipped documents are not read."""
         total = len(self.spool) if limit is None else min(limit, len(self.spool))
         return (self.document(number) for number in range(total) if skip is None or not skip(number))
 
 
 def spool_documents(documents: Documents) -> SpooledDocuments:
-    """Return the documents in a spool, where they can be read in any order."""
+    """Copy documents to a spool, from which they can be read in any order."""
     if not documents.facts.columns:
         documents.scan()
     if isinstance(documents, SpooledDocuments):
@@ -309,16 +328,16 @@ def spool_documents(documents: Documents) -> SpooledDocuments:
     for document in documents.rows():
         spool.add(document.raw)
     copy = SpooledDocuments(spool, documents.files[0], " document {}")
-    # Lines cannot be jumped to in a spool; everything else of the scan holds for the copy as well.
+    # The rows are the same, so the scan's results hold for the copy. Only `lines` describes the original files.
     copy.facts = msgspec.structs.replace(documents.facts, total=len(spool), lines=[], code_hashes=[])
     return copy
 
 
 def spool_rows(rows: Iterable[Any], path: Path, unit: str, *, fill: bool = False) -> SpooledDocuments:
-    """Write rows that code made or a library loaded to a spool.
+    """Write rows from code or from a library to a spool.
 
-    A row that is no mapping or has a value that is no JSON is refused with its number. With `fill`, structs
-    of different keys are given all keys.
+    Raises InputError for a row that is not a mapping or that has a value without a JSON form. With `fill`,
+    structs with different keys get all keys.
     """
     spool = Spool()
     for number, row in enumerate(rows):

@@ -1,8 +1,8 @@
-"""Reads data files: JSON in its four layouts, CSV, text, Parquet and Arrow; compressed ones too.
+"""Reads data files: JSON, CSV, text, Parquet and Arrow, also compressed.
 
-A reader yields `(place, row)`: the row as a line of JSON, and its place in the file (a line or an item),
-which messages print with the format's `unit`. Rows and types are those that Hugging Face `datasets` gives
-for the same file: documents are shown and hashed in samples files.
+A reader yields `(place, row)`: the number of the line or item in the file, and the row as a line of JSON.
+Messages print the place with the format's `unit`. Rows and types are those of Hugging Face `datasets` for the
+same file, because samples files contain and hash the documents.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Rows = Iterator[tuple[int, bytes]]
 LINE, ROW = ":{}", " row {}"
 _encode = msgspec.json.Encoder().encode
 
-# The first bytes of compressed files. File names say it less reliably.
+# Compressed files are recognised by their first bytes, because their names need not end in .gz.
 _COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
@@ -42,7 +42,7 @@ _COMPRESSED: dict[bytes, Callable[[Path], Any]] = {
 
 
 def open_data(path: Path) -> IO[bytes]:
-    """Open a file for reading bytes, decompressed if its first bytes say that it is compressed."""
+    """Open a file for reading bytes. A compressed file is decompressed."""
     file = path.open("rb", buffering=1 << 18)
     start = file.peek(6)  # type: ignore[attr-defined]
     for magic, unpack in _COMPRESSED.items():
@@ -54,7 +54,7 @@ def open_data(path: Path) -> IO[bytes]:
 
 @contextmanager
 def open_checked(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file as `open_data` does. A damaged archive or unreadable file is an InputError."""
+    """Open a file as `open_data` does. Raises InputError for an unreadable file or a damaged archive."""
     try:
         with open_data(path) as file:
             yield file
@@ -63,7 +63,10 @@ def open_checked(path: Path) -> Iterator[IO[bytes]]:
 
 
 def find_files(names: str | list[str], beside: Path) -> list[Path]:
-    """Find files by name or pattern, from the working directory or else beside the task file; maybe none."""
+    """Return files by name or pattern, from the working directory, else from the folder `beside`.
+
+    Returns no file at all if one of the names has no match.
+    """
     files: list[Path] = []
     for name in [names] if isinstance(names, str) else names:
         for base in (Path(), beside):
@@ -77,7 +80,7 @@ def find_files(names: str | list[str], beside: Path) -> list[Path]:
 
 
 def glob_files(base: Path, pattern: str) -> list[Path]:
-    """Find files by a pattern below a folder whose own name is taken literally."""
+    """Return the files below a folder that match a pattern, sorted. Wildcards in `base` are taken literally."""
     full = str(Path(glob.escape(str(base))) / pattern)
     return [path for path in map(Path, sorted(glob.glob(full, recursive=True))) if path.is_file()]  # noqa: PTH207
 
@@ -86,7 +89,7 @@ def glob_files(base: Path, pattern: str) -> list[Path]:
 
 
 class UnsupportedValue(ValueError):
-    """A value that neither a prompt nor a file can hold, such as a picture."""
+    """A value without a JSON form, such as an image."""
 
 
 _AS_TEXT = (datetime, date, time, timedelta, Decimal, UUID)
@@ -99,7 +102,7 @@ def encode_row(row: Mapping[str, Any]) -> bytes:
 
 
 def json_value(value: Any) -> Any:
-    """Convert a value of a table or of Python to JSON: tuples to lists, numpy to numbers, times to text."""
+    """Convert a value to JSON types: tuples become lists, numpy values numbers, times text."""
     kind = type(value)
     if kind in _AS_IS:
         return value
@@ -118,7 +121,7 @@ def json_value(value: Any) -> Any:
     for scalar in (str, bool, int, float):
         if isinstance(value, scalar):
             return scalar(value)
-    # Scalars and arrays of numpy, which is not imported for the question.
+    # Scalars and arrays of numpy, recognised without importing numpy.
     if hasattr(value, "tolist") and hasattr(value, "dtype"):
         return json_value(value.tolist())
     name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
@@ -132,7 +135,11 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 
 
 def json_layout(path: Path, options: dict[str, Any]) -> str:
-    """Return `field`, `list`, `lines`, or `objects` that take several lines each. The first line tells."""
+    """Return the layout of a JSON file, judged by its first line.
+
+    `lines`: one row per line. `list`: one list of rows. `objects`: objects of several lines, one after the
+    other. `field`: the rows are under a key that the option `field` names.
+    """
     if options.get("field") is not None:
         return "field"
     first = next((raw for _, raw in _json_lines(path)), b"")
@@ -160,7 +167,7 @@ def _json_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
 
 
 def _json_lines(path: Path) -> Rows:
-    """Every line that is not blank."""
+    """Yield every line that is not blank."""
     with open_checked(path) as file:
         for number, raw in enumerate(file, 1):
             if text := jsonl.body(raw, number):
@@ -168,14 +175,14 @@ def _json_lines(path: Path) -> Rows:
 
 
 def _json_items(items: list[msgspec.Raw]) -> Rows:
-    """The items of a list. A list of plain values becomes a column `text`."""
+    """Yield the items of a list. A list of plain values becomes a column `text`, as in `datasets`."""
     is_plain = bool(items) and bytes(items[0])[:1] != b"{"
     for position, item in enumerate(items):
         yield position, _encode({"text": item}) if is_plain else bytes(item)
 
 
 def _json_objects(path: Path, problems: list[Problem]) -> Rows:
-    """Objects one after the other, each over several lines. Its place is the line it begins at."""
+    """Yield objects that span several lines. The place of an object is its first line."""
     with open_checked(path) as file:
         content = file.read()
     try:
@@ -199,7 +206,7 @@ def _skip_space(text: str, start: int) -> int:
 
 
 def _json_field(path: Path, field: str, problems: list[Problem]) -> Rows:
-    """The rows under one key of the file's object: a list of rows, or a list for each column."""
+    """Yield the rows under one key of the file's object: a list of rows, or an object with a list per column."""
     whole = _read_json(path, dict[str, msgspec.Raw], problems)
     if whole is None:
         return
@@ -241,7 +248,7 @@ def _text_unit(path: Path, options: dict[str, Any]) -> str:
 
 
 def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
-    """One row for each line, paragraph or file, in a column `text`."""
+    """Yield one row per line, paragraph or file, with the column `text`."""
     by = options.get("sample_by", "line")
     with open_checked(path) as file:
         text = io.TextIOWrapper(file, options.get("encoding") or "utf-8")
@@ -267,7 +274,7 @@ def _text_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
 def _parquet_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
     import duckdb
 
-    # DuckDB would read `key=value` folders as columns and `*` in the file's name as a pattern.
+    # Without these settings DuckDB reads folders named `key=value` as columns and `*` in a name as a pattern.
     query = "select * from read_parquet(?, hive_partitioning = false)"
     try:
         with duckdb.connect() as database:
@@ -299,7 +306,7 @@ def _arrow_rows(path: Path, options: dict[str, Any], problems: list[Problem]) ->
 
 
 def _arrow_batches(path: Path, ipc: Any) -> Iterator[Any]:
-    """Arrow's file format and its stream format are both named `.arrow`."""
+    """Yield the record batches. Files with the extension `.arrow` have Arrow's file format or its stream format."""
     with path.open("rb") as file:
         if file.read(6) == b"ARROW1":
             reader = ipc.open_file(file)
@@ -311,18 +318,19 @@ def _arrow_batches(path: Path, ipc: Any) -> Iterator[Any]:
 
 # CSV
 
-# What pandas takes for no value.
+# Texts that pandas reads as a missing value. `datasets` reads CSV with pandas.
 _MISSING = frozenset(
     {"", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan"}
 ) | {*("#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN")}
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+# The range of pandas' integer columns (uint64 and int64). A column with other integers is read as floats.
 _MAX_WHOLE, _MIN_WHOLE = 2**64 - 1, -(2**63)
 
 
 class CsvOptions(msgspec.Struct, frozen=True):
-    """How a CSV file is written. The names are those of pandas."""
+    """Options for reading CSV, with the names of pandas.read_csv."""
 
     sep: str = ","
     delimiter: str | None = None
@@ -342,17 +350,17 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
     @property
     def own_names(self) -> list[str] | None:
-        """Column names that stand in no line of the file."""
+        """Column names given as an option instead of in the file."""
         return self.column_names or self.names
 
     @property
     def has_header(self) -> bool:
-        """Whether the first line holds names. With `header: 0` it is dropped in favour of `names`."""
+        """Whether the first line has column names. With `header: 0` and `names`, the line is ignored."""
         return self.header == 0 or (self.header == "infer" and self.own_names is None)
 
     @property
     def missing(self) -> frozenset[str]:
-        """The texts that count as no value."""
+        """The texts that are read as a missing value."""
         if not self.na_filter:
             return frozenset()
         more = [self.na_values] if isinstance(self.na_values, str) else self.na_values or []
@@ -360,7 +368,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
 
 def _csv_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> Rows:
-    """Read the file twice: first for the type of each column, as pandas infers it, then for the rows."""
+    """Read the file twice: first to infer the type of each column, as pandas does, then to yield the rows."""
     table = _CsvTable(path, msgspec.convert(options, CsvOptions))
     columns = table.read_columns(problems)
     for line, cells in table.rows():
@@ -379,7 +387,7 @@ class _CsvTable:
         self._options = options
 
     def read_columns(self, problems: list[Problem]) -> dict[str, _CsvColumn]:
-        """Infer the type of every column. A short row lacks its last values, a row that is too long is wrong."""
+        """Infer the type of every column. A row with too few values is filled up, one with too many is a problem."""
         options = self._options
         first_record = next(self._records(), (0, []))[1]
         if options.own_names is not None:
@@ -401,16 +409,17 @@ class _CsvTable:
         return columns
 
     def rows(self) -> Iterator[tuple[int, list[str]]]:
-        """The rows below the header."""
+        """Yield the rows below the header, with their line numbers."""
         records = self._records()
         if self._options.has_header:
             next(records, None)
         return records
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Records that are not blank, each with the line it ends at."""
+        """Yield the records that are not blank, each with the number of its last line."""
         options = self._options
         skipped = options.skiprows or 0
+        # The default limit of 128 KiB per field is too small for documents.
         csv.field_size_limit(1 << 31)
         with open_checked(self._path) as file:
             lines = _CsvLines(io.TextIOWrapper(file, options.encoding or "utf-8-sig", newline=""))
@@ -439,7 +448,10 @@ class _CsvTable:
 
 
 class _CsvLines:
-    """Lines that remember their end: csv.reader asks beyond it only if a quote is still open."""
+    """An iterator over lines that remembers whether it was read beyond its end.
+
+    csv.reader does so before it returns a record only if a quote is still open at the end of the file.
+    """
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines
@@ -456,7 +468,7 @@ class _CsvLines:
 
 
 def _unique_names(header: list[str]) -> list[str]:
-    """Column names as pandas makes them: none empty, none twice."""
+    """Return column names as pandas does: an empty name becomes `Unnamed: 0`, a repeated one gets `.1`."""
     names: dict[str, None] = {}
     for number, text in enumerate(header):
         name = base = text or f"Unnamed: {number}"
@@ -469,9 +481,9 @@ def _unique_names(header: list[str]) -> list[str]:
 
 
 class _CsvColumn:
-    """One column: whole numbers, numbers, booleans, or else text.
+    """The type of one column: integers, floats or booleans if all cells allow it, else text.
 
-    Whole numbers become floats if some are missing, as in pandas.
+    Integers become floats if a cell is missing, as in pandas.
     """
 
     def __init__(self, missing: frozenset[str]) -> None:
@@ -482,7 +494,7 @@ class _CsvColumn:
         self.has_missing = False
 
     def see(self, cell: str) -> None:
-        """Drop the types that a cell cannot have."""
+        """Exclude the types that a cell cannot have."""
         if cell in self._missing:
             self.has_missing = True
         elif self._parsers:
@@ -491,12 +503,12 @@ class _CsvColumn:
             if self._parsers and self._parsers[0] is _parse_whole:
                 number = int(cell)
                 self._low, self._high = min(self._low, number), max(self._high, number)
-                # No integer type holds both; pandas then leaves the column as text.
+                # Neither int64 nor uint64 holds both numbers. pandas then leaves the column as text.
                 if self._low < 0 and self._high >= 2**63:
                     self._parsers = []
 
     def value(self, cell: str) -> Any:
-        """Parse a cell."""
+        """Return the cell in the type of the column; None for a missing value."""
         if cell in self._missing:
             return None
         if not self._parsers or not self._has_values:
@@ -532,14 +544,14 @@ def _parse_boolean(cell: str) -> bool:
 
 
 class DataFormat(NamedTuple):
-    """How files of one kind are read, and which options of `datasets` we understand for them."""
+    """A file format: its reader, the unit of its places, and the options of `datasets` that are implemented."""
 
     rows: Callable[[Path, dict[str, Any], list[Problem]], Rows]
     unit: Callable[[Path, dict[str, Any]], str]
     options: frozenset[str]
 
 
-# By the names that `datasets` has for them: `dataset_path: json`.
+# The keys are the names of `datasets`, as in `dataset_path: json`.
 FORMATS = {
     "json": DataFormat(_json_rows, _json_unit, frozenset({"field"})),
     "csv": DataFormat(_csv_rows, lambda *_: LINE, frozenset(CsvOptions.__struct_fields__)),

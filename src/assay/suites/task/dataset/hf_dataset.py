@@ -1,8 +1,8 @@
-"""A data set as task files know it: the parts of `datasets.Dataset` that `process_docs` functions use.
+"""A replacement for `datasets.Dataset` with the methods that `process_docs` functions use.
 
-The rows stand in a spool. Filtering, selecting, shuffling and sorting list row numbers; mapping writes a new
-spool. Memory stays flat, and the 300 MB of `datasets` need not be installed. Names, signatures and results
-are those of the real class; tests compare them operation by operation.
+It spares the installation of `datasets` (300 MB). Names, signatures and results are those of the real class;
+tests compare them method by method. Rows are in a spool on disk: filter, select, shuffle and sort only create
+a new list of row numbers, map writes a new spool. Memory use does not grow with the size of the rows.
 """
 
 from __future__ import annotations
@@ -19,11 +19,15 @@ import msgspec
 from assay.suites.task.dataset.documents import Documents, SpooledDocuments, spool_documents, spool_rows
 
 DatasetRow = dict[str, Any]
-_OWN_PATH = Path("rows")
+# The path in messages about rows that come from no file.
+_NO_FILE = Path("rows")
 
 
 class Dataset:
-    """Rows in an order, with some of their columns, maybe under other names."""
+    """Rows of a spool in some order, with some of their columns.
+
+    `order` lists row numbers of the spool. `columns` maps a column's name to its name in the spool.
+    """
 
     def __init__(
         self,
@@ -43,19 +47,19 @@ class Dataset:
 
     @classmethod
     def of(cls, documents: Documents) -> Dataset:
-        """The documents of a split as a data set."""
+        """Return the documents of a split as a data set."""
         return cls(spool_documents(documents))
 
     @classmethod
     def from_list(cls, mapping: Iterable[DatasetRow], *_: Any, split: Any = None, **__: Any) -> Dataset:
-        """Make a data set of rows. The first row has all the columns."""
+        """Create a data set from rows. As in `datasets`, the columns are those of the first row."""
         rows = list(mapping)
         names = list(rows[0]) if rows else []
         return cls._from_rows(({name: row.get(name) for name in names} for row in rows), names, split)
 
     @classmethod
     def from_dict(cls, mapping: Mapping[str, Any], *_: Any, split: Any = None, **__: Any) -> Dataset:
-        """Make a data set of columns."""
+        """Create a data set from columns."""
         names = list(mapping)
         lengths = {name: len(values) for name, values in mapping.items()}
         if len({*lengths.values()}) > 1:
@@ -67,25 +71,26 @@ class Dataset:
     def from_generator(
         cls, generator: Callable[..., Iterable[DatasetRow]], gen_kwargs: DatasetRow | None = None, **_: Any
     ) -> Dataset:
-        """Make a data set of the rows that a function yields."""
-        return cls(spool_rows(generator(**(gen_kwargs or {})), _OWN_PATH, " row {}", fill=True))
+        """Create a data set from the rows that a function yields."""
+        return cls(spool_rows(generator(**(gen_kwargs or {})), _NO_FILE, " row {}", fill=True))
 
     @classmethod
     def from_pandas(cls, df: Any, **_: Any) -> Dataset:
-        """Make a data set of a data frame's rows."""
+        """Create a data set from the rows of a data frame."""
         return cls.from_list(df.to_dict("records"))
 
     @classmethod
     def _from_rows(cls, rows: Iterable[DatasetRow], names: list[str], split: Any = None) -> Dataset:
-        """Make a data set of rows that all have these columns."""
-        documents = spool_rows(rows, _OWN_PATH, " row {}", fill=True)
+        """Create a data set from rows that all have these columns."""
+        documents = spool_rows(rows, _NO_FILE, " row {}", fill=True)
         documents.scan()
         documents.facts.columns = names
         return cls(documents, split=split)
 
     def as_documents(self, path: Path, unit: str) -> SpooledDocuments:
-        """The rows as documents that messages name by `path` and `unit`."""
+        """Return the rows as documents. Messages name them by `path` and `unit`."""
         documents = self._documents
+        # Without changes the spool is shared instead of copied.
         untouched = self._as_stored and self._order == range(len(documents.spool))
         if untouched and not documents.facts.changes:
             return SpooledDocuments(documents.spool, path, unit)
@@ -98,27 +103,27 @@ class Dataset:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self)
 
     @property
     def num_columns(self) -> int:
-        """How many columns there are."""
+        """The number of columns."""
         return len(self._columns)
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The numbers of rows and columns."""
         return len(self), len(self._columns)
 
     @property
     def column_names(self) -> list[str]:
-        """The columns in order."""
+        """The names of the columns, in order."""
         return list(self._columns)
 
     @property
     def features(self) -> dict[str, str]:
-        """The columns with their types in one word."""
+        """The type of each column in one word. The real class has objects here."""
         kinds = self._documents.facts.kinds
         return {name: kinds.get(stored, "null") for name, stored in self._columns.items()}
 
@@ -142,7 +147,7 @@ class Dataset:
             self._require([key])
             return [row[key] for row in self]
         if isinstance(key, (slice, Iterable)):
-            numbers = self._order[key] if isinstance(key, slice) else [self._order[place] for place in key]
+            numbers = self._order[key] if isinstance(key, slice) else [self._order[index] for index in key]
             rows = [self._row(number) for number in numbers]
             return {name: [row[name] for row in rows] for name in self._columns}
         if not -len(self) <= key < len(self):
@@ -155,19 +160,19 @@ class Dataset:
                 raise ValueError(f"there is no column {name!r}; there are {', '.join(self._columns)}")
 
     def to_list(self) -> list[DatasetRow]:
-        """All rows."""
+        """Return all rows."""
         return list(self)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """All columns."""
+        """Return all columns as lists."""
         return self[:]
 
     def unique(self, column: str) -> list[Any]:
-        """The values of a column, each once, in the order in which they first occur."""
+        """Return the distinct values of a column, in the order of first occurrence."""
         return list(dict.fromkeys(self[column]))
 
     def iter(self, batch_size: int, *, drop_last_batch: bool = False) -> Iterator[dict[str, list[Any]]]:
-        """Batches, each as lists by column."""
+        """Yield batches, each as lists by column."""
         for start in range(0, len(self), batch_size):
             if not drop_last_batch or start + batch_size <= len(self):
                 yield self[start : start + batch_size]
@@ -178,7 +183,7 @@ class Dataset:
         return Dataset(self._documents, order, self._columns, self.split)
 
     def select(self, indices: Iterable[int], **_: Any) -> Dataset:
-        """Some rows by their numbers, in that order."""
+        """Return the rows with these numbers, in this order."""
         numbers = list(indices)
         for number in numbers:
             if not 0 <= number < len(self):
@@ -186,15 +191,15 @@ class Dataset:
         return self._with_order(array("Q", [self._order[number] for number in numbers]))
 
     def take(self, n: int) -> Dataset:
-        """The first n rows."""
+        """Return the first n rows."""
         return self._with_order(self._order[:n])
 
     def skip(self, n: int) -> Dataset:
-        """All rows but the first n."""
+        """Return all rows except the first n."""
         return self._with_order(self._order[n:])
 
     def shuffle(self, seed: int | None = None, generator: Any = None, **_: Any) -> Dataset:
-        """The order that `datasets` draws for the same seed."""
+        """Return the rows in random order: the same order as `datasets` for the same seed."""
         rng = _random_generator(seed) if generator is None else generator
         return self.select(rng.permutation(len(self)).tolist())
 
@@ -205,7 +210,7 @@ class Dataset:
         null_placement: str = "at_end",
         **_: Any,
     ) -> Dataset:
-        """Sort by columns. Equal rows keep their order; rows without a value come last, or first."""
+        """Sort by columns. Equal rows keep their order; `null_placement` is `at_end` or `at_start`."""
         names = [column_names] if isinstance(column_names, str) else list(column_names)
         directions = [reverse] * len(names) if isinstance(reverse, bool) else list(reverse)
         order = list(range(len(self)))
@@ -218,24 +223,24 @@ class Dataset:
         return self.select(order)
 
     def filter(self, function: Callable[..., Any] | None = None, *args: Any, **options: Any) -> Dataset:
-        """The rows for which the function returns true."""
+        """Return the rows for which the function returns true."""
         call = MapOptions.of(args, options)
         function = function or bool
-        kept = array("Q")
+        order = array("Q")
         if call.batched:
             for start, stop in _batches(len(self), call.batch_size):
                 answers = call.invoke(function, self[start:stop], list(range(start, stop)))
-                for place, answer in zip(range(start, stop), answers, strict=True):
+                for index, answer in zip(range(start, stop), answers, strict=True):
                     if answer:
-                        kept.append(self._order[place])
+                        order.append(self._order[index])
         else:
-            for place, row in enumerate(self):
-                if call.invoke(function, row, place):
-                    kept.append(self._order[place])
-        return self._with_order(kept)
+            for index, row in enumerate(self):
+                if call.invoke(function, row, index):
+                    order.append(self._order[index])
+        return self._with_order(order)
 
     def map(self, function: Callable[..., Any], *args: Any, **options: Any) -> Dataset:
-        """Merge what the function returns into each row."""
+        """Merge the function's return value into each row."""
         rows = _map_rows(self, function, MapOptions.of(args, options))
         documents = spool_rows(rows, self._documents.files[0], self._documents.unit)
         documents.scan()
@@ -253,11 +258,12 @@ class Dataset:
         seed: int | None = None,
         **_: Any,
     ) -> dict[str, Dataset]:
-        """Split in two parts, by share or by number of rows."""
+        """Split into two parts. A float is a share of the rows, an int a number of rows."""
         train, test = _part_sizes(len(self), train_size, test_size)
         order = list(range(len(self)))
         if not shuffle:
             return {"train": self.select(order[:train]), "test": self.select(order[train : train + test])}
+        # As in `datasets`, the test part comes first in the permutation.
         order = _random_generator(seed).permutation(len(self)).tolist()
         return {"train": self.select(order[test : test + train]), "test": self.select(order[:test])}
 
@@ -267,11 +273,11 @@ class Dataset:
         return Dataset(self._documents, self._order, columns, self.split)
 
     def rename_column(self, original_column_name: str, new_column_name: str, **_: Any) -> Dataset:
-        """Give one column another name."""
+        """Rename one column."""
         return self.rename_columns({original_column_name: new_column_name})
 
     def rename_columns(self, column_mapping: dict[str, str], **_: Any) -> Dataset:
-        """Give columns other names. They keep their places."""
+        """Rename columns. Their order does not change."""
         self._require(column_mapping)
         renamed = {column_mapping.get(name, name): stored for name, stored in self._columns.items()}
         if len(renamed) < len(self._columns):
@@ -279,7 +285,7 @@ class Dataset:
         return self._with_columns(renamed)
 
     def remove_columns(self, column_names: str | list[str], **_: Any) -> Dataset:
-        """All columns but these."""
+        """Return the data set without these columns."""
         removed = {column_names} if isinstance(column_names, str) else {*column_names}
         self._require(removed)
         return self._with_columns(
@@ -287,13 +293,13 @@ class Dataset:
         )
 
     def select_columns(self, column_names: str | list[str], **_: Any) -> Dataset:
-        """These columns, in this order."""
+        """Return the data set with only these columns, in this order."""
         names = [column_names] if isinstance(column_names, str) else list(column_names)
         self._require(names)
         return self._with_columns({name: self._columns[name] for name in names})
 
     def add_column(self, name: str, column: Sequence[Any], **_: Any) -> Dataset:
-        """Add a column with a value for each row."""
+        """Add a column with one value per row."""
         if len(column) != len(self):
             raise ValueError(f"expected {len(self)} values for the column {name!r}, found {len(column)}")
         rows = ({**row, name: value} for row, value in zip(self, column, strict=True))
@@ -305,11 +311,11 @@ class Dataset:
         return Dataset._from_rows(rows, self.column_names, self.split)
 
     def flatten_indices(self, *_: Any, **__: Any) -> Dataset:
-        """Nothing to do: rows are read where they stand."""
+        """Return the data set unchanged. In `datasets` this makes reading faster after `select`."""
         return self
 
     def flatten(self, *_: Any, **__: Any) -> Dataset:
-        """Make a column for each key of a struct, such as `answers.text`."""
+        """Replace each struct by one column per key, such as `answers.text`."""
         rows = [dict(_flat_items(row)) for row in self]
         names = list(dict.fromkeys(name for row in rows for name in row))
         return Dataset._from_rows(rows, names, self.split)
@@ -317,11 +323,12 @@ class Dataset:
     def __repr__(self) -> str:
         return f"Dataset({{\n    features: {self.column_names},\n    num_rows: {len(self)}\n}})"
 
+    # Called for missing attributes only: a method of the real class that is not implemented here.
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         names = ", ".join(sorted(name for name in dir(type(self)) if name[0] != "_"))
-        raise AttributeError(f"a data set has no {name!r} in assay; it has {names}")
+        raise AttributeError(f"assay's Dataset has no attribute {name!r}; it has {names}")
 
 
 class DatasetDict(dict[str, Dataset]):
@@ -329,15 +336,15 @@ class DatasetDict(dict[str, Dataset]):
 
 
 def concatenate_datasets(dsets: list[Dataset], *_: Any, **__: Any) -> Dataset:
-    """The rows of several data sets, one after the other. A column that one of them lacks is null there."""
+    """Return the rows of several data sets, one after the other. A missing column is filled with None."""
     names = list(dict.fromkeys(name for data in dsets for name in data.column_names))
     rows = ({name: row.get(name) for name in names} for data in dsets for row in data)
     return Dataset._from_rows(rows, names)  # noqa: SLF001 - it is a second constructor
 
 
-# Positional parameters of `map` and `filter`, after the function.
+# Positional parameters of the real `map` and `filter`, after the function.
 _POSITIONAL = ("with_indices", "with_rank", "input_columns", "batched", "batch_size", "drop_last_batch")
-# Options about processes, caches and files of the real class. They change no result.
+# Options of the real class about processes, caches and files. They do not change the result.
 _WITHOUT_EFFECT = frozenset(
     {"load_from_cache_file", "num_proc", "desc", "keep_in_memory", "cache_file_name", "cache_file_names"}
     | {"writer_batch_size", "new_fingerprint", "suffix_template", "features", "disable_nullable"}
@@ -346,7 +353,7 @@ _WITHOUT_EFFECT = frozenset(
 
 
 class MapOptions(msgspec.Struct):
-    """How the function of `map` or `filter` takes its rows. The names are those of `datasets`."""
+    """The options of `map` and `filter`, with the names of `datasets`."""
 
     with_indices: bool = False
     input_columns: str | list[str] | None = None
@@ -357,16 +364,16 @@ class MapOptions(msgspec.Struct):
 
     @classmethod
     def of(cls, args: tuple[Any, ...], options: dict[str, Any]) -> MapOptions:
-        """Read the arguments of a call. Those without effect on the result are left out."""
+        """Read the arguments of a call. Options without an effect on the result are ignored."""
         arguments = dict(zip(_POSITIONAL, args, strict=False)) | options
-        own = {name: value for name, value in arguments.items() if name in cls.__struct_fields__}
+        fields = {name: value for name, value in arguments.items() if name in cls.__struct_fields__}
         for name in arguments:
-            if name not in own and name not in _WITHOUT_EFFECT:
+            if name not in fields and name not in _WITHOUT_EFFECT:
                 raise TypeError(f"got an unexpected keyword argument {name!r}")
-        return cls(**own)
+        return cls(**fields)
 
     def invoke(self, function: Callable[..., Any], value: Any, index: Any) -> Any:
-        """Call the function with one row, or one batch of them."""
+        """Call the user's function with one row, or with one batch as lists by column."""
         columns = [self.input_columns] if isinstance(self.input_columns, str) else self.input_columns
         arguments = [value] if columns is None else [value[name] for name in columns]
         if self.with_indices:
@@ -374,20 +381,20 @@ class MapOptions(msgspec.Struct):
         return function(*arguments, **(self.fn_kwargs or {}))
 
     def merge(self, row: DatasetRow, answer: Any) -> DatasetRow:
-        """A row, or a batch as lists by column, with what the function returned."""
+        """Return a row (or a batch) updated with the function's return value."""
         if not isinstance(answer, Mapping):
             kind = type(answer).__name__
             raise TypeError(f"the function of map must return a mapping or None, it returned {kind}")
         removed = self.remove_columns or []
         if isinstance(removed, str):
             removed = [removed]
-        kept = {name: value for name, value in row.items() if name not in removed}
-        # A function that changes its row and returns it has not returned the removed columns anew.
-        return kept if answer is row else kept | dict(answer)
+        remaining = {name: value for name, value in row.items() if name not in removed}
+        # A function may change its row in place and return it. The removed columns in it must not come back.
+        return remaining if answer is row else remaining | dict(answer)
 
 
 def _map_rows(data: Dataset, function: Callable[..., Any], call: MapOptions) -> Iterator[DatasetRow]:
-    """Every new row: the old columns in their order, then the new ones."""
+    """Yield the new rows. Old columns keep their order; new ones come after them."""
     names = data.column_names
     merged = _map_batches(data, function, call) if call.batched else _map_each(data, function, call)
     for row in merged:
@@ -397,7 +404,8 @@ def _map_rows(data: Dataset, function: Callable[..., Any], call: MapOptions) -> 
 def _map_each(data: Dataset, function: Callable[..., Any], call: MapOptions) -> Iterator[DatasetRow]:
     for index, row in enumerate(data):
         answer = call.invoke(function, row, index)
-        # The function may have changed its row. Without a return value the row is read again.
+        # A function that returns None changes nothing, even if it changed its row in place. So the row is
+        # read again.
         yield data[index] if answer is None else call.merge(row, answer)  # noqa: PLR1736
 
 
@@ -408,8 +416,10 @@ def _map_batches(data: Dataset, function: Callable[..., Any], call: MapOptions) 
         columns = data[start:stop] if answer is None else call.merge(batch, answer)
         lengths = {name: len(values) for name, values in columns.items()}
         if len({*lengths.values()}) > 1:
-            message = f"columns of a batch have different lengths: {lengths}"
-            raise ValueError(f"{message}; give remove_columns those that do not come back")
+            raise ValueError(
+                f"columns of a batch have different lengths: {lengths}; "
+                "list the columns that the function does not return in remove_columns"
+            )
         for cells in zip(*columns.values(), strict=True):
             yield dict(zip(columns, cells, strict=True))
 
@@ -427,7 +437,7 @@ def _is_float(text: str) -> bool:
     return text == text.strip() and "_" not in text
 
 
-# By the type before and the type now: whether a value can be cast back to the type before.
+# Keys: the type before `map`, and the type after it. Value: whether a value can be cast back to the former.
 _CAN_CAST: dict[str, dict[str, Callable[[Any], bool]]] = {
     "int": {
         "str": lambda text: re.fullmatch(r"-?\d+", text) is not None,
@@ -440,7 +450,10 @@ _CAN_CAST: dict[str, dict[str, Callable[[Any], bool]]] = {
 
 
 def _keep_column_types(documents: SpooledDocuments, kinds_before: dict[str, str]) -> None:
-    """Cast a mapped column back to its type if all values allow it, as `datasets` does: "3" becomes 3."""
+    """Cast each mapped column back to its former type if all values allow it, as `datasets` does.
+
+    In a column of integers, "3" becomes 3.
+    """
     kinds, changes = documents.facts.kinds, documents.facts.changes
     for name, kind_before in kinds_before.items():
         can_cast = _CAN_CAST.get(kind_before, {}).get(kinds.get(name, ""))
@@ -452,20 +465,21 @@ def _keep_column_types(documents: SpooledDocuments, kinds_before: dict[str, str]
 
 
 def _random_generator(seed: int | None) -> Any:
-    """The generator of a random order. Without a seed it follows numpy's global state, as `datasets` does."""
+    """Return a random generator. Without a seed it depends on numpy's global state, as in `datasets`."""
     import numpy as np
 
     if seed is None:
+        # `datasets` takes its seed from the state of the Mersenne Twister, which has 624 words.
         state = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
         seed = int(state["key"][state["pos"] % 624])
-        np.random.random()  # noqa: NPY002 - moves the state on, so that the next shuffle is another one
+        np.random.random()  # noqa: NPY002 - advances the state, so that the next shuffle gives another order
     return np.random.default_rng(seed)
 
 
 def _part_sizes(total: int, train: float | None, test: float | None) -> tuple[int, int]:
-    """The rows of both parts. Shares are rounded up for the test part and down for the other."""
+    """Return the sizes of both parts. A share is rounded up for the test part and down for the train part."""
     if train is None and test is None:
-        test = 0.25
+        test = 0.25  # the default of `datasets`, and of scikit-learn
     test_rows = math.ceil(test * total) if isinstance(test, float) else test
     train_rows = math.floor(train * total) if isinstance(train, float) else train
     if test_rows is None:
@@ -479,7 +493,7 @@ def _part_sizes(total: int, train: float | None, test: float | None) -> tuple[in
 
 
 def _flat_items(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
-    """Values by path, `a.b` for the key `b` of `a`."""
+    """Yield the values of nested structs by path: `a.b` for the key `b` of `a`."""
     for name, value in row.items():
         if isinstance(value, Mapping) and value:
             yield from _flat_items(value, f"{before}{name}.")

@@ -1,7 +1,7 @@
-"""Runs `process_docs`, the task's own code over its documents, and keeps what it returns.
+"""Runs `process_docs`, a function of the task that filters or changes its documents.
 
-Such code imports `datasets` for a name or two. Where that package is missing, a module with our `Dataset`
-stands in for it while the code is imported or runs.
+Such code often imports `datasets` for `Dataset` or `concatenate_datasets`. If that package is not installed,
+a stand-in module with our `Dataset` is imported instead while the code is loaded or runs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from assay.suites.task.dataset import source
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.hf_dataset import Dataset, DatasetDict, concatenate_datasets
 
+# How messages name a document, after the path of its data file.
 _UNIT = " document {} after process_docs"
 
 
 def run_process_docs(
     documents: Documents, function: Callable[[Any], Any], *, where: str, seed: int = 0, numpy_seed: int = 1234
 ) -> Documents:
-    """Return what `process_docs` makes of documents. `where` is the place of its key in the task file."""
+    """Return the documents that `process_docs` returns. `where` is the place of the key in the task file."""
     data = Dataset.of(documents)
     path = documents.files[0]
 
@@ -37,7 +38,7 @@ def run_process_docs(
         if isinstance(result, (str, Mapping)) or not isinstance(result, Iterable):
             kind = type(result).__name__
             raise TypeError(f"expected a data set or a list of documents, found {kind}")
-        # The function may be a generator, whose code runs only now.
+        # The function may be a generator. Its code runs here, so it must be inside the same call.
         return spool_rows(result, path, _UNIT, fill=True)
 
     seed_user_code(seed, numpy_seed)
@@ -52,10 +53,11 @@ def run_process_docs(
 
 
 def seed_user_code(seed: int | str, numpy_seed: int) -> None:
-    """Seed Python's and numpy's global random state, which the task's own code draws from."""
+    """Seed the global random states of Python and numpy, which the task's own code uses."""
     import numpy as np
 
     random.seed(seed)
+    # numpy accepts seeds below 2**32 only.
     np.random.seed(numpy_seed % 2**32)  # noqa: NPY002
 
 
@@ -73,7 +75,7 @@ def datasets_stand_in() -> Iterator[None]:
 
 
 class _Feature:
-    """The type of a column, such as `Value("string")`. It is kept, and not applied."""
+    """The type of a column, such as `Value("string")`. Task code can create it; it has no effect."""
 
     def __init__(self, dtype: Any = None, **_: Any) -> None:
         self.dtype = dtype
@@ -84,7 +86,7 @@ class _SplitNames:
 
 
 def load_dataset(path: str, name: str | None = None, *, split: str | None = None, **options: Any) -> Any:
-    """Load files and folders. A data set by name needs the real package."""
+    """Load files and folders, like `datasets.load_dataset`. A data set of the Hub needs the real package."""
     data = source.DataSource(path, name, options, Path(), lambda *_: f"load_dataset({path!r})")
     if split is not None:
         return Dataset.of(data.open(split))
@@ -101,6 +103,7 @@ class _DatasetsModule(ModuleType):
     load_dataset = staticmethod(load_dataset)
 
     def __getattr__(self, name: str) -> Any:
+        # The import system looks for names such as `__path__` and expects an AttributeError.
         if name.startswith("__"):
             raise AttributeError(name)
         raise MissingExtra(f"'datasets.{name}', which a task's code uses,", "hf")

@@ -1,10 +1,11 @@
-"""Where a task's documents come from: files, a folder, or a data set of the Hugging Face Hub.
+"""Finds a task's documents: in files, in a folder, or in a data set of the Hugging Face Hub.
 
     source = DataSource("json", None, {"data_files": {"test": "test.jsonl"}}, Path("tasks"), config.where)
     documents = source.open("test")
 
-Files and folders are read by us, under the rules by which `datasets` finds splits. A data set by name, an
-option we do not know and a URL need the optional package `datasets`.
+Files and folders are read by assay itself, with the rules by which `datasets` assigns files to splits. Data
+sets of the Hub, URLs, and options of `datasets` that assay does not implement need the package `datasets`
+(the extra `hf`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from assay.core.errors import InputError, MissingExtra, Problem
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
 
-# Options about downloading and caching. They mean nothing for files that are here.
+# Options of `load_dataset` about downloads and caches. They have no effect on local files.
 _DOWNLOAD_OPTIONS = frozenset(
     {"trust_remote_code", "cache_dir", "num_proc", "keep_in_memory", "verification_mode", "download_mode"}
     | {"token", "revision", "streaming", "save_infos", "ignore_verifications", "download_config"}
@@ -34,7 +35,7 @@ _SPLIT_PART = re.compile(r"([\w.\-]+)(?:\[(?:(-?\d+)(%)?)?:(?:(-?\d+)(%)?)?\])?"
 
 
 class DataLayout(NamedTuple):
-    """Files by split, and how they are read."""
+    """The files of each split, their format (a key of FORMATS) and the options for reading them."""
 
     kind: str
     options: dict[str, Any]
@@ -42,7 +43,11 @@ class DataLayout(NamedTuple):
 
 
 class DataSource:
-    """One data set as a task file names it. `where(key, ...)` returns `file:line` of a key of that file."""
+    """One data set of a task file.
+
+    Relative paths are looked up in the working directory, as in the harness, then in `beside`, the folder of
+    the task file. `where(key, ...)` returns `file:line` of a key.
+    """
 
     def __init__(
         self,
@@ -61,7 +66,7 @@ class DataSource:
         self._layout = self._find_layout()
 
     def splits(self) -> list[str]:
-        """The splits there are. A data set by name is loaded for this."""
+        """Return the names of the splits. A data set of the Hub is downloaded for this."""
         return list(self._layout.files if self._layout else self._load())
 
     def open(self, split: str) -> Documents:
@@ -101,7 +106,7 @@ class DataSource:
         return self._loaded
 
     def _find_layout(self) -> DataLayout | None:
-        """Find the files. None for a data set by name, and for one that only `datasets` can read."""
+        """Return the files. None for a data set that only `datasets` can read, such as one of the Hub."""
         if self.path in FORMATS:
             return self._layout_of_format()
         for base in (Path(), self._beside):
@@ -115,7 +120,7 @@ class DataSource:
         return None
 
     def _check_hub_name(self) -> None:
-        """Refuse a name that cannot be one of the Hub: it is a file, or a folder that is not there."""
+        """Raise an error for a path that cannot be a name on the Hub: a file, or a folder that does not exist."""
         where = self._where("dataset_path")
         for base in (Path(), self._beside):
             if (base / self.path).is_file():
@@ -126,11 +131,14 @@ class DataSource:
             raise InputError(Problem(where, f"there is no folder {self.path!r}"))
         if not datasets_installed():
             formats = ", ".join(FORMATS)
-            what = f"{where}: {self.path!r} is no file format ({formats}) and no folder; a data set by name"
-            raise MissingExtra(what, "hf")
+            feature = (
+                f"{where}: {self.path!r} is not a file format ({formats}) and not a folder; "
+                "a data set of the Hugging Face Hub"
+            )
+            raise MissingExtra(feature, "hf")
 
     def _layout_of_format(self) -> DataLayout | None:
-        """The files of `dataset_path: json` and the like, which `dataset_kwargs` names."""
+        """Return the files of `dataset_path: json` and other formats, which are listed in `dataset_kwargs`."""
         options = self._read_options(self.path)
         if options is None:
             return None
@@ -151,8 +159,8 @@ class DataSource:
             paths = names if folder is None else [str(folder.absolute() / name) for name in names]
             files[split] = find_files(paths, self._beside)
             if not files[split]:
-                wanted = names[0] if len(names) == 1 else names
-                raise InputError(Problem(place, f"there is no data file {wanted!r}"))
+                missing = names[0] if len(names) == 1 else names
+                raise InputError(Problem(place, f"there is no data file {missing!r}"))
         return DataLayout(self.path, options, files)
 
     def _data_dir(self) -> Path | None:
@@ -165,18 +173,21 @@ class DataSource:
         raise InputError(Problem(self._where("dataset_kwargs", "data_dir"), f"there is no folder {name!r}"))
 
     def _read_options(self, kind: str) -> dict[str, Any] | None:
-        """Return the options of reading. None if an option or a URL needs `datasets`."""
-        other = {*_DOWNLOAD_OPTIONS, "data_files", "data_dir"}
+        """Return the options for reading the files. None if an option or a URL needs `datasets`."""
+        not_for_reading = {*_DOWNLOAD_OPTIONS, "data_files", "data_dir"}
         options = {
-            key: value for key, value in self.options.items() if key not in other and value is not None
+            key: value
+            for key, value in self.options.items()
+            if key not in not_for_reading and value is not None
         }
-        foreign = [key for key in options if key not in FORMATS[kind].options]
+        unsupported = [key for key in options if key not in FORMATS[kind].options]
         if "://" in str(self.options.get("data_files")):
-            foreign.append("data_files")
-        if foreign:
+            unsupported.append("data_files")
+        if unsupported:
             if not datasets_installed():
-                what = f"{self._where('dataset_kwargs', foreign[0])}: reading {kind} with this {foreign[0]!r}"
-                raise MissingExtra(what, "hf")
+                key = unsupported[0]
+                feature = f"{self._where('dataset_kwargs', key)}: reading {kind} with this {key!r}"
+                raise MissingExtra(feature, "hf")
             return None
         if kind == "csv":
             try:
@@ -191,7 +202,7 @@ class DataSource:
 
 
 def _boundary(number: str | None, percent: str | None, total: int) -> int | None:
-    """The row at which a part of a split begins or ends. Percentages are rounded to the nearest row."""
+    """Return the row at which a part of a split begins or ends. Percentages are rounded to the nearest row."""
     if number is None:
         return None
     return round(int(number) * total / 100) if percent else int(number)
@@ -199,7 +210,8 @@ def _boundary(number: str | None, percent: str | None, total: int) -> int | None
 
 # Folders
 
-# Endings of data files. Of two that are equally frequent in a folder, the first is taken.
+# Extensions of data files, with their format and options. If two are equally frequent in a folder, the first
+# one here is used.
 _ENDINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "parquet": ("parquet", {}),
     "arrow": ("arrow", {}),
@@ -210,12 +222,13 @@ _ENDINGS: dict[str, tuple[str, dict[str, Any]]] = {
     "tsv": ("csv", {"sep": "\t"}),
     "txt": ("text", {}),
 }
-# Words in file and folder names that `datasets` takes for a split.
+# Words in file and folder names by which `datasets` recognises a split.
 _SPLIT_WORDS = {
     "train": "train|training",
     "validation": "validation|valid|dev|val",
     "test": "test|testing|eval|evaluation",
 }
+# JSON and Markdown files that describe a data set and are not part of its data.
 _NO_DATA = {
     "README.md",
     "config.json",
@@ -224,40 +237,45 @@ _NO_DATA = {
     "dataset_dict.json",
     "state.json",
 }
+# The file names of the Hub, such as `data/test-00000-of-00001.parquet`.
 _SHARD = re.compile(r"(?P<split>.+)-\d{5}-of-\d{5}.*\..*")
-# Keys of a README's configuration that say nothing about reading.
+# Keys of a README's configuration that are not options for reading files.
 _CONFIG_KEYS = {"config_name", "data_files", "data_dir", "default", "description", "version", "drop_labels"}
 
 
 def folder_layout(
     folder: Path, name: str | None, options: dict[str, Any], where: Callable[..., str]
 ) -> DataLayout:
-    """Find the files of a folder: those that are named, those its README names, or those with telling names."""
+    """Return the files of a folder by split.
+
+    The first of these that exists decides: `data_files` or `data_dir` in the task file, a configuration in the
+    folder's README.md, the names of files and folders.
+    """
     if (folder / "dataset_dict.json").is_file() or (folder / "state.json").is_file():
         message = f"{folder} was written by save_to_disk; write it as Parquet or JSON (to_parquet, to_json)"
         raise InputError(Problem(where("dataset_path"), message))
     place = where("dataset_name" if name else "dataset_path")
-    chosen: dict[str, Any]
+    configuration: dict[str, Any]
     if options.get("data_files") is not None:
         place = where("dataset_kwargs", "data_files")
-        chosen = {"data_files": options["data_files"], "data_dir": options.get("data_dir")}
+        configuration = {"data_files": options["data_files"], "data_dir": options.get("data_dir")}
     elif options.get("data_dir"):
         place = where("dataset_kwargs", "data_dir")
-        chosen = {"data_dir": options["data_dir"]}
+        configuration = {"data_dir": options["data_dir"]}
     else:
-        chosen = _readme_configuration(folder, name, place)
+        configuration = _readme_configuration(folder, name, place)
 
-    base = folder / str(chosen.get("data_dir") or "")
+    base = folder / str(configuration.get("data_dir") or "")
     files: dict[str, list[Path]] = {}
-    if chosen.get("data_files") is None:
+    if configuration.get("data_files") is None:
         files = files_by_split(base)
     else:
-        for split, patterns in _patterns_by_split(chosen["data_files"], place).items():
+        for split, patterns in _patterns_by_split(configuration["data_files"], place).items():
             files[split] = [path for pattern in patterns for path in glob_files(base, pattern)]
             if not files[split]:
                 raise InputError(Problem(place, f"there is no data file {patterns[0]!r} in {base}"))
 
-    # All splits are read as the most frequent kind; files of other kinds are left out.
+    # As in `datasets`, all splits have the most frequent format. Files of other formats are ignored.
     endings = Counter(ending for paths in files.values() for path in paths for ending in _data_endings(path))
     if not endings:
         endings_text = ", ".join(f".{ending}" for ending in _ENDINGS)
@@ -270,12 +288,16 @@ def folder_layout(
         same = [path for path in paths if any(_ENDINGS[ending][0] == kind for ending in _data_endings(path))]
         if same:
             files_of_kind[split] = same
-    own_options = {key: value for key, value in chosen.items() if key not in _CONFIG_KEYS}
-    return DataLayout(kind, read_options | own_options, files_of_kind)
+    more_options = {key: value for key, value in configuration.items() if key not in _CONFIG_KEYS}
+    return DataLayout(kind, read_options | more_options, files_of_kind)
 
 
 def files_by_split(folder: Path) -> dict[str, list[Path]]:
-    """Group files by split: by `data/test-00000-of-00001.parquet`, by folder, by file name; else all `train`."""
+    """Group the data files of a folder by split, with the first rule that matches any file.
+
+    The rules are those of `datasets`: file names of the Hub (`data/test-00000-of-00001.parquet`), folder names
+    (`test/a.json`), file names (`test.json`). If none matches, all files are the split `train`.
+    """
     paths = []
     for path in glob_files(folder, "**"):
         parts = path.relative_to(folder).parts
@@ -294,7 +316,7 @@ def files_by_split(folder: Path) -> dict[str, list[Path]]:
 
 
 def _data_endings(path: Path) -> list[str]:
-    """The endings of a name that mean data; `test.jsonl.gz` has one."""
+    """Return the extensions of a file name that are data formats: `["jsonl"]` for `test.jsonl.gz`."""
     return [ending for ending in path.name.lower().split(".")[1:] if ending in _ENDINGS]
 
 
@@ -321,7 +343,10 @@ def _splits_of_name(path: Path) -> list[str]:
 
 
 def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[str, Any]:
-    """Return the configuration of this name in README.md; {} if there is none and none was asked for."""
+    """Return the configuration `name` of the folder's README.md.
+
+    Without a name this is the default configuration, or {} if the README has none.
+    """
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8-sig", errors="replace") if readme.is_file() else ""
     listed: Any = None
@@ -329,7 +354,9 @@ def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[st
         try:
             head = yaml.safe_load(text.split("\n---", 1)[0].removeprefix("---"))
         except yaml.YAMLError as error:
-            raise InputError(Problem(str(readme), f"not YAML between the lines ---: {error}")) from None
+            raise InputError(
+                Problem(str(readme), f"the block between the lines --- is not YAML: {error}")
+            ) from None
         listed = head.get("configs") if isinstance(head, dict) else None
     configs: dict[str, dict[str, Any]] = {}
     for config in listed if isinstance(listed, list) else []:
@@ -353,7 +380,10 @@ def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[st
 
 
 def _patterns_by_split(data_files: Any, where: str) -> dict[str, list[str]]:
-    """Return file names and patterns by split, whichever way they are written; without a split, `train`."""
+    """Return file names and patterns by split. All forms of `data_files` are accepted.
+
+    Files without a split belong to `train`, as in `datasets`.
+    """
     if isinstance(data_files, list) and data_files and all(isinstance(item, dict) for item in data_files):
         data_files = {item.get("split", "train"): item.get("path") for item in data_files}
     if isinstance(data_files, (str, list)):
@@ -371,7 +401,7 @@ def _patterns_by_split(data_files: Any, where: str) -> dict[str, list[str]]:
 
 # The Hugging Face Hub
 
-# No telemetry, and no progress bars over our own.
+# Turns off telemetry, and progress bars that would overwrite ours.
 _HF_ENVIRONMENT = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_UPDATE_DOWNLOAD_COUNTS": "0",
@@ -382,19 +412,20 @@ _OFFLINE_SWITCHES = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 
 
 def datasets_installed() -> bool:
-    """Whether the optional package `datasets` is there. It is not imported for this."""
+    """Return whether the optional package `datasets` is installed, without importing it."""
     return importlib.util.find_spec("datasets") is not None
 
 
 def load_with_datasets(path: str, name: str | None, options: dict[str, Any], where: str) -> Mapping[str, Any]:
-    """Load all splits with `datasets`, its cache and its offline switch."""
+    """Load all splits with the package `datasets`. Its cache and its offline switch apply."""
     if not datasets_installed():
         raise MissingExtra(f"{where}: the data set {path!r}", "hf")
+    # `datasets` reads these variables when it is imported.
     for key, value in _HF_ENVIRONMENT.items():
         os.environ.setdefault(key, value)
     import datasets
 
-    # Version 4 dropped loading scripts and refuses their switch.
+    # Version 4 has no loading scripts any more and raises an error for this option.
     if int(datasets.__version__.split(".")[0]) >= 4:
         options = {key: value for key, value in options.items() if key != "trust_remote_code"}
     try:
@@ -405,7 +436,7 @@ def load_with_datasets(path: str, name: str | None, options: dict[str, Any], whe
 
 
 def _load_error(path: str, name: str | None, error: Exception) -> str:
-    """The library's message, with the reason in our words if we know it."""
+    """Return a message for an error of `datasets`, with a hint for the known causes."""
     kind, message = type(error).__name__, str(error).strip().split("\n")[0]
     title = f"{path!r}" if name is None else f"{path!r} ({name})"
     offline = [
@@ -424,6 +455,6 @@ def _load_error(path: str, name: str | None, error: Exception) -> str:
 
 
 def spool_loaded_rows(rows: Iterable[Any], path: str, name: str | None, split: str) -> Documents:
-    """Make documents of a loaded split. Messages name them as `path:name:split document 7`."""
+    """Copy a loaded split to a spool. Messages name its documents `path:name:split document 7`."""
     title = ":".join(part for part in (path, name, split) if part)
     return spool_rows(rows, Path(title), " document {}")

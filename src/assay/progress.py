@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from assay.cli.screen import counted, duration, tell
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
+from assay.screen import counted, duration, tell
 
 # Seconds between two lines in a log, and between two pictures of the bar.
 LINE_SECONDS = 5.0

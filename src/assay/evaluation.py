@@ -1,0 +1,293 @@
+"""`assay.evaluate`: evaluate a function, a prompt or a model over rows, from Python.
+
+    import assay
+
+    rows = [{"question": "2+2?", "answer": "4"}, {"question": "3+3?", "answer": "6"}]
+    run = assay.evaluate(rows, answer=my_function, score=[assay.exact_match("answer")], name="sums")
+    print(run["exact_match"].value, run["exact_match"].interval)
+
+The engine is that of the command line: calls are logged before they are used, the same call continues a run that was
+interrupted, a changed scorer scores the same answers again, and everything else that changes starts another run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay import progress
+from assay.core import user_code
+from assay.core.errors import UsageError
+from assay.core.function_identity import describe_callable, parameters_of
+from assay.core.hashing import fingerprint
+from assay.core.protocols import Model
+from assay.core.spec import DEFAULT_SEED, build
+from assay.models.calling.connect import connect
+from assay.models.python import PythonModel
+from assay.results import Run
+from assay.runner import INTERRUPTED, Runner, run_blocking
+from assay.suites.evaluate.options import EvaluateOptions
+from assay.suites.evaluate.rows import RowSource, read_rows
+from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike
+from assay.suites.evaluate.suite import EvaluateSuite, SubjectParts
+
+AnswerFunction = Callable[..., Any]
+ModelLike = str | Callable[..., Any]
+PromptLike = str | Callable[..., Any]
+
+
+def evaluate(  # noqa: PLR0913 - one parameter for each option
+    rows: RowSource,
+    *,
+    answer: AnswerFunction | Mapping[str, AnswerFunction] | None = None,
+    model: ModelLike | Mapping[str, ModelLike] | None = None,
+    prompt: PromptLike | Mapping[str, PromptLike] | None = None,
+    score: ScorerLike | Sequence[ScorerLike] = (),
+    target: str | Sequence[str] = (),
+    tags: str | Sequence[str] = (),
+    name: str = "",
+    version: str = "",
+    repeats: int = 1,
+    system_instruction: str = "",
+    gen_kwargs: Mapping[str, Any] | None = None,
+    model_args: Mapping[str, Any] | None = None,
+    base_url: str | None = None,
+    judge: str | None = None,
+    votes: int = 1,
+    output_dir: str | Path = "",
+    concurrency: int = 16,
+    limit: float | None = None,
+    seed: int = DEFAULT_SEED,
+    timeout: float = 300.0,
+    max_retries: int = 5,
+    max_calls: int | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    reuse: str | Path | None = None,
+    quiet: bool = False,
+) -> Run:
+    """Evaluate a function, a prompt or a model over rows, and return the run.
+
+    What is evaluated is `answer`, a function of a row that returns the answer, or `model` with `prompt`. One of the
+    three may be a mapping of names: each name is evaluated on every row.
+
+    Args:
+        rows: A list or iterator of dicts, a .jsonl, .json, .csv, .tsv or .parquet file, or a DataFrame.
+        answer: A function, sync or async. It takes columns by name, `row` for the whole row, `ctx` for logged model
+            calls. It is called once a case.
+        model: A name such as "local/smollm2" or "openai/gpt-5", or a function of a prompt. Every call is logged.
+        prompt: A Jinja template over the columns, such as "{{ question }}", or a function of a row that returns a text
+            or a list of messages.
+        score: Scorers: functions of any of `answer, target, row, ctx, records`, names of metrics, "judge", or
+            `assay.exact_match("column")`, `assay.metric(...)`, `assay.judge(...)`, `assay.rubric(...)`.
+        target: The column with the right answer, or several. It is gold: neither function nor prompt sees it.
+        tags: Columns whose values group the cases in the report.
+        name: Name of the evaluation. Another name is another run.
+        version: Stands for what assay cannot see of the evaluated functions. Another version is another run.
+        repeats: Answers per case. The score of a case is their mean.
+        system_instruction: System message before each prompt.
+        gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
+        model_args: Arguments of the model's provider.
+        base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
+        judge: Judge model for "judge", rubrics and `ctx.ask(..., role="judge")`; "offline" judges by fixed rules.
+        votes: Judge calls per verdict; the majority wins.
+        output_dir: Folder of the run, "results" by default.
+        concurrency: Cases in progress and requests in flight at once.
+        limit: Only the first N rows; below 1, a share of them.
+        seed: Base seed. Repeats of an identical request send seed, seed + 1, seed + 2, …
+        timeout: Time limit of a request, of the function and of a scorer, in seconds.
+        max_retries: Retries per failed request.
+        max_calls: Stop after this many model calls; the same call continues.
+        fresh: Start a new run although this one exists.
+        retry_failed: Ask cases again that failed by the fault of what is evaluated.
+        reuse: Reuse replies of this run for the same case and the same request.
+        quiet: Show no progress.
+
+    Cases that fail raise nothing: they are in `run.cases(failed=True)`, and `run.check()` raises. Wrong arguments
+    raise UsageError, wrong rows InputError, before the first call. Works in a running event loop, too, as in a
+    notebook: it then runs in a thread of its own. Functions that use objects of the caller's loop need `aevaluate`.
+    """
+    # The parameters are the options, by the same names. They are validated in `_open`, as flags are.
+    runner = _open(locals())
+    run = run_blocking(lambda: runner)
+    if run.exit_code == INTERRUPTED:
+        # The journal is closed and complete. The program stops as it would without us.
+        raise KeyboardInterrupt(f"interrupted; the same call continues {run.folder}")
+    return run
+
+
+async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
+    rows: RowSource,
+    *,
+    answer: AnswerFunction | Mapping[str, AnswerFunction] | None = None,
+    model: ModelLike | Mapping[str, ModelLike] | None = None,
+    prompt: PromptLike | Mapping[str, PromptLike] | None = None,
+    score: ScorerLike | Sequence[ScorerLike] = (),
+    target: str | Sequence[str] = (),
+    tags: str | Sequence[str] = (),
+    name: str = "",
+    version: str = "",
+    repeats: int = 1,
+    system_instruction: str = "",
+    gen_kwargs: Mapping[str, Any] | None = None,
+    model_args: Mapping[str, Any] | None = None,
+    base_url: str | None = None,
+    judge: str | None = None,
+    votes: int = 1,
+    output_dir: str | Path = "",
+    concurrency: int = 16,
+    limit: float | None = None,
+    seed: int = DEFAULT_SEED,
+    timeout: float = 300.0,  # noqa: ASYNC109 - of a request, not of this coroutine
+    max_retries: int = 5,
+    max_calls: int | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    reuse: str | Path | None = None,
+    quiet: bool = False,
+) -> Run:
+    """`evaluate` in the caller's event loop, with the same parameters.
+
+    It installs no signal handlers. To stop it, cancel it: calls in flight finish, since they are paid, and the same
+    call continues the run.
+    """
+    return await _open(locals()).start_or_show()
+
+
+def _open(values: dict[str, Any]) -> Runner:
+    """The runner of an evaluation, from the parameters of `evaluate`. Nothing is asked or written yet."""
+    rows, where = read_rows(values.pop("rows"))
+    subjects = _name_subjects(values.pop("answer"), values.pop("model"), values.pop("prompt"))
+    score = values.pop("score")
+    scorers = list(score) if isinstance(score, Sequence) and not isinstance(score, str) else [score]
+    name = values["name"] or (Path(where).stem if where != "rows" else next(iter(subjects)))
+    options = {key: value for key, value in values.items() if value is not None}
+    options |= {
+        "name": name,
+        "target": _names(values["target"]),
+        "tags": _names(values["tags"]),
+        "gen_kwargs": dict(values["gen_kwargs"] or {}),
+        "model_args": dict(values["model_args"] or {}),
+        "output_dir": str(values["output_dir"]),
+        "subjects": {subject: _describe(parts) for subject, parts in subjects.items()},
+        "prompt": {
+            subject: parts.prompt for subject, parts in subjects.items() if isinstance(parts.prompt, str)
+        },
+        "scorers": [_scorer_name(each) for each in scorers],
+    }
+    names = {parts.model for parts in subjects.values()}
+    if len(names) == 1 and isinstance(model := names.pop(), str):
+        options["model"] = model  # `assay runs` shows it
+    if values["reuse"] is not None:
+        options["reuse"] = str(values["reuse"])
+    spec = build("evaluate", EvaluateOptions, options)
+    if not spec.output_dir:
+        spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)
+    suite = EvaluateSuite(spec, rows, subjects, scorers)
+    models = _connect_models(suite, subjects)
+    return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
+
+
+def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
+    """The models by role. A function of the user is a model as `python/FILE.py:function` is."""
+    models: dict[str, Model] = {}
+    spec = suite.spec
+    for subject, parts in subjects.items():
+        role = suite.role_name(subject)
+        if role in suite.roles and role not in models and callable(parts.model):
+            identity = suite.identity_of(parts.model, "model=")
+            models[role] = PythonModel(
+                _prompt_function(parts.model),
+                endpoint=f"function:{fingerprint(identity)}",
+                timeout=spec.timeout,
+                concurrency=spec.concurrency,
+            )
+    for name, role_ in suite.roles.items():
+        if name not in models:
+            models[name] = connect(spec, role_)
+    return models
+
+
+def _name_subjects(
+    answer: AnswerFunction | Mapping[str, AnswerFunction] | None,
+    model: ModelLike | Mapping[str, ModelLike] | None,
+    prompt: PromptLike | Mapping[str, PromptLike] | None,
+) -> dict[str, SubjectParts]:
+    """What is evaluated, by name. At most one of the three is a mapping."""
+    mappings = [each for each in (answer, model, prompt) if isinstance(each, Mapping)]
+    if len(mappings) > 1:
+        raise UsageError("only one of answer, model and prompt may be a mapping of names")
+    if answer is None and model is None:
+        raise UsageError("nothing is evaluated: pass answer=FUNCTION, or model=NAME with prompt=TEMPLATE")
+    for what, value in (("answer", answer), ("model", model), ("prompt", prompt)):
+        values = list(value.values()) if isinstance(value, Mapping) else [value]
+        for each in values:
+            if each is not None and not callable(each) and (what == "answer" or not isinstance(each, str)):
+                raise UsageError(
+                    f"{what}= takes a function{'' if what == 'answer' else ' or a text'}, not {each!r:.80}"
+                )
+    if not mappings:
+        name = describe_callable(answer) if callable(answer) else ""
+        if not name:
+            name = model if isinstance(model, str) else describe_callable(model)  # type: ignore[arg-type]
+        return {name: SubjectParts(answer, model, prompt)}  # type: ignore[arg-type]  # none is a mapping
+    if not mappings[0]:
+        raise UsageError("nothing is evaluated: the mapping of names is empty")
+    subjects = {}
+    for name in mappings[0]:
+        subjects[str(name)] = SubjectParts(
+            answer[name] if isinstance(answer, Mapping) else answer,
+            model[name] if isinstance(model, Mapping) else model,
+            prompt[name] if isinstance(prompt, Mapping) else prompt,
+        )
+    return subjects
+
+
+def _prompt_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as a `python/` model calls it. It takes the prompt, and the parameters if it has a second one.
+
+    A prompt that is one message of the user is given as its text.
+    """
+    parameters = parameters_of(function)
+    takes_params = parameters is not None and len(parameters) > 1
+
+    def arguments(prompt: Any, params: dict[str, Any]) -> tuple[Any, ...]:
+        if isinstance(prompt, list) and len(prompt) == 1 and prompt[0].get("role") == "user":
+            prompt = prompt[0]["content"]
+        return (prompt, params) if takes_params else (prompt,)
+
+    if user_code.is_async(function):
+
+        async def call_async(prompt: Any, params: dict[str, Any]) -> Any:
+            return await function(*arguments(prompt, params))
+
+        return call_async
+
+    def call(prompt: Any, params: dict[str, Any]) -> Any:
+        return function(*arguments(prompt, params))
+
+    return call
+
+
+def _names(value: str | Sequence[str]) -> list[str]:
+    return [value] if isinstance(value, str) and value else list(value)
+
+
+def _describe(parts: SubjectParts) -> str:
+    """A subject in words, for run.json."""
+    if parts.answer is not None:
+        return f"{describe_callable(parts.answer)}()"
+    return parts.model if isinstance(parts.model, str) else f"{describe_callable(parts.model)}()"  # type: ignore[arg-type]
+
+
+def _scorer_name(scorer: ScorerLike) -> str:
+    if isinstance(scorer, str):
+        return scorer
+    if isinstance(scorer, (NamedMetric, AnswerJudge, Rubric)):
+        return scorer.name
+    if isinstance(scorer, OwnScorer):
+        return scorer.name or describe_callable(scorer.function)
+    return describe_callable(scorer)

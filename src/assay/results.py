@@ -1,0 +1,279 @@
+"""A run after its start, for Python code: its numbers, its cases, and whether all went well.
+
+    run = assay.evaluate(rows, answer=function, score=["exact_match"], target="answer")
+    run["exact_match"].value, run["exact_match"].interval, run["exact_match"].denominator
+    for case in run.cases(failed=True):
+        case.inputs, case.answer, case.scores, case.error
+    run.check()
+
+`assay.run`, `assay.load` and `assay.rescore` return the same Run for every suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from assay.core.errors import CheckFailed, UsageError
+from assay.core.registry import unknown
+from assay.core.report import Metric, Report
+from assay.core.suite import CaseView
+from assay.core.types import Call, Failure, Record, Score
+from assay.journal.folder import RunInfo, Summary
+from assay.store.cases import RunCases
+
+# Failed cases that `check` names: enough to see the pattern.
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: where it is, what came of it, and how a process should exit."""
+
+    folder: Path
+    info: RunInfo
+    summary: Summary
+    exit_code: int
+    reason: str = ""
+    """Why the run stopped before its end."""
+    asked: bool = True
+    """False where the run was finished before and nothing was asked."""
+
+    @property
+    def report(self) -> Report | None:
+        """The suite's numbers; None while the run has not come to its end."""
+        return self.summary.report
+
+    @property
+    def files(self) -> list[Path]:
+        """The format's own files."""
+        return [Path(name) for name in self.summary.files]
+
+    # Numbers
+
+    def __getitem__(self, name: str) -> Metric:
+        """The metric of this name. Raises UsageError if there are several; `metric` tells them apart."""
+        return self.metric(name)
+
+    def metric(
+        self,
+        name: str,
+        *,
+        subject: str | None = None,
+        set: str | None = None,  # noqa: A002 - the names of the report
+        filter: str | None = None,  # noqa: A002
+    ) -> Metric:
+        """The metric of this name, of this subject, data set or task, and filter."""
+        if self.report is None:
+            raise UsageError(
+                f"{name!r} was not measured: the run {self.summary.state} before its end; {self.reason}"
+            )
+        matches = [
+            (entry, metric)
+            for entry, metric in self.report.metrics()
+            if metric.name == name
+            and subject in (None, entry.subject, entry.name)
+            and set in (None, entry.set, entry.name)
+            and filter in (None, metric.filter)
+        ]
+        if len(matches) == 1:
+            return matches[0][1]
+        if not matches:
+            names = sorted({metric.name for _, metric in self.report.metrics()})
+            if name in names:
+                raise UsageError(
+                    f"no metric {name!r} has {_words(subject, set, filter)}; there are:\n{self._ways(name)}"
+                )
+            raise UsageError(unknown("metric", name, names))
+        raise UsageError(
+            f"{name!r} is the name of {len(matches)} metrics; say which one:\n{self._ways(name)}"
+        )
+
+    def _ways(self, name: str) -> str:
+        """Every way to name a metric of this name."""
+        assert self.report is not None
+        lines = []
+        for entry, metric in self.report.metrics():
+            if metric.name == name:
+                set_name = entry.set or ("" if entry.subject else entry.name)
+                words = _words(entry.subject or None, set_name or None, metric.filter or None)
+                lines.append(f"  run.metric({name!r}, {words})")
+        return "\n".join(lines)
+
+    # Cases
+
+    def cases(
+        self, *, failed: bool | None = None, tag: str | None = None, subject: str | None = None
+    ) -> Iterator[RunCase]:
+        """The cases that have ended, in data order.
+
+        `failed=True` gives those without an answer or with a score that is 0 or invalid, `failed=False` the others.
+        """
+        reader = RunCases(self.folder)
+        for view in reader:
+            if failed is not None and view.failed is not failed:
+                continue
+            if tag is not None and tag not in view.end.tags:
+                continue
+            if subject is not None and view.end.subject != subject:
+                continue
+            yield RunCase(view, reader)
+
+    def check(self, max_errors: int = 0) -> Run:
+        """Return this run, or raise CheckFailed: it stopped, measured nothing, or more cases failed than allowed.
+
+        A wrong answer is no error; a case without an answer or with an invalid score is one.
+        """
+        if self.exit_code:
+            raise CheckFailed(f"{self.folder}: {self._why_not_fine()}")
+        errors = [case for case in self.cases(failed=True) if case.error_message]
+        if len(errors) > max_errors:
+            lines = [
+                f"  case {case.label} of {case.subject}: {case.error_message}" for case in errors[:_NAMED]
+            ]
+            more = f"\n  and {len(errors) - _NAMED:,} more" if len(errors) > _NAMED else ""
+            counted = f"{len(errors):,} of {self.summary.total:,} cases failed"
+            raise CheckFailed(f"{self.folder}: {counted}\n" + "\n".join(lines) + more)
+        return self
+
+    def _why_not_fine(self) -> str:
+        summary = self.summary
+        if self.reason:
+            return f"the run stopped: {self.reason}"
+        unanswered = summary.total - summary.ok - summary.subject_error
+        if unanswered:
+            kinds = ", ".join(f"{count:,} x {kind}" for kind, count in summary.failures.items())
+            return f"{unanswered:,} of {summary.total:,} cases have no answer ({kinds}); the same call asks them again"
+        if summary.report is not None and summary.report.passed is None:
+            return "a judge's verdict is missing for some cases"
+        if summary.report is not None and not any(
+            metric.denominator for _, metric in summary.report.metrics()
+        ):
+            return "no case has a score"
+        return f"the run did not pass, exit code {self.exit_code}"
+
+    # For people
+
+    def __repr__(self) -> str:
+        return f"<Run {self.info.suite} {self.summary.state}: {self._headline()} · {self.folder}>"
+
+    def __str__(self) -> str:
+        """A line for each metric, then the folder."""
+        lines = []
+        for entry, metric in self.report.metrics() if self.report else ():
+            name = f"{metric.title},{metric.filter}" if metric.filter else metric.title
+            lines.append(f"{entry.title}  {name}  {describe_metric(metric)}")
+        done = self.summary.ok + self.summary.subject_error
+        lines.append(f"{done:,} of {self.summary.total:,} cases · {self.summary.state} · {self.folder}")
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        numbers = (
+            []
+            if self.report is None
+            else [metric for entry in self.report.entries for metric in entry.metrics[:1]]
+        )
+        return "; ".join(f"{metric.name} {describe_metric(metric)}" for metric in numbers) or "no numbers"
+
+
+def describe_metric(metric: Metric) -> str:
+    """`0.750 (0.30–0.95) 3/4`, then what was left out. A dash stands for what was not measured."""
+    value = "–" if metric.value is None else f"{metric.value:.3f}"
+    if metric.interval is not None:
+        value += f" ({metric.interval[0]:.2f}–{metric.interval[1]:.2f})"
+    if metric.numerator is not None:
+        value += f" {metric.numerator:g}/{metric.denominator}"
+    else:
+        value += f" n={metric.denominator}"
+    left_out = ", ".join(f"{count:,} {why}" for why, count in metric.left_out.items())
+    return f"{value}, left out: {left_out}" if left_out else value
+
+
+def _words(subject: str | None, set_name: str | None, filter_name: str | None) -> str:
+    words = {"subject": subject, "set": set_name, "filter": filter_name}
+    return ", ".join(f"{name}={value!r}" for name, value in words.items() if value is not None)
+
+
+class RunCase:
+    """One case of a run, read from its journal."""
+
+    def __init__(self, view: CaseView, reader: RunCases) -> None:
+        self._view = view
+        self._reader = reader
+        end = view.end
+        self.index: int = end.index
+        self.key: str = end.case
+        self.set: str = end.set
+        self.subject: str = end.subject
+        self.label: str = end.label or str(end.index)
+        self.tags: tuple[str, ...] = end.tags
+        self.status: str = end.status
+        self.seconds: float = end.seconds
+        self.error: Failure | None = end.failure
+        """Why the case has no answer, with the traceback of the user's code."""
+
+    @property
+    def inputs(self) -> dict[str, Any] | None:
+        """The row without gold, for runs of `assay.evaluate`; other suites' prompts are in `calls`."""
+        row, gold = self._view.row, self._reader.gold_columns
+        return None if row is None else {name: value for name, value in row.items() if name not in gold}
+
+    @property
+    def gold(self) -> dict[str, Any] | None:
+        """The gold columns of the row, for runs of `assay.evaluate`."""
+        row, gold = self._view.row, self._reader.gold_columns
+        return None if row is None else {name: value for name, value in row.items() if name in gold}
+
+    @property
+    def answer(self) -> Any:
+        """The answer, the first of several repeats; None if the case has none."""
+        answers = self.answers
+        return answers[0] if answers else None
+
+    @property
+    def answers(self) -> list[Any]:
+        """Every answer; of a suite whose cases have no plain answer, the data of the last record."""
+        answers = [record.data for record in self.records if record.kind == "answer"]
+        return answers or [record.data for record in self.records[-1:]]
+
+    @property
+    def records(self) -> list[Record]:
+        """Everything that the case produced."""
+        return self._view.records
+
+    @property
+    def scores(self) -> dict[str, Score]:
+        """Scores by metric, as `metric,part` where a case has several parts."""
+        scores = {}
+        for score in self._view.scores:
+            if not score.interim:
+                scores[f"{score.metric},{score.part}" if score.part else score.metric] = score
+        return scores
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Every request with its reply. Reads the call log when it is asked for."""
+        return self._reader.calls(self.index)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the case has no answer, or a score that is 0 or invalid."""
+        return self._view.failed
+
+    @property
+    def error_message(self) -> str:
+        """Why the case has no answer or no valid score; empty if it has both."""
+        if self.error is not None:
+            return f"{self.error.kind}: {self.error.message}"
+        invalid = [score for score in self._view.scores if score.status == "invalid"]
+        return f"{invalid[0].metric}: {invalid[0].reason}" if invalid else ""
+
+    def __repr__(self) -> str:
+        values = ", ".join(
+            f"{name} {'–' if score.value is None else f'{score.value:g}'}"
+            for name, score in self.scores.items()
+        )
+        return f"<RunCase {self.label} of {self.subject}: {self.status}{' · ' if values else ''}{values}>"

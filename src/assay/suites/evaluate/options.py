@@ -1,0 +1,45 @@
+"""The options of `assay.evaluate` that are written to the run folder.
+
+Functions cannot be written down: `subjects` and `scorers` name them for people, and the suite's identities hold their
+source.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, field
+
+from assay.core.spec import SuiteOptions, ask, score
+
+
+class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
+    """Evaluate functions, prompts and models from Python: `assay.evaluate(rows, answer=function, score=[...])`."""
+
+    name: Annotated[str, ask("Name of the evaluation.")] = "evaluate"
+    subjects: Annotated[dict[str, str], ask("What is evaluated, by name.", content=True)] = field(
+        default_factory=dict
+    )
+    target: Annotated[list[str], ask("Gold columns with the right answers.", content=True)] = field(
+        default_factory=list
+    )
+    tags: Annotated[list[str], ask("Columns whose values are tags of the case.", content=True)] = field(
+        default_factory=list
+    )
+    prompt: Annotated[dict[str, str], ask("Prompt templates by subject.", content=True)] = field(
+        default_factory=dict
+    )
+    system_instruction: Annotated[str, ask("System message before each prompt.")] = ""
+    gen_kwargs: Annotated[dict[str, Any], ask("Generation parameters, sent with each request.")] = field(
+        default_factory=dict
+    )
+    model_args: Annotated[dict[str, Any], ask("Arguments of the model's provider.")] = field(
+        default_factory=dict
+    )
+    repeats: Annotated[int, ask("Answers per case; a score is their mean."), Meta(ge=1)] = 1
+    version: Annotated[str, ask("Stands for what assay cannot see of the evaluated functions.")] = ""
+    scorers: Annotated[list[str], score("Names of the scorers.", content=True)] = field(default_factory=list)
+
+    def model_arguments(self) -> dict[str, Any]:
+        """Arguments of the provider of each model."""
+        return self.model_args

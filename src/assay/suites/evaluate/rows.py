@@ -1,0 +1,227 @@
+"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame, read to the end before the first question.
+
+Each row is turned into JSON and split in two: `inputs`, which the evaluated function or prompt gets, and `gold`, which
+only scorers get. Values that JSON does not know are refused with their row and column. Dates, numpy scalars and UUIDs
+become the JSON value they are usually written as; NaN becomes null, as a missing value of a DataFrame.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from assay.core.errors import InputError, MissingExtra, Problem, UsageError, unreadable
+from assay.core.hashing import RepeatFinder, Twins, row_key
+from assay.core.records import read_records
+from assay.core.registry import unknown
+from assay.core.suite import Row
+
+_encode = msgspec.json.Encoder().encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
+_decode = msgspec.json.decode
+
+# Enough to see what is wrong with the data without a page of repeated lines.
+_MAX_PROBLEMS = 10
+
+
+class DataFrame(Protocol):
+    """A table of pandas, polars or Arrow."""
+
+    @property
+    def columns(self) -> Any:
+        """The columns."""
+        ...
+
+    def __len__(self) -> int: ...
+
+
+RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
+"""Everything that `assay.evaluate` takes as rows."""
+
+
+def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
+    """All rows as plain JSON objects, and where they come from, for messages. Raises InputError for wrong values."""
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        return _checked(_from_file(path), str(path)), str(path)
+    frame = _from_frame(source)
+    if frame is not None:
+        return _checked(frame, "rows"), "rows"
+    if isinstance(source, Mapping) or not isinstance(source, Iterable):
+        raise UsageError(f"rows must be a list of dicts, a file or a DataFrame, not {type(source).__name__}")
+    return _checked(source, "rows"), "rows"
+
+
+def _from_frame(source: object) -> list[dict[str, Any]] | None:
+    """The rows of a DataFrame; None for anything else. Nothing is imported: its owner has done that."""
+    if (pandas := sys.modules.get("pandas")) is not None and isinstance(source, pandas.DataFrame):
+        return cast("list[dict[str, Any]]", source.to_dict(orient="records"))
+    if (polars := sys.modules.get("polars")) is not None and isinstance(source, polars.DataFrame):
+        return cast("list[dict[str, Any]]", source.to_dicts())
+    if (arrow := sys.modules.get("pyarrow")) is not None and isinstance(source, arrow.Table):
+        return cast("list[dict[str, Any]]", source.to_pylist())
+    return None
+
+
+def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        try:
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                return list(csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","))
+        except OSError as error:
+            raise InputError(unreadable(path, error)) from None
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(Problem(str(path), f"cannot be read as CSV: {error}")) from None
+    if suffix == ".parquet":
+        return _from_parquet(path)
+    if suffix not in (".jsonl", ".json", ".ndjson"):
+        raise UsageError(f"{path}: rows are read from .jsonl, .json, .csv, .tsv and .parquet files")
+    problems: list[Problem] = []
+    rows = [record.value for record in read_records(path, problems, thing="row")]
+    if problems:
+        raise InputError(problems)
+    return rows
+
+
+def _from_parquet(path: Path) -> Iterable[Mapping[str, Any]]:
+    import duckdb
+
+    if not path.is_file():
+        raise InputError(Problem(str(path), "there is no such file"))
+    try:
+        with duckdb.connect() as connection:
+            cursor = connection.execute("select * from read_parquet(?)", [str(path)])
+            names = [column[0] for column in cursor.description or ()]
+            return [dict(zip(names, values, strict=True)) for values in cursor.fetchall()]
+    except duckdb.Error as error:
+        if "extension" in str(error).lower():
+            raise MissingExtra(f"reading {path}", "hf") from None
+        raise InputError(Problem(str(path), f"cannot be read as Parquet: {error}")) from None
+
+
+def _checked(rows: Iterable[Any], where: str) -> list[dict[str, Any]]:
+    plain: list[dict[str, Any]] = []
+    problems: list[Problem] = []
+    for number, row in enumerate(rows, 1):
+        place = f"{where} row {number}"
+        if isinstance(row, msgspec.Struct) or (is_dataclass(row) and not isinstance(row, type)):
+            row = msgspec.to_builtins(row, enc_hook=_to_json)  # noqa: PLW2901 - the same row in another form
+        if not isinstance(row, Mapping):
+            problems.append(Problem(place, f"a row is a dict, not {type(row).__name__}"))
+        else:
+            plain.append(_plain_row(row, place, problems))
+        if len(problems) >= _MAX_PROBLEMS:
+            break
+    if problems:
+        raise InputError(problems)
+    if not plain:
+        raise InputError(Problem(where, "there are no rows"))
+    return plain
+
+
+def _plain_row(row: Mapping[Any, Any], place: str, problems: list[Problem]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for column, value in row.items():
+        if not isinstance(column, str):
+            problems.append(Problem(place, f"column names are texts, not {column!r}"))
+            continue
+        try:
+            values[column] = _plain_value(value)
+        except (TypeError, ValueError, RecursionError) as error:
+            problems.append(Problem(f"{place} column {column!r}", str(error)))
+    return values
+
+
+def _plain_value(value: Any) -> Any:
+    """The value as JSON. Raises TypeError or ValueError for one that has no JSON form."""
+    if value is None or type(value) in (str, int, bool):
+        return value
+    if type(value) is float:
+        if math.isinf(value):
+            raise ValueError("infinity is not a JSON value")
+        return None if math.isnan(value) else value
+    # Encoding and decoding finds every nested value that has no JSON form, at the speed of C.
+    return _decode(_encode_with_hook(value))
+
+
+def _to_json(value: Any) -> Any:
+    """A value that msgspec does not know: numpy's scalars and arrays, pandas' timestamps and missing values."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "numpy":
+        return value.tolist()
+    if module == "pandas":
+        # pandas.NaT, pandas.NA and Timestamp: only the last one has a time.
+        text = str(value)
+        return None if text in ("NaT", "<NA>") else value.isoformat()
+    raise TypeError(
+        f"a value of type {type(value).__name__} has no JSON form; turn it into a text or a number first"
+    )
+
+
+_encode_with_hook = msgspec.json.Encoder(enc_hook=_to_json).encode
+
+
+class EvaluateRows:
+    """The rows of a run, kept as JSON bytes: a function that changes its row changes no other.
+
+    `Row.data` is the number of the row. `inputs`, `gold` and `whole` decode a row when it is needed.
+    """
+
+    def __init__(self, rows: Sequence[dict[str, Any]], gold: Sequence[str], set_name: str) -> None:
+        self.gold_columns = tuple(gold)
+        self.columns = list(dict.fromkeys(column for row in rows for column in row))
+        for column in self.gold_columns:
+            if column not in self.columns:
+                raise UsageError(unknown("column", column, self.columns))
+        self.input_columns = [column for column in self.columns if column not in self.gold_columns]
+        self._set = set_name
+        self._lines = [_encode(row) for row in rows]
+        self.count = len(rows)
+        self.facts: dict[str, Any] = {"columns": self.columns, "gold": list(self.gold_columns)}
+        # A key is made of what is asked. Neither gold nor the order of columns counts.
+        keys = [row_key(_encode_sorted(self._without_gold(row))) for row in rows]
+        repeats = RepeatFinder()
+        for key in keys:
+            repeats.add(key)
+        twins = Twins(repeats.repeated())
+        self._keys = [twins.name(key) for key in keys]
+
+    def _without_gold(self, row: dict[str, Any]) -> dict[str, Any]:
+        return {column: value for column, value in row.items() if column not in self.gold_columns}
+
+    def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[int]]:
+        """The rows in order."""
+        for number, key in enumerate(self._keys):
+            if skip is None or not skip(number):
+                yield Row(number, key, self._set, number)
+
+    def whole(self, number: int) -> dict[str, Any]:
+        """A row with all its columns."""
+        row: dict[str, Any] = _decode(self._lines[number])
+        return row
+
+    def inputs(self, number: int) -> dict[str, Any]:
+        """A row without its gold columns."""
+        return self._without_gold(self.whole(number))
+
+    def gold(self, number: int) -> dict[str, Any]:
+        """The gold columns of a row."""
+        row = self.whole(number)
+        return {column: row[column] for column in self.gold_columns if column in row}
+
+    def all_gold(self) -> list[dict[str, Any]]:
+        """The gold of every row, for the identity of scores."""
+        return [self.gold(number) for number in range(self.count)]
+
+    def as_jsonl(self) -> bytes:
+        """Every row in a line."""
+        return b"".join(line + b"\n" for line in self._lines)

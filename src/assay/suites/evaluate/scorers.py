@@ -1,0 +1,473 @@
+"""Scorers of `assay.evaluate`: functions of the user, metrics and judges by name.
+
+    score=[
+        "exact_match",                               # a metric by name, against the target column
+        assay.exact_match("answer", ignore_case=True),
+        assay.metric("bleu", "translation"),
+        lambda answer, target: target in answer,     # any of answer, target, row, ctx, records
+        assay.scorer(distance, higher_is_better=False),
+        "judge",                                     # the judge that judge= names, against the target column
+        assay.rubric("The answer is polite."),
+    ]
+
+A function returns a truth, a number, None (the case has no such score) or a dict of them. An exception is an invalid
+score with its traceback. A case without an answer is wrong for scorers that return a truth; others leave it out.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from assay.core import registry, user_code
+from assay.core.errors import UsageError
+from assay.core.function_identity import FunctionIdentity, definition_of, identify
+from assay.core.hashing import fingerprint
+from assay.core.judges import JudgeInfo
+from assay.core.protocols import Context, Scorer, View
+from assay.core.types import Record, Score, ScoreStatus
+from assay.core.user_code import UserCodeError
+from assay.scoring.judges.rubric import RubricJudge
+from assay.scoring.metrics import Measure
+from assay.scoring.panel import OFFLINE, ROLE, Panel, answer_data, answer_value, judge_answer
+from assay.store.judges import panel_judge, rubric_judge, with_calibration
+from assay.suites.evaluate.arguments import Arguments, scorer_arguments
+from assay.suites.evaluate.rows import EvaluateRows
+from assay.suites.evaluate.subjects import make_function_context
+
+NO_ANSWER = "no answer"
+PAIRS = "pairs"
+"""Key of a score's data for metrics that only a whole corpus has: target and answer of each repeat."""
+
+
+# What the user writes in `score=`
+
+
+class NamedMetric(Struct, frozen=True):
+    """A metric of assay by name. Without a column it compares with the target of the evaluation."""
+
+    name: str
+    column: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+class AnswerJudge(Struct, frozen=True):
+    """The judge decides whether the answer means the same as the reference."""
+
+    column: str = ""
+    question: str = ""
+    name: str = "judge"
+
+
+class Rubric(Struct, frozen=True):
+    """The judge decides whether the answer meets a rubric in plain words."""
+
+    text: str
+    column: str = ""
+    name: str = "rubric"
+
+
+class OwnScorer(Struct, frozen=True):
+    """A function of the user with what cannot be seen from the function."""
+
+    function: Callable[..., Any]
+    name: str = ""
+    higher_is_better: bool | None = True
+    version: str = ""
+
+
+ScorerLike = str | Callable[..., Any] | NamedMetric | AnswerJudge | Rubric | OwnScorer
+"""What `score=` takes."""
+
+
+def metric(name: str, column: str = "", **options: Any) -> NamedMetric:
+    """A metric by name, such as `metric("bleu", "translation")`. The column becomes gold.
+
+    Without a column the metric compares with `target`. Options are those of the metric in docs/tasks.md.
+    """
+    return NamedMetric(name, column, options)
+
+
+def exact_match(
+    column: str = "",
+    *,
+    ignore_case: bool = False,
+    ignore_punctuation: bool = False,
+    ignore_numbers: bool = False,
+    regexes_to_ignore: Sequence[str] = (),
+) -> NamedMetric:
+    """1 where the answer is the text of the column, else 0. The column becomes gold."""
+    options: dict[str, Any] = {
+        "ignore_case": ignore_case,
+        "ignore_punctuation": ignore_punctuation,
+        "ignore_numbers": ignore_numbers,
+        "regexes_to_ignore": list(regexes_to_ignore),
+    }
+    return NamedMetric("exact_match", column, {name: value for name, value in options.items() if value})
+
+
+def judge(column: str = "", *, question: str = "", name: str = "judge") -> AnswerJudge:
+    """The judge that `judge=` names compares the answer with the column. The column becomes gold.
+
+    `question` names the column of the question. Without it the judge sees the prompt, or the column `question`.
+    """
+    return AnswerJudge(column, question, name)
+
+
+def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
+    """The judge that `judge=` names decides whether the answer meets a rubric in plain words.
+
+    `column` names a column with a reference answer, which becomes gold.
+    """
+    return Rubric(text, column, name)
+
+
+def scorer(
+    function: Callable[..., Any], *, name: str = "", higher_is_better: bool | None = True, version: str = ""
+) -> OwnScorer:
+    """A function of any of `answer, target, row, ctx, records`, with a name, a direction or a version.
+
+    `version` stands for what assay cannot see, such as a model that the function loads: change it, and the answers are
+    scored again.
+    """
+    return OwnScorer(function, name, higher_is_better, version)
+
+
+def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
+    """The columns that scorers name."""
+    named = (NamedMetric, AnswerJudge, Rubric)
+    return [each.column for each in scorers if isinstance(each, named) and each.column]
+
+
+# The scorers that run
+
+
+class Scored(Struct, frozen=True):
+    """What one scorer makes of one answer under one metric name."""
+
+    value: float | None = None
+    status: ScoreStatus = "scored"
+    reason: str = ""
+    data: Any = None
+
+
+class MetricAbout(Struct, frozen=True):
+    """How the cases' values become the number of a report."""
+
+    aggregation: str = "mean"
+    higher_is_better: bool | None = True
+
+
+class EvaluateScorer(Scorer):
+    """Scores each answer of a case; the value of the case is the mean over its repeats."""
+
+    about = MetricAbout()
+    info: JudgeInfo | None = None
+    """The judge behind the scores, if there is one."""
+
+    def __init__(self, name: str, identity: Any, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
+        self.name = name
+        self._rows = rows
+        self._target = target
+        # Changed gold changes the id, so that every case is scored again. What a judge was asked before is not
+        # asked again: replies are found by `call_stage`, which stays.
+        self.id = f"{name}@{fingerprint([identity, rows.all_gold()])}"
+
+    @property
+    def call_stage(self) -> str:
+        """Calls of a scorer are logged under its name: another version of it finds the replies."""
+        return f"score:{self.name}"
+
+    @abstractmethod
+    async def measure(
+        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
+    ) -> Mapping[str, Scored]:
+        """The scores of one answer by metric name. `number` is that of the row."""
+
+    def without_answer(self) -> Mapping[str, Scored]:
+        """The scores of a case that failed. The default leaves it out."""
+        return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
+
+    async def score(self, view: View, ctx: Context) -> list[Score]:
+        """One score for each metric."""
+        number: int = view.case.gold
+        answers = [record.data for record in view.records if record.kind == "answer"]
+        if view.end.status == "subject_error" or not answers:
+            repeats = [self.without_answer()]
+        else:
+            repeats = [await self.measure(answer, number, view.records, ctx) for answer in answers]
+        expected = self._target(number)
+        scores = []
+        for name in dict.fromkeys(name for repeat in repeats for name in repeat):
+            scored = _mean([repeat[name] for repeat in repeats if name in repeat])
+            scores.append(
+                Score(
+                    *view.case.head,
+                    scorer=self.id,
+                    metric=name,
+                    status=scored.status,
+                    value=scored.value,
+                    reason=scored.reason,
+                    data=scored.data,
+                    expected=expected,
+                )
+            )
+        return scores
+
+
+def _mean(repeats: list[Scored]) -> Scored:
+    """The score of a case with several answers: the mean of those that have a value."""
+    if len(repeats) == 1:
+        return repeats[0]
+    pairs = [
+        pair for repeat in repeats if isinstance(repeat.data, dict) for pair in repeat.data.get(PAIRS, [])
+    ]
+    if pairs:
+        return Scored(data={PAIRS: pairs})
+    values = [repeat.value for repeat in repeats if repeat.value is not None]
+    reason = next((repeat.reason for repeat in repeats if repeat.reason), "")
+    data = {"repeats": [repeat.value for repeat in repeats]}
+    if values:
+        return Scored(sum(values) / len(values), "scored", reason, data)
+    status = next((repeat.status for repeat in repeats if repeat.status == "invalid"), repeats[0].status)
+    return Scored(None, status, reason, data)
+
+
+class MetricScorer(EvaluateScorer):
+    """A metric of assay, compared with a gold column."""
+
+    def __init__(self, spec: NamedMetric, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
+        module = registry.find("metric", spec.name)
+        if "generate_until" not in module.OUTPUT_TYPES:
+            raise UsageError(
+                f"the metric {spec.name!r} is computed from log-likelihoods; `assay task` has it"
+            )
+        parameters = inspect.signature(module.build).parameters
+        for option in spec.options:
+            if option not in parameters:
+                raise UsageError(registry.unknown(f"option of {spec.name}", option, sorted(parameters)))
+        self._measure: Measure = module.build(**spec.options)
+        self._right_wrong: bool = module.RIGHT_WRONG
+        self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER)
+        super().__init__(spec.name, [spec.name, spec.column, spec.options], rows, target)
+
+    async def measure(
+        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
+    ) -> Mapping[str, Scored]:
+        """Compare with the target. Of several right answers in a list, the best one counts."""
+        target = self._target(number)
+        targets = target if isinstance(target, list) and target else [target]
+        values = [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
+        numbers = [value for value in values if isinstance(value, (int, float))]
+        if len(numbers) == len(values):
+            best = max(numbers) if self.about.higher_is_better is not False else min(numbers)
+            return {self.name: Scored(float(best))}
+        # Metrics of a whole corpus need target and answer of every case; the aggregation makes the number.
+        return {self.name: Scored(data={PAIRS: [values[0]]})}
+
+    def without_answer(self) -> Mapping[str, Scored]:
+        """No answer is a wrong answer where there is right and wrong."""
+        return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._right_wrong else super().without_answer()
+
+
+def _like(target: Any, answer: Any) -> Any:
+    """The answer as a text where the target is one: a function may return 4 where the column says "4"."""
+    if isinstance(target, str) and not isinstance(answer, str):
+        return str(answer) if isinstance(answer, (int, float)) else msgspec.json.encode(answer).decode()
+    return answer
+
+
+class FunctionScorer(EvaluateScorer):
+    """A function of the user."""
+
+    def __init__(
+        self, spec: OwnScorer, name: str, rows: EvaluateRows, target: Callable[[int], Any], *, timeout: float
+    ) -> None:
+        self._function = spec.function
+        self._timeout = timeout
+        self._arguments: Arguments = scorer_arguments(spec.function, has_target=bool(rows.gold_columns))
+        self._truth = returns_truth(spec.function)
+        self.about = MetricAbout(higher_is_better=spec.higher_is_better)
+        self.identity: FunctionIdentity = identify(spec.function)
+        stable = spec.version or (self.identity.has_source and not self.identity.unknown)
+        # Nobody can tell whether an unknown value changed, so such a scorer runs in every start: a number that is
+        # computed twice is better than a stale one.
+        salt = spec.version if stable else os.urandom(8).hex()
+        super().__init__(name, [self.identity.parts, salt, name], rows, target)
+
+    async def measure(
+        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
+    ) -> Mapping[str, Scored]:
+        """Call the function. Its exception is an invalid score."""
+        context = make_function_context(self._function, ctx, ROLE)
+        row = self._rows.whole(number)
+        values = {
+            "answer": answer,
+            "target": self._target(number),
+            "row": row,
+            "ctx": context,
+            "records": list(records),
+        }
+        args, kwargs = self._arguments.choose(values, {})
+        try:
+            result = await user_code.call(
+                self._function, args, kwargs, timeout=self._timeout, close=context.close
+            )
+        except UserCodeError as error:
+            data = {"traceback": error.traceback} if error.traceback else None
+            return {self.name: Scored(None, "invalid", str(error), data)}
+        if isinstance(result, Mapping):
+            return {str(key): _scored(value) for key, value in result.items()}
+        return {self.name: _scored(result)}
+
+    def without_answer(self) -> Mapping[str, Scored]:
+        """No answer is a wrong answer if the function says right or wrong."""
+        return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._truth else super().without_answer()
+
+
+def _scored(value: Any) -> Scored:
+    """What a scorer's return value means."""
+    if value is None:
+        return Scored(None, "not_applicable", "the scorer returned None")
+    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, (bool, int, float)) and math.isfinite(value):
+        return Scored(float(value))
+    reason = f"the scorer returned {value!r:.80}; return a truth, a number, None, or a dict of them"
+    return Scored(None, "invalid", reason)
+
+
+class JudgeScorer(EvaluateScorer):
+    """The judge compares an answer with its reference."""
+
+    def __init__(
+        self,
+        spec: AnswerJudge,
+        panel: Panel,
+        rows: EvaluateRows,
+        target: Callable[[int], Any],
+        question: Callable[[int], str],
+    ) -> None:
+        self._panel = panel
+        self._question = question
+        self.info = with_calibration(panel_judge(panel, [spec.name]))
+        identity = [panel.fingerprint("answer"), panel.endpoint, spec.column, spec.question]
+        super().__init__(spec.name, identity, rows, target)
+
+    @property
+    def call_stage(self) -> str:
+        """Judges of the same model share replies: another prompt asks only for what it shows otherwise."""
+        return f"judge:{self._panel.reply_identity}"
+
+    async def measure(
+        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
+    ) -> Mapping[str, Scored]:
+        """Ask the judge. Raises ModelError where it cannot be asked."""
+        target = self._target(number)
+        references = [
+            str(each) for each in (target if isinstance(target, list) else [target]) if each is not None
+        ]
+        if not references:
+            return {self.name: Scored(None, "not_applicable", "the row has no target")}
+        text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+        verdict = await judge_answer(self._panel, self._question(number), references, text, ctx)
+        status, value = answer_value(verdict)
+        return {self.name: Scored(value, status, verdict.reason, answer_data(verdict) or None)}
+
+    def without_answer(self) -> Mapping[str, Scored]:
+        """No answer is a wrong answer."""
+        return {self.name: Scored(0.0, reason=NO_ANSWER)}
+
+
+class RubricScorer(EvaluateScorer):
+    """The judge passes or fails an answer by a rubric."""
+
+    def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
+        if panel.name == OFFLINE:
+            raise UsageError("a rubric needs a model as its judge: judge='openai/NAME', not 'offline'")
+        self._rubric = RubricJudge()
+        self._text = spec.text
+        self._has_reference = bool(spec.column)
+        self._panel = panel
+        self.info = with_calibration(rubric_judge(panel.name, self._rubric.fingerprint, [spec.name]))
+        identity = [self._rubric.fingerprint, panel.name, panel.endpoint, spec.text, spec.column]
+        super().__init__(spec.name, identity, rows, target)
+
+    @property
+    def call_stage(self) -> str:
+        """Judges of the same model share replies."""
+        return f"judge:{self._panel.reply_identity}"
+
+    async def measure(
+        self, answer: Any, number: int, records: Sequence[Record], ctx: Context
+    ) -> Mapping[str, Scored]:
+        """Ask the judge. Raises ModelError where it cannot be asked."""
+        text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
+        reference = str(self._target(number)) if self._has_reference else None
+        verdict = await self._rubric.judge(ctx.model(ROLE), self._text, text, reference)
+        value = None if verdict.passed is None else float(verdict.passed)
+        return {self.name: Scored(value, verdict.status, verdict.reason)}
+
+    def without_answer(self) -> Mapping[str, Scored]:
+        """No answer meets no rubric."""
+        return {self.name: Scored(0.0, reason=NO_ANSWER)}
+
+
+# Whether a function says right or wrong
+
+_TRUTH_CALLS = frozenset({"all", "any", "bool", "isinstance", "callable", "hasattr"})
+_TRUTH_METHODS = frozenset(
+    {
+        "startswith",
+        "endswith",
+        "isdigit",
+        "isalpha",
+        "isupper",
+        "islower",
+        "issubset",
+        "issuperset",
+        "isdisjoint",
+    }
+)
+
+
+def returns_truth(function: Callable[..., Any]) -> bool:
+    """Whether a function returns True or False, by its annotation or by its return statements.
+
+    It decides what a case without an answer is worth, before any other case is known: the same in every start.
+    """
+    annotation = getattr(function, "__annotations__", {}).get("return")
+    if annotation is not None:
+        return annotation in (bool, "bool")
+    definition = definition_of(function)
+    if isinstance(definition, ast.Lambda):
+        return _is_truth(definition.body)
+    returns = (
+        [node.value for node in ast.walk(definition) if isinstance(node, ast.Return)] if definition else []
+    )
+    return bool(returns) and all(value is not None and _is_truth(value) for value in returns)
+
+
+def _is_truth(node: ast.expr) -> bool:
+    if isinstance(node, ast.Compare):
+        return True
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.Not)
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_truth, node.values))
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, bool)
+    if isinstance(node, ast.Call):
+        function = node.func
+        if isinstance(function, ast.Name):
+            return function.id in _TRUTH_CALLS
+        return isinstance(function, ast.Attribute) and function.attr in _TRUTH_METHODS
+    return False

@@ -1,0 +1,399 @@
+"""The suite behind `assay.evaluate`: rows x subjects, where a subject is a function, a prompt or a model.
+
+It differs from the other suites in one thing: it cannot be built from a spec alone, because functions cannot be
+written down. `assay/evaluation.py` builds it from what the user passed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.core import files
+from assay.core.connect import Role
+from assay.core.errors import UsageError, cannot_write
+from assay.core.function_identity import FunctionIdentity, describe_callable, identify
+from assay.core.hashing import fingerprint
+from assay.core.report import Report
+from assay.core.spec import RunSpec, apply_limit
+from assay.core.suite import (
+    MAIN,
+    CaseContent,
+    CaseView,
+    Outcome,
+    Results,
+    Row,
+    RunFacts,
+    Section,
+    Suite,
+    record_sections,
+    score_sections,
+)
+from assay.core.templates import Template, TemplateProblem, names_in
+from assay.scoring.panel import ROLE, Panel, judge_name
+from assay.suites.evaluate.arguments import subject_arguments
+from assay.suites.evaluate.options import EvaluateOptions
+from assay.suites.evaluate.rows import EvaluateRows
+from assay.suites.evaluate.scorers import (
+    AnswerJudge,
+    EvaluateScorer,
+    FunctionScorer,
+    JudgeScorer,
+    MetricScorer,
+    NamedMetric,
+    OwnScorer,
+    Rubric,
+    RubricScorer,
+    ScorerLike,
+    gold_columns,
+)
+from assay.suites.evaluate.subjects import (
+    EvaluateInputs,
+    EvaluateSolver,
+    FunctionSubject,
+    PromptSubject,
+    Subject,
+    function_prompt,
+    template_prompt,
+)
+from assay.suites.evaluate.tally import make_entry
+
+ROWS_FILE = "rows.jsonl"
+_FROM_PYTHON = "an evaluation has functions in it: run the Python program that called assay.evaluate again"
+# Columns that hold the question by custom, for judges and for models without a prompt.
+_QUESTION_COLUMNS = ("prompt", "question", "input")
+
+
+class SubjectParts(Struct, frozen=True):
+    """What the user passed for one subject: a function of a row, or a model and its prompt."""
+
+    answer: Callable[..., Any] | None = None
+    model: str | Callable[..., Any] | None = None
+    prompt: str | Callable[..., Any] | None = None
+
+
+class EvaluateSuite(Suite[EvaluateOptions, int]):
+    """Evaluates functions, prompts and models of a Python program."""
+
+    name = "evaluate"
+    Options = EvaluateOptions
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        rows: Sequence[dict[str, Any]] = (),
+        subjects: Mapping[str, SubjectParts] | None = None,
+        score: Sequence[ScorerLike] = (),
+    ) -> None:
+        super().__init__(spec)
+        if not subjects:
+            raise UsageError(_FROM_PYTHON)
+        gold = list(dict.fromkeys([*self.options.target, *gold_columns(score)]))
+        self._rows = EvaluateRows(rows[: apply_limit(spec.limit, len(rows))], gold, self.options.name)
+        for column in self.options.tags:
+            if column not in self._rows.columns:
+                raise UsageError(f"tags: the rows have no column {column!r}")
+        self._notices: list[str] = []
+        self._identities: dict[str, Any] = {}
+        self._panel = self._judge_panel(score)
+        self.roles = self._model_roles(subjects)
+        if self._panel is not None:
+            self.roles |= self._panel.roles
+        self._subjects = {name: self._subject(name, parts) for name, parts in subjects.items()}
+        self.solver = EvaluateSolver(self._subjects, self.options.repeats)
+        self._scorers = self._build_scorers(score)
+        self.scorers = self._scorers
+        self.notices = self._notices
+
+    # What is evaluated
+
+    def _model_roles(self, subjects: Mapping[str, SubjectParts]) -> dict[str, Role]:
+        """One role for each subject with a model of its own; `main` where all have the same."""
+        if ROLE in subjects:
+            raise UsageError(f"a subject cannot be called {ROLE!r}: that is the name of the judge's role")
+        models = {name: parts.model for name, parts in subjects.items() if parts.model is not None}
+        roles = {}
+        for name, model in models.items():
+            text = model if isinstance(model, str) else f"python/{describe_callable(model)}"
+            roles[self._role_of(name, subjects)] = Role(text, args=self.options.model_arguments())
+        self._role_names = {name: self._role_of(name, subjects) for name in subjects}
+        return roles
+
+    @staticmethod
+    def _role_of(name: str, subjects: Mapping[str, SubjectParts]) -> str:
+        several = any(parts.model != subjects[name].model for parts in subjects.values())
+        return name if several else MAIN
+
+    def role_name(self, subject: str) -> str:
+        """The role of the model that a subject asks."""
+        return self._role_names[subject]
+
+    def _subject(self, name: str, parts: SubjectParts) -> Subject:
+        rows, gold = self._rows, self._rows.gold_columns
+        if parts.answer is not None:
+            if parts.prompt is not None:
+                raise UsageError("answer= is a function that builds its own prompts: leave prompt= away")
+            arguments = subject_arguments(parts.answer, rows.columns, gold, "answer=")
+            if arguments.takes("ctx") and parts.model is None and not self.roles:
+                # ctx.ask() would fail in the first case only.
+                self._notices.append(
+                    f"{describe_callable(parts.answer)}() takes ctx, but no model= is named to ask"
+                )
+            self._identities[name] = self.identity_of(parts.answer, "answer=")
+            return FunctionSubject(
+                parts.answer,
+                arguments,
+                role=self._role_names[name],
+                timeout=self.spec.timeout,
+                name=describe_callable(parts.answer),
+            )
+        if parts.model is None:
+            raise UsageError("nothing is evaluated: pass answer=FUNCTION, or model=NAME with prompt=TEMPLATE")
+        prompt = self._default_prompt() if parts.prompt is None else parts.prompt
+        if callable(prompt):
+            arguments = subject_arguments(prompt, rows.columns, gold, "prompt=")
+            self._identities[name] = self.identity_of(prompt, "prompt=")
+            render = function_prompt(prompt, arguments)
+        else:
+            self._identities[name] = prompt
+            render = template_prompt(self._template(prompt))
+        return PromptSubject(
+            render,
+            role=self._role_names[name],
+            params=self.options.gen_kwargs,
+            system_instruction=self.options.system_instruction,
+        )
+
+    def _default_prompt(self) -> str:
+        columns = self._rows.input_columns
+        for column in _QUESTION_COLUMNS:
+            if column in columns:
+                return "{{ " + column + " }}"
+        if len(columns) == 1:
+            return "{{ " + columns[0] + " }}"
+        raise UsageError(
+            f"name the prompt, such as prompt='{{{{ {columns[0] if columns else 'question'} }}}}'"
+        )
+
+    def _template(self, source: str) -> Template:
+        """The compiled prompt. Raises UsageError for a name that is gold or no column."""
+        try:
+            template = Template(source)
+            names = names_in(source)
+        except TemplateProblem as error:
+            raise UsageError(f"prompt: {error}") from None
+        for name in sorted(names):
+            if name in self._rows.gold_columns:
+                raise UsageError(
+                    f"the prompt names {name!r}, which is gold: the evaluated model must not see it"
+                )
+            if name not in self._rows.columns:
+                columns = ", ".join(self._rows.input_columns)
+                raise UsageError(
+                    f"the prompt names {name!r}, but the rows have no such column; they have: {columns}"
+                )
+        return template
+
+    def identity_of(self, function: Callable[..., Any], what: str) -> dict[str, Any]:
+        """The parts of a function's identity. Refuses one without source, and tells what cannot be compared."""
+        identity: FunctionIdentity = identify(function)
+        name = describe_callable(function)
+        if self.options.version:
+            return identity.parts
+        if not identity.has_source:
+            raise UsageError(
+                f"{what} {name}() has no source that assay could compare between runs; "
+                "pass version='1', and another version whenever the function changes"
+            )
+        if identity.unknown:
+            self._notices.append(
+                f"{name}() uses {', '.join(identity.unknown)}, which cannot be compared between runs: answers are "
+                "reused although it may have changed. Pass version='1', and another version when it changes"
+            )
+        return identity.parts
+
+    # How answers are scored
+
+    def _judge_panel(self, score: Sequence[ScorerLike]) -> Panel | None:
+        uses_judge = any(each == "judge" or isinstance(each, (AnswerJudge, Rubric)) for each in score)
+        own = [each for each in score if callable(each) or isinstance(each, OwnScorer)]
+        if self.spec.judge:
+            if not uses_judge and not own:
+                raise UsageError(
+                    "judge= is named but no scorer asks it; add 'judge' or assay.rubric(...) to score"
+                )
+            return Panel(judge_name(self.spec.judge), self.spec.votes)
+        if uses_judge:
+            raise UsageError(
+                "a scorer asks a judge; name it: judge='openai/NAME', or judge='offline' for fixed rules"
+            )
+        return None
+
+    def _build_scorers(self, score: Sequence[ScorerLike]) -> list[EvaluateScorer]:
+        built: list[EvaluateScorer] = []
+        for each in score:
+            new = self._scorer(each, {other.name for other in built})
+            if any(new.name == other.name for other in built):
+                raise UsageError(
+                    f"two scorers are called {new.name!r}; give one another name: assay.scorer(f, name=…)"
+                )
+            built.append(new)
+        return built
+
+    def _scorer(self, each: ScorerLike, taken: set[str]) -> EvaluateScorer:
+        rows = self._rows
+        if isinstance(each, str):
+            each = AnswerJudge() if each == "judge" else NamedMetric(each)
+        if isinstance(each, NamedMetric):
+            return MetricScorer(each, rows, self._target_of(each.column, each.name))
+        if isinstance(each, AnswerJudge):
+            assert self._panel is not None
+            return JudgeScorer(
+                each, self._panel, rows, self._target_of(each.column, "judge"), self._question_of(each)
+            )
+        if isinstance(each, Rubric):
+            assert self._panel is not None
+            target = self._target_of(each.column, "rubric") if each.column else lambda _number: None
+            return RubricScorer(each, self._panel, rows, target)
+        if not isinstance(each, OwnScorer):
+            if not callable(each):
+                raise UsageError(
+                    f"score= takes functions, names and scorers of assay, not {type(each).__name__}"
+                )
+            each = OwnScorer(each)
+        name = each.name or describe_callable(each.function)
+        number = 2
+        while name in taken and name.startswith("lambda"):
+            name, number = f"lambda{number}", number + 1
+        scorer = FunctionScorer(each, name, rows, self._whole_target, timeout=self.spec.timeout)
+        if scorer.identity.unknown and not each.version:
+            self._notices.append(
+                f"the scorer {name}() uses {', '.join(scorer.identity.unknown)}, which cannot be compared between "
+                "runs: it scores every answer again in each start. assay.scorer(f, version='1') prevents that"
+            )
+        return scorer
+
+    def _target_of(self, column: str, what: str) -> Callable[[int], Any]:
+        """The gold value that a metric or judge compares with, by the number of the row."""
+        if not column:
+            if not self._rows.gold_columns:
+                raise UsageError(f"{what} compares with a column; name it: target='COLUMN'")
+            return self._whole_target
+        return lambda number: self._rows.gold(number).get(column)
+
+    def _whole_target(self, number: int) -> Any:
+        """The value of the target column, or a dict of several."""
+        gold = self._rows.gold(number)
+        columns = self.options.target or self._rows.gold_columns
+        if len(columns) == 1:
+            return gold.get(columns[0])
+        return {column: gold.get(column) for column in columns} or None
+
+    def _question_of(self, judge: AnswerJudge) -> Callable[[int], str]:
+        columns = self._rows.input_columns
+        if judge.question and judge.question not in self._rows.columns:
+            raise UsageError(
+                f"judge: the rows have no column {judge.question!r}; they have: {', '.join(columns)}"
+            )
+        column = judge.question or next((name for name in _QUESTION_COLUMNS if name in columns), "")
+        if not column and len(columns) == 1:
+            column = columns[0]
+        if column:
+            return lambda number: str(self._rows.whole(number).get(column))
+        return lambda number: msgspec.json.encode(self._rows.inputs(number)).decode()
+
+    # Which run this is
+
+    def ask_identity(self) -> dict[str, Any]:
+        """Functions by their source, prompts, and which columns they do not see."""
+        return {"subjects": self._identities, "gold": sorted(self._rows.gold_columns)}
+
+    def data_identity(self) -> Any:
+        """The rows without gold."""
+        return fingerprint([row.key for row in self._rows.iterate()])
+
+    # What runs
+
+    def rows(self, facts: dict[str, Any] | None = None) -> EvaluateRows:
+        """The rows, which are in memory. Readers of the run find a row by the number of subjects."""
+        self._rows.facts["subjects"] = len(self._subjects)
+        return self._rows
+
+    def subjects(self) -> Sequence[str]:
+        """The names of what is evaluated."""
+        return list(self._subjects)
+
+    def case(self, row: Row[int], subject: str) -> CaseContent:
+        """The row without gold. Scorers find the gold by the row's number, so that no case carries it."""
+        inputs = self._rows.inputs(row.data)
+        label = str(inputs.get("id", row.number + 1))
+        return CaseContent(
+            EvaluateInputs(subject, inputs), gold=row.data, label=label, tags=self._tags_of(row.data)
+        )
+
+    def _tags_of(self, number: int) -> tuple[str, ...]:
+        """The values of the tag columns. With several columns a tag says which one it is from."""
+        columns = self.options.tags
+        if not columns:
+            return ()
+        row = self._rows.whole(number)
+        tags = []
+        for column in columns:
+            value = row.get(column)
+            values = value if isinstance(value, list) else [value]
+            prefix = f"{column}=" if len(columns) > 1 else ""
+            tags += [f"{prefix}{item}" for item in values if item is not None]
+        return tuple(tags)
+
+    def prepare(self, folder: Path) -> None:
+        """Keep the rows in the run folder: `load` and `show` then need no program. Gold may have changed."""
+        path, content = folder / ROWS_FILE, self._rows.as_jsonl()
+        try:
+            if not path.is_file() or path.read_bytes() != content:
+                files.write_whole(path, content)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+
+    # What comes of it
+
+    def finish(self, results: Results[int], run: RunFacts) -> Outcome:
+        """Make the report. There is no file of a format: the run folder has everything."""
+        about = {scorer.name: scorer.about for scorer in self._scorers}
+        scorer_of = {scorer.id: scorer.name for scorer in self._scorers}
+        judges = [scorer.info for scorer in self._scorers if scorer.info is not None]
+        entries = [
+            make_entry(subject, results.of(subject), about, scorer_of, judges) for subject in self.subjects()
+        ]
+        passed: bool | None = True
+        judged = {name for judge in judges for name in judge.metrics}
+        metrics = [metric for entry in entries for metric in entry.metrics]
+        if metrics and not any(metric.denominator for metric in metrics):
+            passed = False  # nothing was measured
+        elif any(metric.name in judged and metric.left_out.get("invalid") for metric in metrics):
+            passed = None
+        return Outcome(Report(entries=entries, entry_word="subject", passed=passed))
+
+    # Runs without the program
+
+    @classmethod
+    def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
+        """Refused: its scorers are functions of a program."""
+        raise UsageError(_FROM_PYTHON)
+
+    @classmethod
+    def sections(cls, case: CaseView) -> Sequence[Section]:
+        """The row, the answers and the scores."""
+        row = []
+        if case.row is not None:
+            row = [
+                Section(
+                    heading="row",
+                    text=msgspec.json.format(msgspec.json.encode(case.row)).decode(),
+                    max_chars=4000,
+                )
+            ]
+        return [*row, *record_sections(case), *score_sections(case)]
