@@ -37,7 +37,8 @@ from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES, GOLDEN, PROJECTS = ROOT / "examples", ROOT / "tests" / "golden", ROOT / "src/assay/cli/projects"
-CONFIGS = [f"config-{name}" for name in BUILT_IN]
+SUITES = [name for name, suite in BUILT_IN.items() if suite.command]  # `evaluate` has none
+CONFIGS = [f"config-{name}" for name in SUITES]
 
 SAMPLE = {
     "sample_id": "ada",
@@ -481,7 +482,7 @@ READERS: dict[str, Callable[[Path, Any], list[Problem]]] = {
     "memory-eval-points": _older(POINTS),
     "memory-eval-checkpoints": _older(CHECKPOINTS),
     "labels": _labels,
-    **{f"config-{suite}": _config(suite) for suite in BUILT_IN},
+    **{f"config-{suite}": _config(suite) for suite in SUITES},
 }
 
 

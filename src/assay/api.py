@@ -31,7 +31,7 @@ from assay.runner import open_run, run_blocking
 from assay.store.comparison import ComparisonResult
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
-from assay.suites import find_suite, suite_names
+from assay.suites import command_table, find_suite, suite_names
 
 if TYPE_CHECKING:
     from assay.store.hop import BaseDataStore
@@ -192,14 +192,12 @@ def file_schemas() -> dict[str, FileSchema]:
     `config-SUITE` is the `--config` file of a suite's command.
     """
     schemas: dict[str, FileSchema] = {}
-    suites = [find_suite(name) for name in suite_names()]
-    for suite in suites:
-        for schema in suite.file_schemas():
+    for suite in suite_names():
+        for schema in find_suite(suite).file_schemas():
             schemas.setdefault(schema.name, schema)
-    for suite in suites:
-        words = suite.Options.command or suite.name
-        name, summary = f"config-{suite.name}", f"Options of assay {words}, for --config (YAML)."
-        schemas.setdefault(name, FileSchema(name, summary, partial(config_schema, suite.Options)))
+    for words, command in command_table().items():
+        name, summary = f"config-{command.name}", f"Options of assay {words}, for --config (YAML)."
+        schemas[name] = FileSchema(name, summary, partial(config_schema, options_of(command.name)))
     return schemas
 
 
