@@ -26,7 +26,7 @@ def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def calculate(question: str) -> str:
-    left, operator, right = question
+    left, operator, right = tuple(question)
     return str(int(left) + int(right) if operator == "+" else int(left) * int(right))
 
 

@@ -100,7 +100,7 @@ def test_a_case_without_an_answer_is_wrong_for_truths_and_left_out_of_numbers() 
     def number(answer: str) -> float:
         return float(answer)
 
-    scorers = ["exact_match", truth, lambda answer, target: answer == target, number]
+    scorers: list[Any] = ["exact_match", truth, lambda answer, target: answer == target, number]
     run = assay.evaluate(ROWS, answer=one, score=scorers, target="a")
     assert [run[name].denominator for name in ("exact_match", "lambda", "number")] == [2, 2, 1]
     assert run["truth"].left_out == {"no answer": 1}  # its annotation says nothing about a truth
