@@ -26,7 +26,7 @@ from assay.journal.folder import Summary
 from assay.rescore import Rescore
 from assay.results import Run, RunCase
 from assay.runner import open_run, run_blocking
-from assay.store.comparison import Compared
+from assay.store.comparison import ComparisonResult
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
 from assay.suites import find_suite, suite_names
@@ -136,7 +136,7 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(names: Sequence[str | Path], flips: int = 10) -> Compared:
+def compare(names: Sequence[str | Path], flips: int = 10) -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
 
     `flips` limits the cases that are listed because they changed between right and wrong.

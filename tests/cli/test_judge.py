@@ -75,7 +75,7 @@ def test_a_floor_is_told_with_a_sentence(capsys: Captured) -> None:
     """Exit code 1, and the judge, its kappa and the floor; a quiet run says only that."""
     code, _, err = calibrate(capsys, "--min-kappa", "0.9")
     assert code == 1
-    assert "the judge offline has kappa 0.80" in err
+    assert "judge offline has kappa 0.80" in err
     assert "at least 0.9" in err
     assert calibrate(capsys, "--min-kappa", "0.9", "--quiet")[:2] == (1, "")
     assert calibrate(capsys, "--min-kappa", "0.8")[0] == 0
@@ -246,7 +246,7 @@ def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(
     assert find_calibration(JUDGE, fingerprint, RUBRIC) is not None
     code, _, err = typed(capsys, "compare", base, worse, *gate)
     assert code == 2
-    assert err.startswith("passed cannot decide here: the judge openai/judge has kappa 0.40")
+    assert err.startswith("passed cannot decide here: judge openai/judge has kappa 0.40")
     assert err.count("cannot decide") == 1
     low = ("--fail-on-regression", "--min-kappa", "0.4")
     assert [typed(capsys, "compare", base, new, *low).code for new in (worse, same)] == [1, 0]

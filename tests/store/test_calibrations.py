@@ -1,4 +1,4 @@
-"""What is remembered about judges, and who may decide."""
+"""Calibrations of judges are saved and found again, and --min-kappa refuses weak judges."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ import msgspec
 import pytest
 
 from assay.core.errors import UsageError
-from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration
+from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.scoring.agreement import JudgedRow, agreement
 from assay.scoring.panel import Panel
 from assay.store import calibrations
-from assay.store.calibrations import describe_calibration, find_calibration, remember, write
+from assay.store.calibrations import (
+    describe_calibration,
+    find_calibration,
+    save_calibration,
+    write_calibration,
+)
 from assay.store.judges import (
-    about,
     calibration_of,
-    judges_in,
+    kappa_problem,
     panel_judge,
     require_kappa,
     rubric_judge,
-    why_too_weak,
+    with_calibration,
 )
 
 
@@ -46,7 +50,7 @@ def calibration(right: int = 9, differing: int = 1, **changes: Any) -> Calibrati
 def test_a_calibration_is_of_name_prompt_and_kind(data_folder: Path) -> None:
     """Another judge, prompt or kind of matter has none."""
     made = calibration()
-    assert remember(made) == ""
+    assert save_calibration(made) == ""
     assert find_calibration("openai/m", "p1") == made
     assert [
         find_calibration("openai/n", "p1"),
@@ -58,8 +62,8 @@ def test_a_calibration_is_of_name_prompt_and_kind(data_folder: Path) -> None:
 
 def test_the_newest_counts() -> None:
     """One file a judge."""
-    remember(calibration())
-    remember(calibration(5, 5))
+    save_calibration(calibration())
+    save_calibration(calibration(5, 5))
     found = find_calibration("openai/m", "p1")
     assert found is not None
     assert found.overall.kappa == pytest.approx(0.5)
@@ -68,8 +72,8 @@ def test_the_newest_counts() -> None:
 def test_names_of_judges_never_leave_the_folder(data_folder: Path) -> None:
     """A judge may be called anything, and two that look alike are still two."""
     one, other = calibration(judge="openai/../../x y"), calibration(judge="openai/..-..-x y")
-    remember(one)
-    remember(other)
+    save_calibration(one)
+    save_calibration(other)
     assert find_calibration("openai/../../x y", "p1") == one
     assert find_calibration("openai/..-..-x y", "p1") == other
     assert len(list((data_folder / "calibrations").iterdir())) == 2
@@ -77,20 +81,20 @@ def test_names_of_judges_never_leave_the_folder(data_folder: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"judge": "openai/m"}'])
 def test_a_damaged_file_is_as_good_as_none(content: bytes, data_folder: Path) -> None:
-    """It is told with its place, and nothing stops."""
-    remember(calibration())
+    """A damaged file is skipped with a warning that names it."""
+    save_calibration(calibration())
     (path,) = data_folder.rglob("*.json")
     path.write_bytes(content)
-    told: list[str] = []
-    assert find_calibration("openai/m", "p1", tell=told.append) is None
-    assert len(told) == 1
-    assert str(path) in told[0]
+    warnings: list[str] = []
+    assert find_calibration("openai/m", "p1", warn=warnings.append) is None
+    assert len(warnings) == 1
+    assert str(path) in warnings[0]
     assert find_calibration("openai/m", "p1") is None
 
 
 def test_numbers_that_cannot_be_are_damage(data_folder: Path) -> None:
     """A kappa above 1 was written by nobody here."""
-    remember(calibration())
+    save_calibration(calibration())
     (path,) = data_folder.rglob("*.json")
     value = msgspec.json.decode(path.read_bytes())
     value["overall"]["kappa"] = 1.5
@@ -100,9 +104,9 @@ def test_numbers_that_cannot_be_are_damage(data_folder: Path) -> None:
 
 def test_a_file_of_another_judge_is_not_taken(data_folder: Path) -> None:
     """Whoever renames a file changes nothing."""
-    remember(calibration())
+    save_calibration(calibration())
     (path,) = data_folder.rglob("*.json")
-    write(path, calibration(judge="openai/better"))
+    write_calibration(path, calibration(judge="openai/better"))
     assert find_calibration("openai/m", "p1") is None
 
 
@@ -110,9 +114,9 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
     """Those of the package are found by what they say, whatever their file is called."""
     monkeypatch.setattr(calibrations, "SHIPPED", tmp_path / "calibrated")
     shipped, own = calibration(judge="offline"), calibration(5, 5, judge="offline")
-    write(tmp_path / "calibrated" / "any.json", shipped)
+    write_calibration(tmp_path / "calibrated" / "any.json", shipped)
     assert find_calibration("offline", "p1") == shipped
-    remember(own)
+    save_calibration(own)
     assert find_calibration("offline", "p1") == own
 
 
@@ -129,18 +133,18 @@ def test_what_comes_with_the_package_can_be_read() -> None:
 def test_a_part_is_not_remembered(data_folder: Path) -> None:
     """Rows that were not judged, or that --limit cut off, might have changed the picture."""
     for why in (NOT_JUDGED, LIMITED):
-        assert why in remember(calibration(left_out={why: 3}))
-    assert remember(calibration(left_out={"without a label": 3})) == ""
+        assert why in save_calibration(calibration(left_out={why: 3}))
+    assert save_calibration(calibration(left_out={"without a label": 3})) == ""
     assert len(list(data_folder.rglob("*.json"))) == 1
 
 
 def test_a_folder_that_cannot_be_written_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told, with the variable that names another one."""
+    """The message names the variable that sets another folder."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("ASSAY_DATA", str(tmp_path / "file"))
-    assert "ASSAY_DATA" in remember(calibration())
+    assert "ASSAY_DATA" in save_calibration(calibration())
     assert find_calibration("openai/m", "p1") is None
 
 
@@ -171,55 +175,45 @@ def test_one_line_for_people() -> None:
     assert describe_calibration(calibration(overall=nothing)).endswith(", 3 without a verdict")
 
 
-def test_results_name_their_judge() -> None:
-    """Once, with all its metrics, and with what is known of it now rather than then."""
+def test_a_judge_has_the_newest_calibration_of_its_kind() -> None:
+    """A calibration that is saved later replaces the shipped one; it says nothing about other kinds."""
     panel = Panel("offline")
-    results: dict[str, Any] = {
-        "bm25": {"metrics": [], **about(panel_judge(panel, ["judge"]))},
-        "dense": {"metrics": [], **about(panel_judge(panel, ["evidence"], "evidence"))},
-        "none": {"metrics": [], **about(panel_judge(panel, ["judge", "more"]))},
-        "odd": "no mapping",
-    }
-    judges = judges_in(results)
-    assert [(judge.name, judge.kind, list(judge.metrics)) for judge in judges] == [
-        ("offline", "answer", ["judge", "more"]),
-        ("offline", "evidence", ["evidence"]),
-    ]
-    assert [list(judge.metrics) for judge in judges_in(results, "bm25")] == [["judge"]]
-    own = calibration(judge="offline", fingerprint=panel.fingerprint("answer"))
-    remember(own)
-    assert calibration_of(judges[0]) == own
-    assert calibration_of(judges[1]) is None
-    assert about(panel_judge(panel, ["judge"]))["judge"]["calibration"]["labels"] == "talks.jsonl"
+    answers = panel_judge(panel, ["judge"])
+    evidence = panel_judge(panel, ["evidence"], "evidence")
+    assert with_calibration(evidence).calibration is None
+    saved = calibration(judge="offline", fingerprint=panel.fingerprint("answer"))
+    save_calibration(saved)
+    assert calibration_of(answers) == saved
+    assert calibration_of(evidence) is None
+    assert with_calibration(answers).calibration == saved
 
 
-def test_a_calibration_that_is_forgotten_still_stands_in_the_results(data_folder: Path) -> None:
-    """A run that was made elsewhere tells what was known there."""
-    identity = rubric_judge("openai/m", "p1", ["passed"])
-    remember(calibration(kind=RUBRIC))
-    results = {"baseline": about(identity)}
+def test_a_deleted_calibration_is_still_in_the_report(data_folder: Path) -> None:
+    """A run that was made elsewhere shows the calibration of that machine."""
+    save_calibration(calibration(kind=RUBRIC))
+    judge = with_calibration(rubric_judge("openai/m", "p1", ["passed"]))
     for path in data_folder.rglob("*.json"):
         path.unlink()
-    (judge,) = judges_in(results)
-    assert calibration_of(judge) == calibration(kind=RUBRIC)
+    read_again = msgspec.json.decode(msgspec.json.encode(judge), type=JudgeInfo)
+    assert calibration_of(read_again) == calibration(kind=RUBRIC)
 
 
 def test_floors() -> None:
     """Unknown and below are refused, with judge, kappa and floor; equal is enough."""
     half = calibration(5, 5)
     assert half.overall.kappa is not None
-    assert why_too_weak("openai/m", half, half.overall.kappa) == ""
-    assert "not calibrated" in why_too_weak("openai/m", None, -1)
-    why = why_too_weak("openai/m", half, 0.7)
+    assert kappa_problem("openai/m", half, half.overall.kappa) == ""
+    assert "not calibrated" in kappa_problem("openai/m", None, -1)
+    why = kappa_problem("openai/m", half, 0.7)
     assert all(part in why for part in ("openai/m", "kappa 0.50", "at least 0.7", "talks.jsonl"))
     without = calibration(overall=agreement([]))
-    assert "no kappa" in why_too_weak("openai/m", without, -1)
+    assert "no kappa" in kappa_problem("openai/m", without, -1)
 
 
 def test_a_refusal_says_what_to_do(data_folder: Path) -> None:
     """The command that measures the judge, and the damaged file if that is why it is unknown."""
     identity = rubric_judge("openai/m", "p1", ["passed"])
-    remember(calibration(kind=RUBRIC))
+    save_calibration(calibration(kind=RUBRIC))
     require_kappa(identity, 0.8)
     (path,) = data_folder.rglob("*.json")
     path.write_text("{")

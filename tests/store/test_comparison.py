@@ -64,7 +64,7 @@ def test_a_set_of_another_name_is_paired_by_key_where_that_is_sure(tmp_path: Pat
     assert found.paired == 3
     assert found.only_base.shown == ["before/twice"]
     assert found.only_new.shown == ["after/twice", "third/twice"]
-    assert found.notes == ["2 cases stand in sets of other names; they are paired by their content alone"]
+    assert found.notes == ["2 cases are in sets with different names; they are paired by their content alone"]
 
 
 def test_equal_set_and_key_come_before_equal_key(tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_subjects_of_several_runs_are_paired_by_name(tmp_path: Path) -> None:
     found = compare(folders[:2])
     assert [(one.base.subject, one.new.subject) for one in found.comparisons] == [("y", "y")]
     assert found.notes == ["only in base: the subjects 'x'", "only in new: the subjects 'z'"]
-    with pytest.raises(UsageError, match="no subject of .* name them: RUN@SUBJECT"):
+    with pytest.raises(UsageError, match=r"have no subject in common\. Choose one of each: RUN@SUBJECT"):
         compare([folders[0], folders[2]])
 
 
@@ -365,7 +365,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
     assert "suite@2" in said
     assert "assay rescore" in said
     assert "no case in common" in refused(base, run_of(tmp_path / "cases", {"z": True}))
-    assert "name a second run" in refused(base)
+    assert "Pass a second run" in refused(base)
 
 
 @pytest.mark.parametrize("state", ["stopped", "unfinished"])

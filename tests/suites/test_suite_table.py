@@ -33,7 +33,7 @@ def test_an_unknown_suite_is_refused_with_its_name() -> None:
 def test_what_is_no_suite_is_refused(tmp_path: Path) -> None:
     """A file may hold anything."""
     (tmp_path / "other.py").write_text("class Other:\n    pass\n")
-    with pytest.raises(UsageError, match="is no suite: it is not a subclass"):
+    with pytest.raises(UsageError, match="is not a suite: it must be a subclass"):
         find_suite(f"{tmp_path / 'other.py'}:Other")
     with pytest.raises(UsageError, match="has no 'Nothing'"):
         find_suite(f"{tmp_path / 'other.py'}:Nothing")

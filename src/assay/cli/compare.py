@@ -101,14 +101,14 @@ def command(
 
 def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
     """Why numbers of these comparisons cannot decide: each judge once that is not known to be good enough."""
-    from assay.store.judges import why_too_weak
+    from assay.store.judges import kappa_problem
 
     refusals: dict[str, None] = {}
     for comparison in comparisons:
         metrics = {row.metric for row in comparison.rows}
         for judge in (*comparison.base.judges, *comparison.new.judges):
             decides = [name for name in judge.metrics if name in metrics]
-            if decides and (why := why_too_weak(judge.name, judge.calibration, floor)):
+            if decides and (why := kappa_problem(judge.name, judge.calibration, floor)):
                 refusals[f"{', '.join(decides)} cannot decide here: {why}; {judge.advice}"] = None
     return list(refusals)
 

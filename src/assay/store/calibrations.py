@@ -1,7 +1,7 @@
-"""Calibration files: how well each judge agrees with labels, tied to its model, prompt and parameters.
+"""Calibration files: how well each judge agrees with labels. A file belongs to one model, prompt and parameters.
 
-`assay judge calibrate` writes them as small JSON files to the user's data folder, the newest one of each judge. Some
-for the judge `offline` come with the package. A file that cannot be read is skipped.
+`assay judge calibrate` writes a small JSON file per judge to the user's data folder and replaces an earlier
+one. The package ships files for the judge `offline`. A file that cannot be read is skipped.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, Agreement, Calibration
 
 SHIPPED = Path(scoring.__file__).with_name("calibrations")
-Tell = Callable[[str], object]
+Warn = Callable[[str], object]
 
 
 def find_calibration(
-    judge: str, fingerprint: str, kind: str = ANSWER, tell: Tell | None = None
+    judge: str, fingerprint: str, kind: str = ANSWER, warn: Warn | None = None
 ) -> Calibration | None:
-    """The user's own calibration of this judge, else one that comes with the package.
+    """Return the user's calibration of this judge, else one that ships with the package, else None.
 
-    `tell` is called with a sentence about a damaged file; such a file is skipped.
+    A damaged file is skipped. `warn` is called with a message about it.
     """
     for path in _candidates(_file_name(judge, fingerprint, kind)):
         try:
@@ -33,33 +33,36 @@ def find_calibration(
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError, msgspec.DecodeError) as error:
-            if tell:
-                tell(f"{path} is no calibration and is passed over ({error}); calibrate again, or remove it")
+            if warn:
+                warn(
+                    f"Skipped {path}: it is not a calibration file ({error}). Calibrate again, or remove it."
+                )
             continue
         if calibration.is_of(judge, fingerprint, kind):
             return calibration
     return None
 
 
-def remember(calibration: Calibration) -> str:
-    """Keep a calibration in place of an earlier one of the same judge. Returns why it is not kept, if so.
+def save_calibration(calibration: Calibration) -> str:
+    """Save a calibration to the data folder. Returns "", or the reason why it was not saved.
 
-    Only a complete calibration is kept: it speaks for the judge from now on.
+    It replaces an earlier calibration of the same judge. An incomplete calibration is not saved, because
+    all later reports would show its numbers for the judge.
     """
     if missing := calibration.parts_missing:
-        return f"not remembered: rows are left out ({', '.join(missing)})"
+        return f"The calibration is not saved, because it leaves out rows ({', '.join(missing)})."
     path = calibration_folder() / _file_name(calibration.judge, calibration.fingerprint, calibration.kind)
     try:
-        write(path, calibration)
+        write_calibration(path, calibration)
     except OSError as error:
-        return f"not remembered: {path}: {error.strerror}; ASSAY_DATA names another folder"
+        return f"The calibration is not saved: {path}: {error.strerror}. Set ASSAY_DATA to another folder."
     return ""
 
 
-def write(path: Path, calibration: Calibration) -> Path:
-    """Write a calibration. Readers see the old file or the new one, never a part."""
+def write_calibration(path: Path, calibration: Calibration) -> Path:
+    """Write a calibration atomically: readers see either the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Two processes may calibrate the same judge at once, so each has a temporary name of its own.
+    # Two processes may calibrate the same judge at once, so the temporary name contains the process id.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(msgspec.json.format(msgspec.json.encode(calibration), indent=2) + b"\n")
     temporary.replace(path)
@@ -67,11 +70,11 @@ def write(path: Path, calibration: Calibration) -> Path:
 
 
 def calibration_folder() -> Path:
-    """Where calibrations are kept: below ASSAY_DATA, else in the data folder of the XDG standard."""
+    """Return the folder of the user's calibrations: in $ASSAY_DATA, else in the XDG data folder."""
     if data := os.environ.get("ASSAY_DATA"):
         return Path(data) / "calibrations"
-    shared = os.environ.get("XDG_DATA_HOME")
-    root = Path(shared) if shared else Path.home() / ".local" / "share"
+    data_home = os.environ.get("XDG_DATA_HOME")
+    root = Path(data_home) if data_home else Path.home() / ".local" / "share"
     return root / "assay" / "calibrations"
 
 
@@ -81,13 +84,13 @@ def _candidates(name: str) -> Iterator[Path]:
 
 
 def _file_name(judge: str, fingerprint: str, kind: str) -> str:
-    """The judge's name as far as a file name can have it, and a hash that tells it from any other judge."""
+    """Return a file name that contains the judge's name, for people, and a hash that makes it unique."""
     readable = "".join(char if char.isalnum() or char in "-._" else "-" for char in judge).strip(".")[:60]
     return f"{readable}-{kind}-{fingerprint_of([judge, kind, fingerprint])}.json"
 
 
 def describe_calibration(calibration: Calibration | None) -> str:
-    """One line for people: `calibrated: kappa 0.78 (0.74–0.82), AUC 0.93 on 1,540 labels of FILE`."""
+    """Return a line such as `calibrated: kappa 0.78 (0.74–0.82), AUC 0.93 on 1,540 labels of FILE`."""
     if calibration is None:
         return "not calibrated"
     overall = calibration.overall
@@ -99,7 +102,7 @@ def describe_calibration(calibration: Calibration | None) -> str:
 
 
 def describe_kappa(agreement: Agreement) -> str:
-    """`kappa 0.78 (0.74–0.82)`, or why there is none."""
+    """Return `kappa 0.78 (0.74–0.82)`, or `no kappa` with the reason."""
     if agreement.kappa is None:
         reason = "labels and verdicts are all alike" if agreement.n else "not one verdict can be read"
         return f"no kappa ({reason})"

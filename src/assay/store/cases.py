@@ -1,4 +1,8 @@
-"""Reads single cases of a run: what was asked, what came back, what it was worth."""
+"""Reads single cases of a run: their records, calls and scores.
+
+cases = RunCases(find_run("results"))
+view = cases.find("question-17")
+"""
 
 from __future__ import annotations
 
@@ -17,14 +21,14 @@ from assay.journal.reader import RunReader
 
 __all__ = ["CaseView", "RunCases"]
 
-# Bytes at the end of the scores that are searched for the newest scorers: a judge may say much of one case.
+# Bytes at the end of scores.jsonl that are searched for scorers. A line with a judge's reasons can be long.
 _TAIL_BYTES = 1 << 20
-_MOST_NAMED = 10
+_MAX_CHOICES = 10  # cases that an error message lists
 _ROWS_FILE = "rows.jsonl"
 
 
 class RunCases:
-    """The cases of a run in data order."""
+    """The cases of a run, in the order of the data."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -54,22 +58,22 @@ class RunCases:
             yield self._view(end)
 
     def ends(self) -> Iterator[End]:
-        """How each case ended, with its label and tags. Reads one line a case."""
+        """Yield the `end` of each finished case, with its label and tags. Reads one line per case."""
         for index in range(len(self._index.ask.codes)):
             end = self._reader.end(index)
             if end is not None:
                 yield end
 
     def case(self, index: int) -> CaseView | None:
-        """The case at this place; None if it has not ended."""
+        """Return the case with this number, or None if it has not finished."""
         end = self._reader.end(index)
         return self._view(end) if end is not None else None
 
     def find(self, name: str) -> CaseView:
-        """The case that a name means. The first way that fits wins.
+        """Return the case that `name` identifies. Raises UsageError if there is none, or more than one.
 
-        A place in the run; a key, the label of a case, or the id or a part that its scores name, each alone or
-        after `SET/`; the beginning of a key.
+        These meanings are tried in order: the number of a case; its key; its label; an id or a part in its
+        scores; the beginning of its key. All but the number may follow `SET/`.
         """
         if name.isdigit() and (view := self.case(int(name))):
             return view
@@ -90,19 +94,19 @@ class RunCases:
                 f"of its key; `assay show {self.folder}` lists the cases."
             )
         if len(ends) > 1:
-            choices = [f"{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MOST_NAMED]]
+            choices = [f"{end.index} ({end.set}/{end.case}, {end.subject})" for end in ends[:_MAX_CHOICES]]
             raise UsageError(
                 f"{name!r} matches {len(ends)} cases. Pass the number of one: " + ", ".join(choices)
             )
         return self._view(ends[0])
 
     def calls(self, index: int) -> list[Call]:
-        """Every call of a case: each question with its replies, the first repeat first."""
+        """Return every call of a case. Repeats of a request are adjacent, in order of their number."""
         calls = list(calls_of_case(self.folder, index))
-        questions: dict[tuple[str, str], int] = {}
+        first_seen: dict[tuple[str, str], int] = {}
         for call in calls:
-            questions.setdefault((call.stage, call.hash), len(questions))
-        return sorted(calls, key=lambda call: (questions[call.stage, call.hash], call.n))
+            first_seen.setdefault((call.stage, call.hash), len(first_seen))
+        return sorted(calls, key=lambda call: (first_seen[call.stage, call.hash], call.n))
 
     def _view(self, end: End) -> CaseView:
         number = end.index // self._subjects
@@ -118,19 +122,19 @@ class RunCases:
         return scores
 
     def _ends_by_scores(self, name: str) -> list[End]:
-        """Cases whose scores have this id or a part of this name, such as a test of a group. Reads them all."""
+        """Return the cases whose scores have this id, part or label. Reads the scores of all cases, so it is slow."""
         ends = []
         for view in self:
             names = {str(view.id)}
             for score in view.scores:
                 names |= {score.part, score.label}
-            if name in names or name in {f"{view.end.set}/{short}" for short in names}:
+            if name in names or name in {f"{view.end.set}/{each}" for each in names}:
                 ends.append(view.end)
         return ends
 
 
 def _latest_scorers(folder: Path) -> list[str]:
-    """The scorers of a run without a summary: of each name, the one whose scores stand last in the file."""
+    """Return the scorers of a run without a summary. If a scorer has several versions, the last one counts."""
     path = folder / "scores.jsonl"
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -140,16 +144,16 @@ def _latest_scorers(folder: Path) -> list[str]:
         try:
             names = msgspec.json.decode(line, type=_ScorerLine)
         except msgspec.DecodeError:
-            continue  # the first line may begin in the middle, and the last one may be being written
+            continue  # the first line may be cut off, and the last one may not be complete yet
         scorer = names.scorer or names.stage
         if scorer:
             scorers[scorer.partition("@")[0]] = scorer
-    # The judge comes last, as in the run itself.
+    # The judge scores last in a run, so its scores are shown last too.
     return sorted(scorers.values(), key=lambda scorer: scorer.startswith(f"{JUDGE}@"))
 
 
 class _ScorerLine(msgspec.Struct):
-    """A score, or the end of a scorer that gave none."""
+    """The part of a line in scores.jsonl that names its scorer: a score, or the end of a scorer's stage."""
 
     scorer: str = ""
     stage: str = ""

@@ -1,10 +1,8 @@
-"""The judges behind a run's scores: how reports name them, and whether they may decide an exit code."""
+"""Describes the judges of a run for its report, and checks whether a judge may decide an exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -12,23 +10,26 @@ from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, RUBRIC, Calibration, JudgeInfo
 from assay.scoring.panel import Panel, judge_file_hash
-from assay.store.calibrations import Tell, describe_kappa, find_calibration
+from assay.store.calibrations import Warn, describe_kappa, find_calibration
 
 
-def calibration_of(judge: JudgeInfo, tell: Tell | None = None) -> Calibration | None:
-    """The calibration that is known now, else the one that the report names."""
-    return find_calibration(judge.name, judge.fingerprint, judge.kind, tell) or judge.calibration
+def calibration_of(judge: JudgeInfo, warn: Warn | None = None) -> Calibration | None:
+    """Return the calibration that is saved now, else the one in the run's report.
+
+    A report from another machine may have a calibration that this machine lacks.
+    """
+    return find_calibration(judge.name, judge.fingerprint, judge.kind, warn) or judge.calibration
 
 
 def with_calibration(judge: JudgeInfo) -> JudgeInfo:
-    """The same judge with the calibration that is known now."""
+    """Return the judge with its newest calibration."""
     return msgspec.structs.replace(judge, calibration=calibration_of(judge))
 
 
 def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeInfo:
-    """The judge of rubrics, which is asked once; the fingerprint is that of its prompt.
+    """Describe a judge of rubrics. `fingerprint` is that of its prompt. Rubrics are judged with one call.
 
-    A judge that is a file of the user is known by its content too: when it is edited, it is another judge.
+    If the judge is a user's file, the fingerprint includes its content: an edited file is another judge.
     """
     if content := judge_file_hash(judge):
         fingerprint = fingerprint_of([fingerprint, content])
@@ -43,7 +44,7 @@ def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeI
 
 
 def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> JudgeInfo:
-    """The judge of a run, as it is asked questions of one kind."""
+    """Describe the judge of a run for one kind of question. Each kind has its own prompt and calibration."""
     return JudgeInfo(
         name=panel.name,
         id=panel.id,
@@ -54,48 +55,22 @@ def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> Jud
     )
 
 
-def about(identity: JudgeInfo) -> dict[str, Any]:
-    """`{"judge": …}`, with the calibration that is known now; as it will be read, lists and all."""
-    return {"judge": msgspec.json.decode(msgspec.json.encode(with_calibration(identity)))}
-
-
-def judges_in(results: Mapping[str, Any], subject: str | None = None) -> list[JudgeInfo]:
-    """The judges that a run's results name, each once: of one subject where the results are by subject."""
-    own = results.get(subject) if subject is not None else None
-    inside = list(results.values()) if own is None else [own]
-    found: dict[tuple[str, str], JudgeInfo] = {}
-    for told in chain.from_iterable(map(_told, inside)):
-        try:
-            judge = msgspec.convert(told, JudgeInfo)
-        except msgspec.ValidationError:
-            continue
-        before = found.get((judge.id, judge.kind))
-        metrics = dict.fromkeys([*(before.metrics if before else ()), *judge.metrics])
-        found[judge.id, judge.kind] = msgspec.structs.replace(judge, metrics=list(metrics))
-    return list(found.values())
-
-
-def _told(result: Any) -> list[Any]:
-    """What a result says of judges: one, and perhaps more."""
-    if not isinstance(result, Mapping):
-        return []
-    more = result.get("judges")
-    return [result.get("judge"), *(more if isinstance(more, Sequence) else ())]
-
-
-def why_too_weak(judge: str, calibration: Calibration | None, floor: float) -> str:
-    """Why this judge may not decide where its kappa must reach a floor; empty where it may."""
+def kappa_problem(judge: str, calibration: Calibration | None, min_kappa: float) -> str:
+    """Return why a judge does not meet --min-kappa, or "" if it does."""
     if calibration is None:
-        return f"the judge {judge} is not calibrated; a kappa of at least {floor:g} is wanted"
+        return f"judge {judge} is not calibrated, but --min-kappa requires a kappa of at least {min_kappa:g}"
     overall = calibration.overall
-    if overall.kappa is not None and overall.kappa >= floor:
+    if overall.kappa is not None and overall.kappa >= min_kappa:
         return ""
     labels = f"{overall.n:,} labels of {calibration.labels}"
-    return f"the judge {judge} has {describe_kappa(overall)} on {labels}; at least {floor:g} is wanted"
+    return (
+        f"judge {judge} has {describe_kappa(overall)} on {labels}, "
+        f"but --min-kappa requires at least {min_kappa:g}"
+    )
 
 
-def require_kappa(judge: JudgeInfo, floor: float) -> None:
-    """Refuse a judge that is not known to be good enough to decide an exit code."""
-    notes: list[str] = []
-    if reason := why_too_weak(judge.name, calibration_of(judge, notes.append), floor):
-        raise UsageError("\n".join([*notes, f"{reason}; {judge.advice}"]))
+def require_kappa(judge: JudgeInfo, min_kappa: float) -> None:
+    """Raise UsageError if a judge does not meet --min-kappa. The message names the command that calibrates it."""
+    warnings: list[str] = []
+    if problem := kappa_problem(judge.name, calibration_of(judge, warnings.append), min_kappa):
+        raise UsageError("\n".join([*warnings, f"{problem}; {judge.advice}"]))

@@ -1,4 +1,4 @@
-"""Finds runs on disk and says how they stand."""
+"""Finds runs on disk and determines their state."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from assay.core.errors import InputError, UsageError
 from assay.journal.folder import HOME, RunInfo, Summary, read_info, read_summary
 from assay.journal.index import RunIndex
 
-# Folders below the one that is named which may hold output folders. A deeper search would walk whole disks.
+# Levels of folders that are searched for output folders. A deeper search could walk a whole disk.
 _DEPTH = 4
 
 
 class RunState(NamedTuple):
-    """One line of `assay runs`."""
+    """One line of `assay runs`. `done` is the number of finished cases."""
 
     folder: Path
     info: RunInfo
@@ -27,7 +27,7 @@ class RunState(NamedTuple):
 
     @property
     def headline(self) -> str:
-        """The first number of each entry of the report, such as `gsm8k exact_match 0.61`."""
+        """The first metric of each entry of the report, such as `gsm8k exact_match 0.6100`."""
         if self.summary is None or self.summary.report is None:
             return ""
         numbers = []
@@ -40,7 +40,10 @@ class RunState(NamedTuple):
 
 
 def run_folders(root: Path) -> Iterator[Path]:
-    """Run folders at or below a folder, oldest name first. Only `assay/*/run.json` counts."""
+    """Yield the run folders at or below a folder, sorted by name, which starts with the date.
+
+    A run folder is one that matches `assay/*/run.json`.
+    """
     if (root / "run.json").is_file():
         yield root
         return
@@ -51,41 +54,43 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def find_run(name: str, other_than: str = "") -> Path:
-    """The run that a name means: a run folder, an output folder with one run, or the beginning of its name.
+    """Return the folder of a run. `name` is a run folder, an output folder with one run, or the start of a run's name.
 
-    Runs in an output folder whose name ends with `other_than` (the fingerprint of an ask) do not count.
+    `other_than` is a fingerprint at the end of run names. Runs with it are left out of an output folder:
+    `--reuse` must not find the run itself. Raises UsageError if no run matches, or more than one.
     """
     path = Path(name)
     if path.is_dir():
         folders = list(run_folders(path))
         if other_than:
             folders = [folder for folder in folders if not folder.name.endswith(other_than)]
-        nothing = f"there is no run in {name!r}"
-        several = f"{name!r} holds {len(folders)} runs; name one of them:\n"
+        none_message = f"there is no run in {name!r}"
+        several_message = f"{name!r} has {len(folders)} runs. Pass one of them:\n"
     else:
         folders = [folder for folder in run_folders(Path()) if folder.name.startswith(name)]
-        nothing = f"there is no run {name!r}; `assay runs` lists them"
-        several = f"{name!r} could be {len(folders)} runs:\n"
+        none_message = f"there is no run {name!r}; `assay runs` lists the runs"
+        several_message = f"{name!r} matches {len(folders)} runs. Pass one of them:\n"
     if not folders:
-        raise UsageError(nothing)
+        raise UsageError(none_message)
     if len(folders) > 1:
-        raise UsageError(several + "\n".join(f"  {folder}" for folder in folders[:20]))
+        raise UsageError(several_message + "\n".join(f"  {folder}" for folder in folders[:20]))
     return folders[0]
 
 
-def states(root: Path, tell: Callable[[str], object] | None = None) -> Iterator[RunState]:
-    """Every run below a folder that can be read. `tell` gets the reason why another one cannot."""
+def states(root: Path, warn: Callable[[str], object] | None = None) -> Iterator[RunState]:
+    """Yield the state of every run below a folder. A run that cannot be read is skipped and passed to `warn`."""
     for folder in run_folders(root):
         try:
             yield state_of(folder)
         except (InputError, UsageError) as error:
-            if tell is not None:
-                tell(str(error))
+            if warn is not None:
+                warn(str(error))
 
 
 def state_of(folder: Path) -> RunState:
-    """How a run stands: running, finished, incomplete, stopped, or unfinished after a crash."""
-    info, summary = read_info(folder), read_summary(folder)
+    """Return the state of a run: running, finished, incomplete, stopped, or unfinished after a crash."""
+    info = read_info(folder)
+    summary = read_summary(folder)
     if _is_locked(folder):
         state = "running"
     elif summary is None:
@@ -93,6 +98,7 @@ def state_of(folder: Path) -> RunState:
     else:
         done = summary.ok + summary.subject_error + summary.infra_error
         return RunState(folder, info, summary, summary.state, done)
+    # There is no usable summary, so the finished cases are counted in the journal.
     index = RunIndex([])
     index.scan(folder / "records.jsonl")
     done = len(index.ask.codes) - index.ask.codes.count(0)
@@ -100,7 +106,7 @@ def state_of(folder: Path) -> RunState:
 
 
 def _is_locked(folder: Path) -> bool:
-    """Whether a process works on the run. It holds the lock as long as it lives."""
+    """Return True if a process is working on the run. It holds an flock, which the kernel drops when it dies."""
     try:
         fd = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,11 +1,11 @@
-"""The built-in suites, and how a suite is found: by its name, by an entry point, or by the file it stands in.
+"""The table of suites. A suite is built in, comes from an installed package, or is a class in a file.
 
-A package adds a suite with an entry point of the group `assay.suites`, whose name is the suite's name:
+A package adds a suite with an entry point of the group `assay.suites`:
 
     [project.entry-points."assay.suites"]
     quiz = "my_package.quiz:Quiz"
 
-`path/to/file.py:Name` names a suite that is not installed. All of them get the same commands and the same API.
+`path/to/file.py:Name` is a suite that is not installed. All suites have the same commands and the same API.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ ENTRY_POINTS = "assay.suites"
 
 
 class BuiltIn(NamedTuple):
-    """A suite of this package, as far as it is known before anything of it is imported.
+    """A built-in suite. Nothing of it is imported until it is used, so that commands start fast.
 
     An empty `command` means that only Python runs the suite.
-    `options` and `suite` are `module:Class`. They are apart, so that `--help` imports the options only.
+    `options` and `suite` are `module:Class`. They are separate so that `--help` imports the options only.
     """
 
     command: str
@@ -55,13 +55,13 @@ BUILT_IN: dict[str, BuiltIn] = {
     ),
     "hop": BuiltIn(
         command="hop",
-        summary="Run an LLM function over the rows of a file, with every profile.",
+        summary="Run an LLM function over the rows of a file, once per profile.",
         options="assay.suites.hop.options:HopOptions",
         suite="assay.suites.hop.suite:HopSuite",
     ),
     "memory-test": BuiltIn(
         command="memory test",
-        summary="Insert conversations into memories, and test what can be answered from them.",
+        summary="Insert conversations into memories and test which questions can be answered from them.",
         options="assay.suites.memory_test.options:MemoryTestOptions",
         suite="assay.suites.memory_test.suite:MemoryTestSuite",
     ),
@@ -73,7 +73,7 @@ BUILT_IN: dict[str, BuiltIn] = {
     ),
     "memory-eval": BuiltIn(
         command="memory eval",
-        summary="Feed samples to memories session by session, and judge six dimensions.",
+        summary="Insert samples into memories session by session and score six dimensions with a judge.",
         options="assay.suites.memory_eval.options:MemoryEvalOptions",
         suite="assay.suites.memory_eval.suite:MemoryEvalSuite",
     ),
@@ -84,29 +84,29 @@ BUILT_IN: dict[str, BuiltIn] = {
         suite="assay.suites.evaluate.suite:EvaluateSuite",
     ),
 }
-"""Every suite of this package by name."""
+"""The built-in suites, by name."""
 
 COMMAND_GROUPS: Mapping[str, str] = {
-    "memory": "Test memories of conversations: what they find, and what is answered from it.",
+    "memory": "Test memories of conversations: retrieval, and answers from the retrieved items.",
     "judge": "Measure how well a judge agrees with labelled answers.",
 }
-"""First words that several commands may share, such as `memory test` and `memory eval`."""
+"""First words of two-word commands, such as `memory test` and `memory eval`, with their help text."""
 
 
 class SuiteCommand(NamedTuple):
-    """What the list of commands says about a suite."""
+    """The suite behind a command, and its line in the list of commands."""
 
     name: str
     summary: str
 
 
 def suite_names() -> list[str]:
-    """The names of all suites, built in and installed."""
+    """Return the names of all suites, built-in suites first."""
     return [*BUILT_IN, *(name for name in installed_suites() if name not in BUILT_IN)]
 
 
 def find_suite(name: str) -> type[Suite[Any, Any]]:
-    """The suite of this name, or of `path/to/file.py:Name`."""
+    """Return the suite with this name, or the class at `path/to/file.py:Name`. Raises UsageError if there is none."""
     from assay.core.suite import Suite
 
     if is_path(name):
@@ -118,12 +118,12 @@ def find_suite(name: str) -> type[Suite[Any, Any]]:
     else:
         raise UsageError(unknown("suite", name, suite_names()))
     if not (isinstance(suite, type) and issubclass(suite, Suite)):
-        raise UsageError(f"{name} is no suite: it is not a subclass of assay.core.suite.Suite")
+        raise UsageError(f"{name} is not a suite: it must be a subclass of assay.core.suite.Suite")
     return suite
 
 
 def find_options(name: str) -> type[SuiteOptions]:
-    """The options of a suite. The suite itself is not imported if it is built in."""
+    """Return the options class of a suite. A built-in suite itself is not imported."""
     if name in BUILT_IN:
         options: type[SuiteOptions] = _load(BUILT_IN[name].options)
         return options
@@ -131,10 +131,9 @@ def find_options(name: str) -> type[SuiteOptions]:
 
 
 def command_table() -> dict[str, SuiteCommand]:
-    """Every suite by the words of its command: built-in ones first, then installed ones.
+    """Return all suites by the words of their commands, built-in suites first. Imports the installed suites.
 
-    Imports the installed ones. One that cannot be imported stands in the table with the reason, so that it
-    does not take the other commands away.
+    The summary of a suite that cannot be imported is the error message. The other commands still work.
     """
     commands = {
         about.command: SuiteCommand(name, about.summary) for name, about in BUILT_IN.items() if about.command
@@ -151,12 +150,15 @@ def command_table() -> dict[str, SuiteCommand]:
 
 
 def is_path(name: str) -> bool:
-    """Whether a suite is named by its file: `path/to/file.py:Name`."""
+    """Return True if a suite is given as `path/to/file.py:Name`."""
     return ".py:" in name
 
 
 def absolute(name: str) -> str:
-    """A suite named by its file, so that its runs can be shown from any folder; other names as they are."""
+    """Return `path/to/file.py:Name` with an absolute path, and any other name unchanged.
+
+    A run stores this name, so that `assay show` finds the suite from any folder.
+    """
     if not is_path(name):
         return name
     path, _, attribute = name.rpartition(":")
@@ -164,8 +166,8 @@ def absolute(name: str) -> str:
 
 
 def installed_suites() -> dict[str, EntryPoint]:
-    """The entry points of suites, by name."""
-    from importlib.metadata import entry_points  # 30 ms, which built-in suites need not wait for
+    """Return the entry points of suites, by name."""
+    from importlib.metadata import entry_points  # takes 30 ms, so built-in suites do not import it
 
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 

@@ -162,7 +162,7 @@ def test_without_names_all_else_is_the_same(tmp_path: Path) -> None:
     """Ids and tags are not looked at where nobody sorts by them, however odd they are."""
     lines = [json.dumps(rec).encode() for rec in SHAPES]
     rows, _ = read(tmp_path / "all.jsonl", lines)
-    nameless = results(list(read_blocks(tmp_path / "all.jsonl", named=False)))
+    nameless = results(list(read_blocks(tmp_path / "all.jsonl", with_names=False)))
     assert [(row[0], *row[3:]) for row in nameless] == [(row[0], *row[3:]) for row in rows]
 
 

@@ -224,4 +224,4 @@ def test_runs_of_two_judges_are_compared_by_the_rest(
         ("f1", "exact_match", "evidence_recall"), 4
     )
     assert rows["judged"].left_out == {why: 4}
-    assert any("not the same judge" in note for note in found.notes)
+    assert any("different judges" in note for note in found.notes)

@@ -1,1 +1,1 @@
-"""How a case with a memory runs: `conversation` for memory test, `sessions` for memory eval."""
+"""Solvers for memories: `conversation` for `assay memory test`, `sessions` for `assay memory eval`."""

@@ -1,7 +1,7 @@
-"""Answers from what a memory found: plain ones, and ones that cite the items they rest on.
+"""Asks the model to answer a question from retrieved memory items: a plain answer, or an answer with citations.
 
-The prompts are text files with a version. `PendingAnswers` waits for answers while the memory stores more
-messages.
+The prompts are versioned text files in `prompts/`. `PendingAnswers` collects answers that are requested while
+the memory stores more messages.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from assay.solvers.json_reply import NoJsonError, find_json
 _FOLDER = Path(__file__).with_name("prompts")
 ANSWER_PROMPT = _FOLDER / "answer.v1.txt"
 CITED_PROMPT = _FOLDER / "cited.v1.txt"
+# Token limits for an answer of a few words, and for one of at most 15 words as JSON with citations.
 _ANSWER_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 64}
 _CITED_PARAMS: dict[str, Any] = {"temperature": 0, "max_tokens": 256}
 _CITED_SCHEMA = {
@@ -38,12 +39,12 @@ _CITED_SCHEMA = {
 }
 _NO_ITEMS = "(none)"
 _NUMBER = re.compile(r"\[?\s*(\d{1,9})\s*\]?")
-# A shorter quotation stands in any text by chance.
+# A shorter quotation occurs in many texts by chance.
 _MIN_QUOTE = 8
 
 
 class MemoryAnswer(Struct, frozen=True):
-    """A plain answer. If the call failed, the text is empty and `failure` says why."""
+    """A plain answer. If the call failed, the text is empty and `failure` has the reason."""
 
     text: str
     seconds: float = 0.0
@@ -54,7 +55,7 @@ class MemoryAnswer(Struct, frozen=True):
 async def answer_question(
     asker: Asker, question: str, hits: Sequence[SearchHit], prompt: Path = ANSWER_PROMPT
 ) -> MemoryAnswer:
-    """Ask the model to answer from the hits. A failed call is part of the answer, and raises nothing."""
+    """Ask the model to answer from the hits. A failed call raises nothing; it sets `failure` of the answer."""
     messages = answer_messages(question, hits, prompt)
     request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=_ANSWER_PARAMS)
     try:
@@ -73,14 +74,14 @@ def answer_messages(
 
 
 class CitedAnswer(Struct, frozen=True, omit_defaults=True):
-    """An answer with citations. `cited` are places among the hits, counted from 0, or quoted texts."""
+    """An answer with citations. `cited` has indices into the hits, from 0, or quoted texts."""
 
     answer: str
     cited: tuple[int | str, ...] = ()
     dropped: int = 0
-    """Citations of something that was not among the hits."""
+    """Number of citations that match none of the hits."""
     loose: bool = False
-    """The reply was not the JSON that was asked for. Its text is the answer, and it cites nothing."""
+    """True if the reply was not the requested JSON. The whole reply is then the answer, without citations."""
     seconds: float = 0.0
     usage: Usage | None = None
     failure: Failure | None = None
@@ -89,7 +90,10 @@ class CitedAnswer(Struct, frozen=True, omit_defaults=True):
 async def answer_with_citations(
     asker: Asker, question: str, hits: Sequence[SearchHit], prompt: Path, *, quotes: bool
 ) -> CitedAnswer:
-    """Ask the model to answer from the hits and cite them. `quotes`: a part of a text is a citation too."""
+    """Ask the model to answer from the hits and to cite them.
+
+    With `quotes`, a quoted part of a hit's text is a valid citation too. Raises nothing, as `answer_question`.
+    """
     params = _CITED_PARAMS
     if SCHEMA in asker.can:
         schema = {"name": "reply", "schema": _CITED_SCHEMA}
@@ -113,7 +117,7 @@ def cited_messages(
 
 
 def parse_cited_answer(reply: str, hits: Sequence[SearchHit], *, quotes: bool) -> CitedAnswer:
-    """Read answer and citations from a reply. A reply in another form is an answer without citations."""
+    """Read answer and citations from a reply. A reply that is not the requested JSON has no citations."""
     try:
         data = find_json(reply)
     except NoJsonError:
@@ -128,18 +132,18 @@ def parse_cited_answer(reply: str, hits: Sequence[SearchHit], *, quotes: bool) -
     cited: dict[int | str, None] = {}  # an ordered set: an item that is cited twice counts once
     dropped = 0
     for citation in citations:
-        place = _find_citation(citation, hits, quotes=quotes)
-        if place is None:
+        target = _find_citation(citation, hits, quotes=quotes)
+        if target is None:
             dropped += 1
         else:
-            cited[place] = None
+            cited[target] = None
     return CitedAnswer(str(data["answer"]).strip(), tuple(cited), dropped)
 
 
 def _find_citation(citation: Any, hits: Sequence[SearchHit], *, quotes: bool) -> int | str | None:
-    """Return the place that a citation means, or the quoted text, or None.
+    """Return the index of the cited hit, or the quoted text, or None if the citation matches no hit.
 
-    A model may cite by number, id, text, or by the line of the prompt, with its date and its number.
+    A model may cite a hit by number, id or text, or copy its line of the prompt with date and number.
     """
     if isinstance(citation, int) and not isinstance(citation, bool):
         return citation - 1 if 0 < citation <= len(hits) else None
@@ -148,28 +152,28 @@ def _find_citation(citation: Any, hits: Sequence[SearchHit], *, quotes: bool) ->
     text = citation.strip()
     if number := _NUMBER.fullmatch(text):
         return _find_citation(int(number[1]), hits, quotes=quotes)
-    for place, hit in enumerate(hits):
+    for index, hit in enumerate(hits):
         item = hit.item
-        if text in (item.id, item.text.strip(), _dated(item).strip(), _numbered(place + 1, item).strip()):
-            return place
+        if text in (item.id, item.text.strip(), _dated(item).strip(), _numbered(index + 1, item).strip()):
+            return index
     if quotes and len(text) >= _MIN_QUOTE and any(text in hit.item.text for hit in hits):
         return text
     return None
 
 
 def prompt_fingerprint(prompt: Path) -> str:
-    """Return name and hash of a prompt file. Another wording makes another run."""
+    """Return name and hash of a prompt file. They are part of a run's identity: another prompt is another run."""
     return prompts.fingerprint(prompt.stem, prompt)
 
 
 def _fill(prompt: Path, question: str, lines: list[str]) -> list[dict[str, Any]]:
     values = {"memories": "\n".join(lines) or _NO_ITEMS, "question": question}
-    parts = prompts.parts_of(prompt, *values)
-    return [{"role": role, "content": prompts.filled(text, values)} for role, text in parts.items()]
+    parts = prompts.read_parts(prompt, *values)
+    return [{"role": role, "content": prompts.fill(text, values)} for role, text in parts.items()]
 
 
 def _dated(item: MemoryItem) -> str:
-    """Return the text with its date. Without a date, "yesterday" means nothing."""
+    """Return the text of an item with its date. The model needs the date to resolve words like "yesterday"."""
     return f"({item.date}) {item.text}" if item.date else item.text
 
 
@@ -178,7 +182,7 @@ def _numbered(number: int, item: MemoryItem) -> str:
 
 
 class PendingAnswers:
-    """The answers of one try of one case. They are asked for while the memory stores more messages."""
+    """The answers of one attempt at a case. Their calls run while the memory stores more messages."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []
@@ -189,17 +193,20 @@ class PendingAnswers:
         self._tasks.append(asyncio.get_running_loop().create_task(work))
 
     def add_failure(self, failure: Failure) -> None:
-        """Note a failed answer. A failure of the infrastructure makes `raise_failure` raise."""
+        """Record the failure of an answer. Only infrastructure failures make `raise_failure` raise."""
         if failure.status == "infra_error":
             self._failure = self._failure or failure
 
     async def wait(self) -> None:
-        """Wait for all tasks, since their calls are paid for. Then raises what a task raised."""
+        """Wait for all tasks, then raise the first exception of a task.
+
+        The others are not cancelled: their calls are paid for, and their replies should be logged.
+        """
         for result in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
 
     def raise_failure(self) -> None:
-        """Raise the first failure of the infrastructure, so that the next start asks this case again."""
+        """Raise the first infrastructure failure. The next start of the run then repeats this case."""
         if self._failure is not None:
             raise ModelError(self._failure)

@@ -1,6 +1,6 @@
-"""Runs one conversation through one memory: stores messages, and at each test asks all visible questions.
+"""The solver of `assay memory test`: runs one conversation through one memory.
 
-This is the solver of `memory test`.
+It inserts the messages in packets. At each test it asks all questions that can be answered so far.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from assay.core.types import Record
 from assay.solvers.memory.answers import ANSWER_PROMPT, MemoryAnswer, PendingAnswers, answer_question
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
-# Messages that are stored with one call of `add`. A packet never crosses sessions.
+# Messages per call of `add`. A packet never crosses sessions.
 PACKET = 2
-# Kinds of records.
-ANSWER, FED = "answer", "fed"
+# Kinds of records. `fed` marks a conversation that was inserted completely.
+ANSWER, INSERTED = "answer", "fed"
 
 
 class QuestionInput(Struct, frozen=True):
-    """A question. `evidence` are message ids, which only memories with `needs_evidence` get to see."""
+    """A question. `evidence` has message ids; only memories with `needs_evidence` receive them."""
 
     index: int
     text: str
@@ -32,14 +32,14 @@ class QuestionInput(Struct, frozen=True):
 
 
 class ConversationTest(Struct, frozen=True):
-    """A test after `after` messages. It asks the first `visible` questions."""
+    """A test after the first `after` messages. It asks the first `visible` questions."""
 
     after: int
     visible: int
 
 
 class ConversationInputs(Struct, frozen=True):
-    """One conversation for one memory."""
+    """One case: a conversation for a memory. `rounds` are the tests, in order."""
 
     memory: str
     sessions: tuple[tuple[Message, ...], ...]
@@ -50,7 +50,7 @@ class ConversationInputs(Struct, frozen=True):
 class AnswerRecord(Struct, frozen=True, omit_defaults=True):
     """The data of an `answer` record: one question in one test.
 
-    `hits` are the items that the search returned, best first: the item's id, then the ids of its messages.
+    `hits` has one list per retrieved item, best first: the item's id, then the ids of its messages.
     """
 
     test: int
@@ -60,14 +60,14 @@ class AnswerRecord(Struct, frozen=True, omit_defaults=True):
     search_seconds: float = 0.0
     answer_seconds: float = 0.0
     tokens: tuple[int, int] | None = None
-    """Input and output tokens of the answer, where the endpoint counts them."""
+    """Input and output tokens of the answer, if the endpoint reports them."""
     error: str | None = None
 
 
-class FedRecord(Struct, frozen=True):
-    """The data of the one `fed` record, which says that the conversation was inserted to its end.
+class InsertRecord(Struct, frozen=True):
+    """The data of the `fed` record. It exists only if the whole conversation was inserted.
 
-    `insert_seconds` has one value for each packet. `tokens` are input and output by stage.
+    `insert_seconds` has one value per packet. `tokens` has input and output tokens by stage.
     """
 
     insert_seconds: list[float]
@@ -75,21 +75,21 @@ class FedRecord(Struct, frozen=True):
 
 
 def read_answers(records: Sequence[Record]) -> list[tuple[Record, AnswerRecord]]:
-    """Return the answers in order of test and question. They came in another order."""
+    """Return the answers sorted by test and question. In the journal they are in order of completion."""
     answers = [(each, msgspec.convert(each.data, AnswerRecord)) for each in records if each.kind == ANSWER]
     return sorted(answers, key=lambda pair: (pair[1].test, pair[1].question))
 
 
-def read_fed(records: Sequence[Record]) -> FedRecord | None:
-    """Return the `fed` record; None for a conversation that was not inserted to its end."""
+def read_insertion(records: Sequence[Record]) -> InsertRecord | None:
+    """Return the `fed` record, or None if the conversation was not inserted completely."""
     for record in records:
-        if record.kind == FED:
-            return msgspec.convert(record.data, FedRecord)
+        if record.kind == INSERTED:
+            return msgspec.convert(record.data, InsertRecord)
     return None
 
 
 class ConversationSolver(Solver):
-    """Emits an `answer` for each test and question, then `fed`: seconds and tokens of the memory itself."""
+    """Emits one `answer` record per test and question, then `fed` with the seconds and tokens of the memory."""
 
     def __init__(self, memories: MemorySet, k: int, *, answers: bool, prompt: Path = ANSWER_PROMPT) -> None:
         self._memories = memories
@@ -98,20 +98,20 @@ class ConversationSolver(Solver):
         self._prompt = prompt
 
     async def solve(self, inputs: ConversationInputs, ctx: Context) -> None:
-        """Store and search in order. Answers are asked for meanwhile, all of a test at once."""
+        """Insert and search in order. The answers are requested concurrently with later insertions."""
         pending = PendingAnswers()
         async with self._memories.open(inputs.memory, ctx) as memory:
             try:
                 seconds = await self._run_conversation(inputs, memory, pending, ctx)
             finally:
                 await pending.wait()
-        ctx.emit(FED, FedRecord(seconds, memory.tokens))
+        ctx.emit(INSERTED, InsertRecord(seconds, memory.tokens))
         pending.raise_failure()
 
     async def _run_conversation(
         self, inputs: ConversationInputs, memory: TimedMemory, pending: PendingAnswers, ctx: Context
     ) -> list[float]:
-        """Return the seconds of each packet. The last packet of a session includes the session's end."""
+        """Return the seconds of each packet. The last packet of a session includes `end_session`."""
         tests = list(enumerate(inputs.rounds, 1))
         inserted = 0
         packet_seconds: list[float] = []
@@ -159,7 +159,7 @@ class ConversationSolver(Solver):
 
 
 def split_packets(sessions: Sequence[Sequence[Message]]) -> Iterator[tuple[Sequence[Message], bool]]:
-    """Yield packets, and whether a packet is the last of its session."""
+    """Yield each packet, and True if it is the last of its session."""
     for messages in sessions:
         for start in range(0, len(messages), PACKET):
             yield messages[start : start + PACKET], start + PACKET >= len(messages)

@@ -1,6 +1,6 @@
-"""Runs the sessions of one sample through one memory: stores messages, records what changed, asks questions.
+"""The solver of `assay memory eval`: runs the sessions of one sample through one memory.
 
-This is the solver of `memory eval`.
+After each session it records the changes of the memory's items, then asks the questions of that session.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from assay.solvers.memory.answers import CITED_PROMPT, CitedAnswer, PendingAnswe
 from assay.solvers.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
-# Kinds of records.
+# Kinds of records. `used` has the tokens of a sample.
 SESSION, ANSWER, USED = "session", "answer", "used"
 
 
 class SessionQuestion(Struct, frozen=True):
-    """A question after a session. `evidence` are message ids, for memories with `needs_evidence` only."""
+    """A question after a session. `evidence` has message ids; only memories with `needs_evidence` get them."""
 
     part: str
     text: str
@@ -30,7 +30,7 @@ class SessionQuestion(Struct, frozen=True):
 
 
 class SessionInputs(Struct, frozen=True):
-    """One session: the messages that are stored, one after the other, and the questions that follow."""
+    """One session: the messages to insert, one by one, and the questions to ask after them."""
 
     id: str
     messages: tuple[Message, ...]
@@ -38,14 +38,14 @@ class SessionInputs(Struct, frozen=True):
 
 
 class SampleInputs(Struct, frozen=True):
-    """One sample for one memory."""
+    """One case: a sample for a memory."""
 
     memory: str
     sessions: tuple[SessionInputs, ...]
 
 
 class SessionsSolver(Solver):
-    """Emits a `session` for each session, an `answer` for each question, then `used`: tokens by stage."""
+    """Emits one `session` record per session, one `answer` per question, then `used` with tokens by stage."""
 
     def __init__(self, memories: MemorySet, k: int = 5, prompt: Path = CITED_PROMPT) -> None:
         self.memories = memories
@@ -53,7 +53,7 @@ class SessionsSolver(Solver):
         self.prompt = prompt
 
     async def solve(self, inputs: SampleInputs, ctx: Context) -> None:
-        """Run sessions and searches in order. Answers are asked for meanwhile."""
+        """Run sessions and searches in order. The answers are requested concurrently with later sessions."""
         async with self.memories.open(inputs.memory, ctx) as memory:
             sample = _SampleRun(self, inputs.memory, memory, ctx)
             try:
@@ -66,7 +66,7 @@ class SessionsSolver(Solver):
 
 
 class _SampleRun:
-    """One try of one sample: the memory, its last items, and the answers that are still on their way."""
+    """One attempt at a sample: the memory, its items after the last session, and the pending answers."""
 
     def __init__(self, solver: SessionsSolver, name: str, memory: TimedMemory, ctx: Context) -> None:
         self._solver = solver
@@ -79,7 +79,7 @@ class _SampleRun:
         self.pending = PendingAnswers()
 
     async def run_session(self, session: SessionInputs) -> None:
-        """Store the messages, record what changed, then search for each question."""
+        """Insert the messages, emit the changes, then search for each question."""
         seconds = 0.0
         for message in session.messages:
             seconds += await self._memory.add((message,))
@@ -97,7 +97,10 @@ class _SampleRun:
             await self._search(question)
 
     def _checked(self, changes: SessionChanges) -> SessionChanges:
-        """Refuse items of user code whose fields are no texts. Only what is new needs a look."""
+        """Return the changes. Raises CaseFailed if a user's memory returned fields that are not texts.
+
+        Only changes are checked: the other items were checked after an earlier session.
+        """
         try:
             return msgspec.convert(msgspec.to_builtins(changes), SessionChanges)
         except (TypeError, msgspec.ValidationError) as error:
@@ -109,7 +112,8 @@ class _SampleRun:
         query = Query(question.text, question.evidence if self._needs_evidence else ())
         hits, seconds = await self._memory.search(query, self._solver.k)
         data: dict[str, Any] = {"found": self._hit_data(hits), "search_seconds": round(seconds, 6)}
-        # Some memories return another wording than the snapshot has, or an item that it does not show.
+        # The record refers to items by id. A text is stored only if it differs from the snapshot: some
+        # memories rewrite texts in a search, or return items that `items()` does not list.
         texts: dict[str, str] = {}
         for hit in hits:
             item = self._snapshot.items.get(hit.item.id)
@@ -120,7 +124,10 @@ class _SampleRun:
         self.pending.start(self._answer(question, hits, data))
 
     def _hit_data(self, hits: list[SearchHit]) -> int | list[tuple[str, float]]:
-        """Return ids with scores. If a bundle is exactly the last items, their number is enough."""
+        """Return ids with scores. If a bundle has exactly the last items of the memory, return their number.
+
+        A bundle may contain hundreds of items per question, so the short form saves space in the journal.
+        """
         count = len(hits)
         if self._is_bundle and [hit.item.id for hit in hits] == [item.id for item in self._items[-count:]]:
             return count

@@ -1,10 +1,10 @@
-"""What a session changed in a memory, and snapshots made of such changes.
+"""Compares the items of a memory before and after a session, and rebuilds snapshots from the changes.
 
     changes = diff_snapshots(items_before, items_after, "S02")
     snapshot.apply(changes)
 
-The journal stores changes only, since most snapshots equal the one before. Items are matched by id, then by
-text, then by the messages they were made of: a memory may give all its items new ids.
+The journal stores only the changes, because a snapshot usually resembles the previous one. Items are matched
+by id, then by text, then by their source messages, because a memory may give all its items new ids.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ ADD, UPDATE, KEEP, ARCHIVE = "add", "update", "keep", "archive"
 
 
 class ItemChange(Struct, frozen=True, omit_defaults=True):
-    """An item that came, changed or went. `linked` are the ids of the items that it replaces.
+    """An added, changed or removed item. `linked` has the ids of the items that it replaces.
 
-    `keep` means that an item has a new id and its old text: the session taught nothing. If `session` is
-    empty, the item keeps the session of the item it replaces.
+    `keep` means a new id with an old text, so the session added no information. An empty `session` means
+    that the item keeps the session of the item it replaces.
     """
 
     op: str
@@ -34,7 +34,7 @@ class ItemChange(Struct, frozen=True, omit_defaults=True):
 
 
 class SnapshotItem(Struct, frozen=True):
-    """An item as a snapshot shows it."""
+    """An item of a snapshot. `session` is the id of the session that added or updated it."""
 
     id: str
     text: str
@@ -43,15 +43,15 @@ class SnapshotItem(Struct, frozen=True):
 
 
 class SessionChanges(Struct, frozen=True, omit_defaults=True):
-    """Everything that a session changed. `order` is set if the changes alone give another order of items."""
+    """All changes of a session. `order` has the ids in order, if applying the changes gives another order."""
 
     changes: list[ItemChange]
     order: list[str] | None = None
 
 
 def diff_snapshots(before: Sequence[MemoryItem], now: Sequence[MemoryItem], session: str) -> SessionChanges:
-    """Return the changes from one snapshot to the next. An item without a session came from this one."""
-    # The common case: items were only appended.
+    """Return the changes from one snapshot to the next. An item without a session id gets `session`."""
+    # Fast path: most memories only append items.
     if len(now) >= len(before) and now[: len(before)] == before:
         return SessionChanges([_change(ADD, item, session) for item in now[len(before) :]])
     old = {item.id: item for item in before}
@@ -65,7 +65,7 @@ def diff_snapshots(before: Sequence[MemoryItem], now: Sequence[MemoryItem], sess
             changes.append(change)
     replaced = {id_ for change in changes for id_ in change.linked}
     changes += [ItemChange(ARCHIVE, item.id) for item in removed.items if item.id not in replaced]
-    # The order that Snapshot.apply arrives at by itself: what stays in place, then what is new.
+    # The order that MemorySnapshot.apply produces without `order`: remaining items, then new items.
     order = [id_ for id_ in old if id_ in present] + [id_ for id_ in ids if id_ not in old]
     return SessionChanges(changes, None if order == ids else ids)
 
@@ -80,7 +80,7 @@ def _item_change(
         return _change(UPDATE, item, session, (item.id,))
     if same := removed.with_text(item.text):
         return _change(KEEP, item, "", same)
-    replaced = removed.made_of(item.sources)
+    replaced = removed.built_from(item.sources)
     return _change(UPDATE if replaced else ADD, item, session, replaced)
 
 
@@ -89,38 +89,39 @@ def _change(op: str, item: MemoryItem, session: str, linked: tuple[str, ...] = (
 
 
 class _RemovedItems:
-    """Items that are gone, by text and by source. Comparing all pairs would take quadratic time."""
+    """The removed items, indexed by text and by source. Comparing all pairs would take quadratic time."""
 
     def __init__(self, items: list[MemoryItem]) -> None:
         self.items = items
         self._by_text: dict[str, list[str]] = {}
         self._by_source: dict[str, list[int]] = {}
-        for place, item in enumerate(items):
+        for index, item in enumerate(items):
             self._by_text.setdefault(item.text, []).append(item.id)
+            # One source is enough: `built_from` looks up all sources of the new item.
             if item.sources:
-                self._by_source.setdefault(item.sources[0], []).append(place)
+                self._by_source.setdefault(item.sources[0], []).append(index)
 
     def with_text(self, text: str) -> tuple[str, ...]:
         """Return the ids of items with exactly this text."""
         return tuple(self._by_text.get(text, ()))
 
-    def made_of(self, sources: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the ids of items that were made of these messages and of no others."""
+    def built_from(self, sources: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the ids of items whose source messages are all among `sources`."""
         messages = set(sources)
-        places = sorted(place for source in messages for place in self._by_source.get(source, ()))
+        indices = sorted(index for source in messages for index in self._by_source.get(source, ()))
         return tuple(
-            self.items[place].id for place in places if messages.issuperset(self.items[place].sources)
+            self.items[index].id for index in indices if messages.issuperset(self.items[index].sources)
         )
 
 
 class MemorySnapshot:
-    """The items of a memory, made of one session's changes after another's."""
+    """The items of a memory after a session. `apply` moves it to the next session."""
 
     def __init__(self) -> None:
         self.items: dict[str, SnapshotItem] = {}
 
     def apply(self, session: SessionChanges) -> None:
-        """Move to the next snapshot. An updated item keeps its place, one that replaces others comes last."""
+        """Apply the changes of a session. An updated item keeps its position; new items come last."""
         removed: dict[str, SnapshotItem] = {}
         for change in session.changes:
             for id_ in change.linked:

@@ -1,11 +1,11 @@
-"""The memories of a run: found by name, opened for one case, and called with a clock and a time limit.
+"""Finds the memories of a run by name, opens one per case, and calls them with timing and a time limit.
 
     memories = MemorySet(find_memories(["bm25", "FUMemory"], "--memory"), {}, "wordllama", timeout=60.0)
     async with memories.open("bm25", ctx) as memory:
         seconds = await memory.add(messages)
         hits, seconds = await memory.search(Query("Who likes tea?"), k=5)
 
-A memory may be code of the user. A method that raises, exits, hangs or returns something unusable fails its case.
+A memory may be user code. A method that raises, exits, hangs or returns an invalid value fails its case only.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ from assay.core.user_code import UserCodeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# Stages of a memory, for the token counts.
 STORAGE, RETRIEVAL = "storage", "retrieval"
 EMBEDDER_ROLE = "embedder"
-# Texts in one request: endpoints take a few hundred at most.
+# Texts per embedding request. Some endpoints accept only a few hundred.
 _EMBED_BATCH = 64
 
 T = TypeVar("T")
@@ -52,27 +53,27 @@ EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
 
 
 class TimedMemory:
-    """The memory of one open case. Each call is timed, and limited to `timeout` seconds."""
+    """The memory of one open case. Each call is timed and limited to `timeout` seconds."""
 
     def __init__(self, plugin: MemoryPlugin, pool: DaemonPool, timeout: float) -> None:
         self._name = plugin.name
         self._quick = plugin.about.quick
-        # These memories decide by themselves how much they return.
+        # A bundle is one long text in pieces, and the oracle returns all evidence: neither may be cut to k.
         self._ignores_k = plugin.about.bundle or plugin.about.needs_evidence
         self._pool = pool
         self._timeout = timeout
         self._stage = STORAGE
         self.memory: Memory
         self.tokens: dict[str, list[int]] = {}
-        """Input and output tokens by stage, as far as endpoints count them."""
+        """Input and output tokens by stage, if the endpoint reports them."""
 
     async def add(self, messages: Sequence[Message]) -> float:
-        """Store messages. Returns the seconds it took."""
+        """Insert messages and return the seconds it took."""
         _, seconds = await self._call("add", self.memory.add, messages)
         return seconds
 
     async def end_session(self) -> float:
-        """End a session. Returns the seconds it took."""
+        """Tell the memory that a session has ended, and return the seconds it took."""
         _, seconds = await self._call("end_session", self.memory.end_session)
         return seconds
 
@@ -83,7 +84,7 @@ class TimedMemory:
             result, seconds = await self._call("search", self.memory.search, query, k)
         finally:
             self._stage = STORAGE
-        # Reading the result may run user code, too: it may be a generator.
+        # The result may be a generator, so reading it runs user code too.
         hits = self._read("search", lambda: [_checked_hit(hit) for hit in result])
         return hits if self._ignores_k else hits[:k], seconds
 
@@ -93,14 +94,15 @@ class TimedMemory:
         return self._read("items", lambda: list(result))
 
     async def _call(self, method: str, function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
-        """Call a method of the memory. Returns what it returned, and the seconds it took."""
+        """Call a method of the memory. Returns its result and the seconds it took."""
         started = time.perf_counter()
         try:
+            # A quick memory of ours cannot hang, so it needs no thread and no timeout.
             if self._quick:
                 result = user_code.call_here(function, args)
             else:
                 result = await user_code.call(function, args, timeout=self._timeout, pool=self._pool)
-                # A plain method may return a coroutine of another method.
+                # A method without `async` may still return a coroutine, for example of another method.
                 if inspect.isawaitable(result):
                     seconds_left = self._timeout - (time.perf_counter() - started)
                     result = await user_code.call(resolve, (result,), timeout=max(0.0, seconds_left))
@@ -116,31 +118,31 @@ class TimedMemory:
 
     def _user_code_failed(self, method: str, error: UserCodeError) -> CaseFailed:
         message = str(error)
-        # The second of two calls had less time than the limit that the user knows.
+        # Awaiting a coroutine has a shorter limit (see _call). The message names the limit that the user set.
         if error.kind == "timeout" and error.error is None:
             message = f"it took longer than {self._timeout:g} s"
         return CaseFailed(error.failure(f"{self._name}.{method}: {message}"))
 
     def failed(self, method: str, message: str) -> CaseFailed:
-        """Build the error that fails the case: the memory's method, and what is wrong with it."""
+        """Return the error that fails the case. The message names the memory and its method."""
         return CaseFailed(Failure("user_code", f"{self._name}.{method}: {message}"))
 
     def count_tokens(self, input_tokens: int, output_tokens: int) -> None:
-        """Count the tokens of one call that the memory made."""
+        """Add the tokens of one model call by the memory."""
         counts = self.tokens.setdefault(self._stage, [0, 0])
         counts[0] += input_tokens
         counts[1] += output_tokens
 
 
 def _checked_hit(hit: SearchHit) -> SearchHit:
-    """Return a hit that a journal can store: scores of numpy and others become a plain float."""
+    """Return a hit that the journal can store: a score such as numpy.float32 becomes a float."""
     if type(hit.item.id) is not str or type(hit.item.text) is not str:
         raise TypeError("id and text of an item must be texts")
     return hit if type(hit.score) is float else SearchHit(hit.item, float(hit.score))
 
 
 def find_memories(names: Sequence[str], flag: str) -> dict[str, MemoryPlugin]:
-    """Find memories by name. Returns them by the names that outputs use."""
+    """Return the memories, by the names that reports and files use. `flag` is the option to name in errors."""
     if not names:
         choices = ", ".join(registry.names("memory"))
         raise UsageError(f"no memory is named; {flag} takes {choices}, or FILE.py:Name")
@@ -156,8 +158,8 @@ def find_memories(names: Sequence[str], flag: str) -> dict[str, MemoryPlugin]:
 class MemorySet:
     """The memories of a run with their options. `open` makes a memory for one case.
 
-    `options` go to every memory that has such an option. `embedder` is PROVIDER/NAME for an endpoint, or
-    the name of an embedder in this process. `roles` are the models that embedding asks.
+    Each of `options` goes to every memory that has this option. `embedder` is PROVIDER/NAME for an endpoint,
+    or the name of an embedder that runs in this process. `roles` names the model for embedding, if any.
     """
 
     def __init__(
@@ -167,6 +169,7 @@ class MemorySet:
         self._options = {name: _plugin_options(plugin, options, plugins) for name, plugin in plugins.items()}
         self._embedder = embedder
         self._timeout = timeout
+        # `replaces`: a thread whose memory timed out cannot be stopped, so a new thread takes its place.
         self._pool = DaemonPool(64, "assay-memory", replaces=True)
         self.roles: dict[str, str] = {}
         if "/" in embedder and ".py:" not in embedder:
@@ -179,9 +182,9 @@ class MemorySet:
 
     @asynccontextmanager
     async def open(self, name: str, ctx: Context) -> AsyncIterator[TimedMemory]:
-        """Make an empty memory for a case.
+        """Make an empty memory for a case. Its folder is deleted afterwards.
 
-        Its folder is deleted afterwards. A later try makes the memory again, from the logged replies.
+        A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
         """
         plugin = self._plugins[name]
         memory = TimedMemory(plugin, self._pool, self._timeout)
@@ -218,7 +221,7 @@ class MemorySet:
 def _plugin_options(
     plugin: MemoryPlugin, options: Mapping[str, Any], plugins: Mapping[str, MemoryPlugin]
 ) -> dict[str, Any]:
-    """Return the options that this memory has. Refuses an option that no memory of the run has."""
+    """Return the options that this memory has. Raises UsageError for an option that no memory of the run has."""
     names = {name for each in plugins.values() for name in each.about.options}
     for name in options:
         if name not in names:
@@ -227,13 +230,16 @@ def _plugin_options(
 
 
 async def _embed_here(name: str, texts: Sequence[str]) -> NDArray[Any]:
-    """Embed with an embedder of this process. It is loaded when a memory first embeds something."""
+    """Embed texts in this process. The embedder is loaded at the first call."""
     vectors: NDArray[Any] = registry.find("embedder", name).load().embed(texts)
     return vectors
 
 
 async def _embed_at_endpoint(ctx: Context, texts: Sequence[str]) -> NDArray[Any]:
-    """Ask the endpoint of the embedder's role. The calls are logged, retried, and replayed on resume."""
+    """Embed texts with the endpoint of the embedder role. Calls are logged, retried, and replayed on resume.
+
+    Returns unit vectors.
+    """
     import numpy as np
 
     asker = ctx.model(EMBEDDER_ROLE)
@@ -247,19 +253,19 @@ async def _embed_at_endpoint(ctx: Context, texts: Sequence[str]) -> NDArray[Any]
 
 
 async def _request_vectors(asker: Asker, texts: list[str]) -> list[list[float]]:
-    """Return vectors in the order of the texts. Endpoints may reply in another order."""
+    """Return one vector per text, in the order of the texts. An endpoint may reply in another order."""
     params = {"path": "/embeddings", "body": {"input": texts}}
     response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, params=params))
     data = (response.data or {}).get("vectors", {}).get("data", [])
     if len(data) != len(texts):
-        message = f"{asker.name} gave {len(data):,} vectors for {len(texts):,} texts"
+        message = f"{asker.name} returned {len(data):,} vectors for {len(texts):,} texts"
         raise ModelError(Failure("bad_reply", message))
     items = sorted(data, key=lambda item: item.get("index", 0))
     return [_decode_vector(item["embedding"]) for item in items]
 
 
 def _decode_vector(vector: Any) -> list[float]:
-    """Return the numbers of a vector. The log packs vectors as base64 where that loses nothing."""
+    """Return the numbers of a vector. The journal stores a vector as base64 if float32 loses no precision."""
     if isinstance(vector, dict):
         import numpy as np
 

@@ -1,7 +1,7 @@
-"""Runs as columns of numbers, and the cases and scores that two of them share.
+"""Loads runs as columns of numbers, and pairs the cases and scores of two runs.
 
-A case takes 45 bytes and a score 33, so that runs of a million cases are compared in memory. Texts are not
-held: they are read again from the journal by the case's index.
+A case takes 45 bytes and a score 33, so runs of a million cases fit in memory. Texts are not loaded. They are
+read from the journal when they are needed, by the index of the case.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 SCORED, NO_NUMBER, NOT_APPLICABLE, INVALID, NOT_SCORED, NO_ANSWER = range(6)
 STATES = ("scored", "no number", "not_applicable", "invalid", "not scored", "infra_error")
-"""What the codes in the column `score_state` mean."""
+"""Names of the codes in the column `score_state`, for reports."""
 
-# Odd factors that mix several numbers into one key of 64 bits: equal numbers give equal keys, and keys of
-# different ones stay spread.
+# Large odd factors that combine several numbers into one 64-bit key, so that one sort finds all pairs. Odd
+# factors keep different numbers different, and large ones spread the keys.
 _MIX_SET, _MIX_NAME, _MIX_PAIR = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 
 
 class ScoreName(NamedTuple):
-    """What a row of the table is about, besides the set. `part` is the filter; parts that are rows have none."""
+    """Identifies a row of the table within a set. `part` is the filter, or "" if the suite has no filters."""
 
     scorer: str
     metric: str
@@ -40,23 +40,23 @@ class ScoreName(NamedTuple):
 
 
 class NameNumbers:
-    """Numbers for the sets and score names of all runs of one comparison: equal names, equal numbers."""
+    """Assigns a number to each set and score name, the same in all runs of a comparison."""
 
     def __init__(self) -> None:
         self.sets: dict[str, int] = {}
         self.scores: dict[ScoreName, int] = {}
 
     def of_set(self, name: str) -> int:
-        """The number of a set."""
+        """Return the number of a set."""
         return self.sets.setdefault(name, len(self.sets))
 
     def of_score(self, name: ScoreName) -> int:
-        """The number of a score name."""
+        """Return the number of a score name."""
         return self.scores.setdefault(name, len(self.scores))
 
 
 class SubjectColumns:
-    """The cases and scores of one subject of a run, in data order."""
+    """The cases and scores of one subject of a run, in the order of the data."""
 
     def __init__(self) -> None:
         self.keys = array("Q")
@@ -74,13 +74,13 @@ class SubjectColumns:
         self.score_state = array("B")
         self.score_gold = array("Q")
         self.names_gold = False
-        """Whether some score names the expectations that it was judged by."""
+        """True if a score has a fingerprint of the expected values that it was scored with."""
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def add_case(self, end: End, set_number: int) -> None:
-        """Add a case that ended."""
+        """Add a finished case."""
         self.keys.append(_digest(end.case))
         self.sets.append(set_number)
         self.indexes.append(end.index)
@@ -91,14 +91,15 @@ class SubjectColumns:
         self.calls.append(end.calls)
 
     def add_score(self, score: Score, name_number: int) -> None:
-        """Add a score of the case that was added last."""
+        """Add a score to the last case."""
         if score.status == "not_applicable":
             state = NOT_APPLICABLE
         elif score.status == "invalid":
             state = INVALID
         else:
             state = NO_NUMBER if score.value is None else SCORED
-        # A suite whose expectations are edited one by one puts a fingerprint of each case's into `gold`.
+        # In some suites the expected values of single cases are edited between runs. Their scores have a
+        # fingerprint of these values, so that only cases with equal values are compared.
         gold = score.data.get("gold") if isinstance(score.data, dict) else None
         if gold:
             self.names_gold = True
@@ -111,7 +112,7 @@ class SubjectColumns:
 
 
 class RunColumns:
-    """One run: its columns by subject, its report, and its texts on demand."""
+    """One run: its columns by subject and its report. Texts are read on demand."""
 
     def __init__(self, folder: Path, info: RunInfo, summary: Summary, numbers: NameNumbers) -> None:
         self.folder = folder
@@ -130,26 +131,26 @@ class RunColumns:
                 columns = self.subjects[end.subject] = SubjectColumns()
             columns.add_case(end, numbers.of_set(end.set))
             for score in self.scores(index):
-                # A later score of the same question counts instead of an interim one.
+                # An interim score is replaced by a later score of the same question.
                 if not score.interim:
                     part = score.part if info.score_parts == "filters" else ""
                     name = ScoreName(scorer_name(score.scorer), score.metric, part)
                     columns.add_score(score, numbers.of_score(name))
 
     def scores(self, index: int) -> list[Score]:
-        """The scores that all scorers gave to a case."""
+        """Return the scores of a case by all scorers."""
         scores = []
         for scorer in self.summary.scorers:
             scores += self._reader.scores(index, scorer)
         return scores
 
     def last_record(self, index: int) -> Any:
-        """The content of the last record of a case."""
+        """Return the data of the last record of a case."""
         records = self._reader.records(index)
         return records[-1].data if records else None
 
     def end(self, index: int) -> End:
-        """How a case of these columns ended."""
+        """Return the `end` of a case that is in the columns."""
         end = self._reader.end(index)
         assert end is not None
         return end
@@ -160,7 +161,7 @@ class RunColumns:
 
 
 def as_numpy(column: array[Any]) -> NDArray[Any]:
-    """The column's own memory, for reading only."""
+    """Return a numpy view of the column, without a copy. Do not write to it."""
     import numpy as np
 
     if not column:
@@ -171,13 +172,13 @@ def as_numpy(column: array[Any]) -> NDArray[Any]:
 
 @lru_cache(maxsize=64)
 def scorer_name(scorer: str) -> str:
-    """`task` of `task@0123`."""
+    """Return the name of a scorer without its fingerprint: `task` for `task@0123`."""
     return scorer.partition("@")[0]
 
 
 @lru_cache(maxsize=1024)
 def part_digest(vote: int, part: str) -> int:
-    """Eight bytes that name a score within its case, besides metric and scorer. Filters come often."""
+    """Return a 64-bit number for vote and part of a score. Cached, because the same filters repeat in every case."""
     return _digest(f"{vote}/{part}")
 
 
@@ -186,7 +187,10 @@ def _digest(text: str) -> int:
 
 
 class CasePairs(NamedTuple):
-    """Positions in the columns of both sides, in the base's data order, and of cases without a partner."""
+    """Positions of the paired cases in the columns of both sides, in the base's order.
+
+    `only_base` and `only_new` are the positions of cases without a partner.
+    """
 
     base: NDArray[Any]
     new: NDArray[Any]
@@ -195,12 +199,12 @@ class CasePairs(NamedTuple):
 
 
 def pair_cases(base: SubjectColumns, new: SubjectColumns) -> CasePairs:
-    """Pair cases of equal set and key. Of the others, pair those whose key stands once on each side."""
+    """Pair cases with the same set and key. Then pair the rest by key alone, if the key is unique on each side."""
     import numpy as np
 
     base_in_set, new_in_set = _match_unique(_keys_in_sets(base), _keys_in_sets(new))
     base_rest, new_rest = _others(len(base), base_in_set), _others(len(new), new_in_set)
-    # A renamed data file gives its set another name. The key is a hash of the content, so it still fits.
+    # Renaming a data file renames its set. The key is a hash of the content, so it stays the same.
     by_key = _match_unique(as_numpy(base.keys)[base_rest], as_numpy(new.keys)[new_rest])
     base_cases = np.concatenate([base_in_set, base_rest[by_key[0]]])
     new_cases = np.concatenate([new_in_set, new_rest[by_key[1]]])
@@ -218,17 +222,17 @@ def _keys_in_sets(columns: SubjectColumns) -> NDArray[Any]:
     return mixed
 
 
-def _others(count: int, taken: NDArray[Any]) -> NDArray[Any]:
-    """The positions below `count` that are not taken."""
+def _others(count: int, positions: NDArray[Any]) -> NDArray[Any]:
+    """Return the positions below `count` that are not in `positions`."""
     import numpy as np
 
-    free = np.ones(count, dtype=bool)
-    free[taken] = False
-    return np.flatnonzero(free)
+    is_other = np.ones(count, dtype=bool)
+    is_other[positions] = False
+    return np.flatnonzero(is_other)
 
 
 def _match_unique(base: NDArray[Any], new: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Positions of equal values that stand once on each side."""
+    """Return the positions, in both arrays, of values that occur exactly once in each of them."""
     import numpy as np
 
     sides = []
@@ -241,7 +245,7 @@ def _match_unique(base: NDArray[Any], new: NDArray[Any]) -> tuple[NDArray[Any], 
 
 
 class ScorePairs(NamedTuple):
-    """One row a score of a paired case: its position on both sides (-1 where it is missing) and its states."""
+    """One row per score of a paired case: its position on both sides (-1 if missing) and both states."""
 
     pair: NDArray[Any]
     name: NDArray[Any]
@@ -252,7 +256,7 @@ class ScorePairs(NamedTuple):
 
 
 def pair_scores(base: SubjectColumns, new: SubjectColumns, cases: CasePairs) -> ScorePairs:
-    """Pair scores of equal name and part of paired cases. A score without a partner gets a row, too."""
+    """Pair scores of paired cases by name and part. A score without a partner has a row too."""
     import numpy as np
 
     ours, theirs = _SideScores(base, cases.base), _SideScores(new, cases.new)
@@ -265,19 +269,19 @@ def pair_scores(base: SubjectColumns, new: SubjectColumns, cases: CasePairs) -> 
         base=np.concatenate([ours.rows[in_ours], ours.rows[only_ours], missing[: len(only_theirs)]]),
         new=np.concatenate([theirs.rows[in_theirs], missing[: len(only_ours)], theirs.rows[only_theirs]]),
         base_state=np.concatenate(
-            [ours.state[in_ours], ours.state[only_ours], ours.why_missing(theirs.pair[only_theirs])]
+            [ours.state[in_ours], ours.state[only_ours], ours.missing_states(theirs.pair[only_theirs])]
         ),
         new_state=np.concatenate(
-            [theirs.state[in_theirs], theirs.why_missing(ours.pair[only_ours]), theirs.state[only_theirs]]
+            [theirs.state[in_theirs], theirs.missing_states(ours.pair[only_ours]), theirs.state[only_theirs]]
         ),
     )
-    # The order of the base's data: case by case, score by score.
+    # Sort by case, then by score, in the order of the base.
     order = np.lexsort((pairs.new, pairs.base, pairs.pair))
     return ScorePairs(*(column[order] for column in pairs))
 
 
 class _SideScores:
-    """The scores of one side's paired cases. `cases` are the positions of the cases, by pair."""
+    """The scores of the paired cases of one side. `cases` has the position of each pair's case."""
 
     def __init__(self, columns: SubjectColumns, cases: NDArray[Any]) -> None:
         import numpy as np
@@ -294,8 +298,8 @@ class _SideScores:
         self.keys += self.pair.astype(np.uint64) * np.uint64(_MIX_PAIR)
         self._no_answer = as_numpy(columns.no_answer)[cases]
 
-    def why_missing(self, pairs: NDArray[Any]) -> NDArray[Any]:
-        """The states of these pairs on this side, which has no score for them."""
+    def missing_states(self, pairs: NDArray[Any]) -> NDArray[Any]:
+        """Return the state of each pair that has no score on this side: no answer, or not scored."""
         import numpy as np
 
         return np.where(self._no_answer[pairs], NO_ANSWER, NOT_SCORED).astype(np.uint8)

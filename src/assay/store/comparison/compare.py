@@ -1,9 +1,9 @@
-"""Compares runs, or subjects of a run, of any suite, on the cases that they share.
+"""Compares runs of one suite, or subjects of a run, on the cases that they share.
 
-    compared = compare(["results-before", "results-now@concise"])
-    compared.comparisons[0].rows, compared.comparisons[0].now_failing
+    result = compare(["results-before", "results-now@concise"])
+    result.comparisons[0].rows, result.comparisons[0].now_failing
 
-The structs are the JSON document of `assay compare --json`, field by field.
+`assay compare --json` prints these structs as JSON, so their field names are part of a format.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from assay.store.runs import find_run, state_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_MOST_NAMED = 10
+_MAX_NAMES = 10  # subjects that an error message lists
 
 
 class Side(Struct, kw_only=True):
-    """One of the two sides: a subject of a run."""
+    """One side of a comparison: a subject of a run."""
 
     run: str
     folder: str
@@ -58,20 +58,20 @@ class Side(Struct, kw_only=True):
     cases: int
     scorers: list[str]
     reference: bool = False
-    """A yardstick, as its run's report says."""
+    """True if the subject is a reference such as the memory `oracle`."""
     judges: list[JudgeInfo] = field(default_factory=list)
-    """The judges behind its scores, with the calibrations that are known now."""
+    """The judges behind the scores, with their newest calibrations."""
 
 
 class OneSided(Struct, kw_only=True):
-    """Cases without a partner: how many, and the first of them as `set/key`."""
+    """Cases without a partner: their number, and the first of them as `set/key`."""
 
     count: int = 0
     shown: list[str] = field(default_factory=list)
 
 
 class Cost(Struct, kw_only=True):
-    """What the paired cases of one side took, without scoring."""
+    """Time, tokens and calls of the paired cases of one side, without scoring."""
 
     seconds_per_case: float
     input_tokens: int
@@ -96,25 +96,26 @@ class Comparison(Struct, kw_only=True):
     significant_regressions: list[str] = field(default_factory=list)
 
 
-class Compared(Struct, kw_only=True):
-    """All comparisons of one command."""
+class ComparisonResult(Struct, kw_only=True):
+    """All comparisons of one command. `schema` is the version of the JSON document."""
 
     schema: int = 1
     comparisons: list[Comparison]
     notes: list[str] = field(default_factory=list)
 
 
-def compare(names: Sequence[str], flips: int = 10) -> Compared:
-    """Compare the first of these runs (RUN or RUN@SUBJECT) with each other one; show `flips` cases each way.
+def compare(names: Sequence[str], flips: int = 10) -> ComparisonResult:
+    """Compare the first run with each other run. A name is RUN or RUN@SUBJECT.
 
-    One run alone: its first subject with each of its others. Raises UsageError where runs cannot be compared.
+    With a single run, its first subject is compared with each other subject. `flips` limits the listed cases
+    per direction. Raises UsageError if the runs cannot be compared.
     """
     selection = RunSelection(names)
     try:
         comparisons = []
         for base, new in selection.pairs():
             comparisons.append(_compare(base, new, selection.numbers, flips))
-        return Compared(comparisons=comparisons, notes=selection.notes)
+        return ComparisonResult(comparisons=comparisons, notes=selection.notes)
     finally:
         selection.close()
 
@@ -126,7 +127,7 @@ def _compare(base: SelectedSubject, new: SelectedSubject, numbers: NameNumbers, 
     if not len(cases.base):
         raise UsageError(
             f"{base.run.folder} ({base.subject}) and {new.run.folder} ({new.subject}) "
-            "have no case in common: cases are paired by their content"
+            "have no case in common. Cases are paired by their content, so both runs need the same data."
         )
     scores = PairedScores(columns, cases, numbers, other_scorers)
     table = list(table_rows(scores, (base.run.report, new.run.report), (base.subject, new.subject)))
@@ -165,22 +166,22 @@ def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
 def _notes(
     base: SelectedSubject, new: SelectedSubject, cases: CasePairs, other_scorers: set[str]
 ) -> list[str]:
-    """What a reader should know about the pairing."""
+    """Return the remarks about the pairing that the report prints."""
     notes = []
     if JUDGE in other_scorers:
-        notes.append("the two sides have not the same judge: what judges said is not compared")
+        notes.append("the two sides have different judges, so judge scores are not compared")
     base_sets = as_numpy(base.columns.sets)[cases.base]
     new_sets = as_numpy(new.columns.sets)[cases.new]
     renamed = int((base_sets != new_sets).sum())
     if renamed:
         notes.append(
-            f"{renamed:,} cases stand in sets of other names; they are paired by their content alone"
+            f"{renamed:,} cases are in sets with different names; they are paired by their content alone"
         )
     return notes
 
 
 class SelectedRun(NamedTuple):
-    """A run that a command names, with the subjects that are meant."""
+    """A run of the command, with the subjects to compare."""
 
     run: RunColumns
     subjects: list[str]
@@ -200,10 +201,10 @@ class SelectedSubject(NamedTuple):
         return self.run.subjects[self.subject]
 
     def describe(self) -> Side:
-        """The side as the comparison names it."""
+        """Return the description of this side for the comparison."""
         info, report = self.run.info, self.run.report
         entries = [entry for entry in report.entries if self.subject in (entry.subject, entry.name)]
-        # Suites with one subject have entries by task: the judges of all of them are behind the scores.
+        # A suite with one subject has one entry per task, without the subject's name. All their judges count.
         judges = report.judges(self.subject if entries else None)
         return Side(
             run=self.run.folder.name,
@@ -221,7 +222,7 @@ class SelectedSubject(NamedTuple):
 
 
 class RunSelection:
-    """The runs and subjects that a command names. Each run is read once."""
+    """The runs and subjects of a command. Each run is read once."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.numbers = NameNumbers()
@@ -249,23 +250,21 @@ class RunSelection:
         return SelectedRun(run, [subject], state)
 
     def _read(self, folder: Path) -> tuple[RunColumns, str]:
-        """Read a run. Refuses one that is still to be continued: its numbers would change."""
+        """Read a run. Raises UsageError for an unfinished run, because its numbers would still change."""
         state = state_of(folder)
         summary = state.summary
         if summary is None or state.state not in ("finished", "incomplete"):
-            raise UsageError(
-                f"{folder} is not finished ({state.state}); the command that started it continues it"
-            )
+            raise UsageError(f"{folder} is not finished ({state.state}). Repeat its command to continue it.")
         run = RunColumns(folder, state.info, summary, self.numbers)
         if not run.subjects:
-            raise UsageError(f"{folder} has no case that ended")
+            raise UsageError(f"{folder} has no finished case")
         missing = summary.total - summary.ok - summary.subject_error
         if missing:
             self.notes.append(f"{folder.name}: {missing:,} of {summary.total:,} cases have no answer")
         return run, state.state
 
     def pairs(self) -> Iterator[tuple[SelectedSubject, SelectedSubject]]:
-        """(base, new) of every comparison that the command means."""
+        """Yield (base, new) for every comparison of the command."""
         base, *others = self._selected
         if not others:
             yield from self._pairs_within(base)
@@ -280,21 +279,21 @@ class RunSelection:
         run, subjects, state = selected
         if len(subjects) < 2:
             raise UsageError(
-                f"{run.folder} alone has one subject, {subjects[0]!r}; "
-                "name a second run, or RUN@SUBJECT twice"
+                f"{run.folder} has only one subject, {subjects[0]!r}. "
+                "Pass a second run, or RUN@SUBJECT twice."
             )
         for subject in subjects[1:]:
             yield SelectedSubject(run, subjects[0], state), SelectedSubject(run, subject, state)
 
     def _pair_subjects(self, base: SelectedRun, new: SelectedRun) -> list[tuple[str, str]]:
-        """Single subjects are paired whatever their names, several by equal names."""
+        """Return the pairs of subjects. One subject on each side: paired regardless of names. Else by equal names."""
         if len(base.subjects) == len(new.subjects) == 1:
             return [(base.subjects[0], new.subjects[0])]
         common = [name for name in base.subjects if name in new.subjects]
         if not common:
             raise UsageError(
-                f"no subject of {base.run.folder} ({_list_names(base.subjects)}) is one of "
-                f"{new.run.folder} ({_list_names(new.subjects)}); name them: RUN@SUBJECT"
+                f"{base.run.folder} ({_list_names(base.subjects)}) and {new.run.folder} "
+                f"({_list_names(new.subjects)}) have no subject in common. Choose one of each: RUN@SUBJECT"
             )
         for side in (base, new):
             only_here = [name for name in side.subjects if name not in common]
@@ -309,10 +308,10 @@ class RunSelection:
 
 
 def check_comparable(base: SelectedSubject, new: SelectedSubject) -> set[str]:
-    """Raise where numbers would not mean the same. Returns the names of scorers that differ.
+    """Raise UsageError if the numbers of two runs are not comparable. Returns the names of scorers that differ.
 
-    A judge may differ or be there on one side only: the other scores are compared, its own are left out.
-    Other scorers may differ if their scores name the expectations that they were judged by.
+    The judge may differ or be missing on one side; then only its scores are left out. Another scorer may
+    differ only if its scores have fingerprints of the expected values (see `names_gold`).
     """
     base_run, new_run = base.run, new.run
     base_suite, new_suite = short(base_run.info.suite), short(new_run.info.suite)
@@ -331,14 +330,14 @@ def check_comparable(base: SelectedSubject, new: SelectedSubject) -> set[str]:
     if differing - {JUDGE} and not (names_gold and base_scorers.keys() == new_scorers.keys()):
         raise UsageError(
             f"{base_run.folder} is scored by {', '.join(base_scorers.values())}, {new_run.folder} by "
-            f"{', '.join(new_scorers.values())}: their numbers do not mean the same; "
-            "`assay rescore RUN` brings a run to the settings of its files as they are now"
+            f"{', '.join(new_scorers.values())}, so their numbers are not comparable. "
+            "`assay rescore RUN` scores a run with the present settings of its files."
         )
     return differing
 
 
 def _split_subject(name: str) -> tuple[str, str]:
-    """Split RUN@SUBJECT. Names of folders and of subjects may have an @ themselves: a folder wins."""
+    """Split RUN@SUBJECT. Both parts may contain an @ themselves; an existing folder decides where to split."""
     if Path(name).is_dir():
         return name, ""
     for position, character in enumerate(name):
@@ -349,6 +348,6 @@ def _split_subject(name: str) -> tuple[str, str]:
 
 
 def _list_names(names: list[str]) -> str:
-    text = ", ".join(map(repr, names[:_MOST_NAMED]))
-    more = len(names) - _MOST_NAMED
+    text = ", ".join(map(repr, names[:_MAX_NAMES]))
+    more = len(names) - _MAX_NAMES
     return f"{text} and {more:,} more" if more > 0 else text

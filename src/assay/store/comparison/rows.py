@@ -1,4 +1,4 @@
-"""The table of a comparison, and the cases that went from right to wrong or back."""
+"""The table of a comparison, and its flips: cases that are right on one side and wrong on the other."""
 
 from __future__ import annotations
 
@@ -29,12 +29,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 OTHER_GOLD = "judged by other expectations"
-# Aggregations that fall while the values of the cases rise: a perplexity of log-likelihoods.
+# Aggregations that fall when the values of the cases rise. A perplexity falls when log-likelihoods rise.
 _FALLING = frozenset({"perplexity"})
 
 
 class PairedScores:
-    """The paired scores of two subjects as arrays. A pair counts if both are numbers, judged alike."""
+    """The paired scores of two subjects, as arrays.
+
+    A pair counts (`counts`) if both scores are numbers and were scored with the same expected values.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class PairedScores:
         self.new = _take(as_numpy(new.score_value), pairs.new)
         both = (pairs.base >= 0) & (pairs.new >= 0)
         scored = both & (pairs.base_state == SCORED) & (pairs.new_state == SCORED)
-        # Scorers of other fingerprints mean the same only where the score names equal expectations.
+        # Scores of different scorer versions are comparable only if both have equal gold fingerprints.
         base_gold = _take(as_numpy(base.score_gold), pairs.base)
         new_gold = _take(as_numpy(new.score_gold), pairs.new)
         other = [number for number, name in enumerate(self.score_names) if name.scorer in other_scorers]
@@ -64,7 +67,7 @@ class PairedScores:
 
 
 def _take(values: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
-    """Values at these positions. Position -1 gives any value: such pairs do not count."""
+    """Return the values at these positions. Position -1 gives an arbitrary value; such pairs never count."""
     import numpy as np
 
     return values[positions] if len(values) else np.zeros(len(positions), dtype=values.dtype)
@@ -73,9 +76,9 @@ def _take(values: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
 def table_rows(
     scores: PairedScores, reports: tuple[Report, Report], subjects: tuple[str, str]
 ) -> Iterator[tuple[PairedRow, NDArray[Any]]]:
-    """The rows of the table, each with the positions of its pairs.
+    """Yield the rows of the table, each with the positions of its pairs.
 
-    Where there are several sets and parts are no filters, rows over all sets come first.
+    With several sets, rows over all sets come first. A metric with filters has no such row.
     """
     import numpy as np
 
@@ -99,14 +102,14 @@ def table_rows(
             n=0,
             left_out=_left_out(scores, positions),
         )
-        # A row without pairs still says what was left out.
+        # A row without pairs is kept: it shows why pairs were left out.
         if len(counted):
             fill_row(row, paired(scores.base[counted], scores.new[counted], scores.cluster[counted]))
         yield row, positions
 
 
 def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
-    """Each pair of numbers that occurs, in order, with the positions at which it does."""
+    """Yield each pair of numbers that occurs, in order, with its positions."""
     import numpy as np
 
     if not len(first):
@@ -121,13 +124,13 @@ def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int
 def _higher_is_better(
     set_name: str, name: ScoreName, reports: tuple[Report, Report], subjects: tuple[str, str]
 ) -> bool:
-    """The direction that the runs' reports give: of this set, of the subject, or of any entry. Else True."""
+    """Return the direction of a metric: from the report's entry of this set, of the subject, or any. Default True."""
     for report, subject in zip(reports, subjects, strict=True):
-        for wanted in (set_name, subject, None):
-            if wanted == "":
+        for entry_name in (set_name, subject, None):
+            if entry_name == "":
                 continue  # a row over all sets
             for entry in report.entries:
-                if wanted is not None and wanted not in (entry.name, entry.set, entry.subject):
+                if entry_name is not None and entry_name not in (entry.name, entry.set, entry.subject):
                     continue
                 for metric in entry.metrics:
                     if metric.name == name.metric and metric.filter in (name.part, ""):
@@ -136,13 +139,14 @@ def _higher_is_better(
 
 
 def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
-    """How many pairs do not count, by reason."""
+    """Return the number of pairs that do not count, by reason."""
     import numpy as np
 
-    left = positions[~scores.counts[positions]]
-    other_gold = scores.other_gold[left]
+    excluded = positions[~scores.counts[positions]]
+    other_gold = scores.other_gold[excluded]
     counts = {OTHER_GOLD: int(other_gold.sum())} if other_gold.any() else {}
-    rest = left[~other_gold]
+    rest = excluded[~other_gold]
+    # Both states in one number, so that one pass counts each combination.
     codes = scores.pairs.base_state[rest] * np.uint8(len(STATES)) + scores.pairs.new_state[rest]
     for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
         base, new = divmod(int(code), len(STATES))
@@ -156,16 +160,17 @@ def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
 
 
 def is_sum_row(row: PairedRow, rows: list[PairedRow]) -> bool:
-    """Whether this is a row over all sets, and the sets have rows of their own."""
+    """Return True for a row over all sets whose sets have their own rows."""
     if row.set:
         return False
     return any(other.set and (other.metric, other.part) == (row.metric, row.part) for other in rows)
 
 
 def regressions(rows: list[PairedRow]) -> list[str]:
-    """Every set and metric in which a case that was right is wrong now, or the number is surely worse."""
+    """Return one sentence per row with a case that became wrong, or with a significantly worse number."""
     sentences = []
     for row in rows:
+        # The flips of a row over all sets are those of its sets, which have their own rows.
         if row.right_wrong and is_sum_row(row, rows):
             continue
         if row.right_wrong and row.losses:
@@ -176,7 +181,7 @@ def regressions(rows: list[PairedRow]) -> list[str]:
 
 
 def significant_regressions(rows: list[PairedRow]) -> list[str]:
-    """Every number that is surely worse."""
+    """Return one sentence per row whose number is significantly worse."""
     return [_worse_sentence(row) for row in rows if row.verdict == "worse"]
 
 
@@ -190,7 +195,7 @@ def _worse_sentence(row: PairedRow) -> str:
 
 
 class FlipSide(Struct, kw_only=True):
-    """One side of a flip: its value, what was answered, and why it was judged so."""
+    """One side of a flip: its value, its answer, and the scorer's reason."""
 
     index: int
     value: float
@@ -199,10 +204,10 @@ class FlipSide(Struct, kw_only=True):
 
 
 class Flip(Struct, kw_only=True):
-    """A case that was right on one side and is wrong on the other.
+    """A case that is right on one side and wrong on the other.
 
-    `check` is the first check that went the other way: path, kind, expected, base, new, why, and the step
-    if it is of one. `id` is the one that the data gives the case, where its scores tell it.
+    `check` is the first check with a different outcome: path, kind, expected, base, new, why, and `step` for
+    a check of a pipeline step. `id` is the id in the data, if the scores have it.
     """
 
     set: str
@@ -217,7 +222,7 @@ class Flip(Struct, kw_only=True):
 
 
 class Flips(Struct, kw_only=True):
-    """How many there are, and the first of them."""
+    """The number of flips, and the first of them."""
 
     count: int = 0
     shown: list[Flip] = field(default_factory=list)
@@ -238,7 +243,7 @@ class FlipReader:
     def flips(
         self, scores: PairedScores, table: list[tuple[PairedRow, NDArray[Any]]], most: int, *, worse: bool
     ) -> Flips:
-        """The flips in one direction, in the table's order. Only right and wrong flips, each set once."""
+        """Return the flips in one direction, in the order of the table. Only right/wrong metrics have flips."""
         flips = Flips()
         rows = [row for row, _ in table]
         for row, positions in table:
@@ -247,7 +252,7 @@ class FlipReader:
             counted = positions[scores.counts[positions]]
             rise = scores.new[counted] - scores.base[counted]
             flipped = counted[(rise < 0) if worse == row.higher_is_better else (rise > 0)]
-            # All are counted, but only the first ones are read from the journal.
+            # All flips are counted, but only the first `most` are read from the journal.
             flips.count += len(flipped)
             for position in flipped[: most - len(flips.shown)].tolist():
                 name = scores.score_names[int(scores.pairs.name[position])]
@@ -256,7 +261,7 @@ class FlipReader:
         return flips
 
     def case_name(self, side: int, position: int) -> str:
-        """`set/key` of a case."""
+        """Return `set/key` of a case."""
         end = self._runs[side].end(self._columns[side].indexes[position])
         return f"{end.set}/{end.case}"
 
@@ -280,26 +285,26 @@ class FlipReader:
         )
 
     def _scores(self, side: int, row: int, name: ScoreName) -> tuple[Score, list[Score]]:
-        """The score of a row, and all scores of its part: the first of them carries what a filter gave."""
+        """Return the score of a row, and all scores of its part. The first of them has the filtered answer."""
         columns = self._columns[side]
-        wanted = columns.score_part[row]
+        digest = columns.score_part[row]
         scores = self._runs[side].scores(columns.indexes[columns.score_case[row]])
-        of_scorer = [score for score in scores if scorer_name(score.scorer) == name.scorer]
-        of_part = [score for score in of_scorer if part_digest(score.vote, score.part) == wanted]
-        (of_row,) = [score for score in of_part if score.metric == name.metric]
-        return of_row, of_part
+        scorer_scores = [score for score in scores if scorer_name(score.scorer) == name.scorer]
+        part_scores = [score for score in scorer_scores if part_digest(score.vote, score.part) == digest]
+        (row_score,) = [score for score in part_scores if score.metric == name.metric]
+        return row_score, part_scores
 
-    def _side(self, side: int, score: Score, of_part: list[Score]) -> FlipSide:
-        """With the answer as it was judged, or else as it was given."""
+    def _side(self, side: int, score: Score, part_scores: list[Score]) -> FlipSide:
+        """Return one side of a flip, with the answer that was scored, else the raw answer."""
         assert score.value is not None
-        answer = _first_field(("filtered", "answer", "actual"), of_part)
+        answer = _first_field(("filtered", "answer", "actual"), part_scores)
         if answer is None:
             answer = self._runs[side].last_record(score.index)
         return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
 
 
 def _first_field(names: Iterable[str], scores: list[Score]) -> Any:
-    """The first of these fields that the data of some score has."""
+    """Return the first of these fields that occurs in the data of a score."""
     for name in names:
         for score in scores:
             if isinstance(score.data, dict) and name in score.data:
@@ -315,7 +320,7 @@ def _checks(score: Score) -> Checks:
 
 
 def _first_difference(base: Checks, new: Checks) -> dict[str, Any] | None:
-    """The first check that both made and that went two ways; else the first that failed on either side."""
+    """Return the first check of both sides with different outcomes, else the first that failed on one side."""
     base_partners = _with_partners(base, new)
     for check, partner in base_partners:
         if partner is not None and check.get("passed") != partner.get("passed"):
@@ -330,9 +335,10 @@ def _first_difference(base: Checks, new: Checks) -> dict[str, Any] | None:
 
 
 def _with_partners(checks: Checks, others: Checks) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Each check with the other side's: of the same kind, else the only one at its place.
+    """Pair each check with the other side's check at the same place: of the same kind, else the only one there.
 
-    A value that is missing on one side is of another kind there. Steps may have paths of equal names.
+    The kinds can differ: a value that is missing on one side has a check of another kind there. The place
+    includes the step, because two steps may have the same paths.
     """
     counts = Counter(map(_place, others))
     same_kind = {(_place(check), check.get("kind"), check.get("rule")): check for check in others}
@@ -350,15 +356,15 @@ def _place(check: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _check_of_both(base: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """The check with what both sides had there; `why` is that of the side that failed it."""
+    """Return the check with the values of both sides. Kind and `why` come from the side that failed."""
     check: dict[str, Any] = new or base or {}
-    failed = next((side for side in (new, base) if side and side.get("passed") is False), check)
+    failed_check = next((side for side in (new, base) if side and side.get("passed") is False), check)
     step = {"step": check["step"]} if check.get("step") else {}
     return step | {
         "path": check.get("path"),
-        "kind": failed.get("kind"),
+        "kind": failed_check.get("kind"),
         "expected": check.get("expected"),
         "base": base.get("actual") if base else None,
         "new": new.get("actual") if new else None,
-        "why": failed.get("why"),
+        "why": failed_check.get("why"),
     }

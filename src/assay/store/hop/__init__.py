@@ -1,6 +1,6 @@
-"""The results of batch tests in a folder of JSONL files, as questions can be asked of them.
+"""Statistics over the result files of HOP batch tests in a folder.
 
-`data_store` answers questions, `tables` reads files into DuckDB, `audit` has the rules for one line.
+`data_store` answers queries, `tables` reads the files into DuckDB, `audit` interprets one line.
 """
 
 from assay.store.hop.audit import Audit, read_audit

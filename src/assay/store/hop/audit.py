@@ -1,13 +1,13 @@
-"""One line of a results file as one result, whatever wrote it: the rules for every shape.
+"""Reads one line of a result file. Result files come from assay, from HOP and from the HOP view.
 
 A result has one of four forms:
 
 - flat: `hop_result` and `hop_stats` in the row;
 - wrapped by the view: `input`, and `result` or `error`;
-- plain: an object whose `result` holds an object as text, or with the task's key field on top;
-- a bare pair of a status and a result.
+- plain: an object whose `result` is an object as text, or an object with the task's key field;
+- a bare `[status, result]` pair.
 
-Other lines are no results: meta lines, records of the observer or of the frontend's log, and lines of input.
+Other lines are not results: meta lines, records of the observer or of the frontend's log, and input rows.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from assay.core.hop_records import MAX_WRAPPERS, file_status, is_meta, is_observ
 
 NO_MESSAGE = "(no message)"
 SCALAR = "result"
-"""The field for a result that is JSON, but no object."""
-_OWN = ("hop_result", "hop_stats", "profile")
+"""Field name for a result that is a JSON value other than an object."""
+# Keys that a batch adds to the row of the data.
+_ADDED_KEYS = ("hop_result", "hop_stats", "profile")
+# Keys that identify a row. A result field of the same name does not replace them.
 _IDENTITY = ("id", "tag", "difficulty")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 
 
 class Audit(msgspec.Struct):
-    """One result. `status` says whether the call came back, `outcome` what the function said of its answer.
+    """One result.
 
-    Of an error no `fields` are kept. `raw` is the text of a result that is not JSON.
+    `status` is OK or ERROR: whether the function returned. `outcome` is the status that the function gave
+    its answer, such as UNCERTAIN. An error has no `fields`. `raw` is the text of a result that is not JSON.
     """
 
     row: dict[str, Any]
@@ -47,11 +50,11 @@ class Audit(msgspec.Struct):
 
     @property
     def failed(self) -> bool:
-        """Whether the call raised or ran out of time."""
+        """True if the function raised or timed out."""
         return self.status == "ERROR"
 
     def flat(self) -> dict[str, Any]:
-        """One object: the result's fields over the line's own, of which id, tag and difficulty stay."""
+        """Return one object: the row, with the result's fields over it. Id, tag and difficulty stay the row's."""
         identity = {name: self.row[name] for name in _IDENTITY if name in self.row}
         flat = {
             **self.row,
@@ -69,7 +72,7 @@ class Audit(msgspec.Struct):
 
 
 class _OpenedResult(msgspec.Struct):
-    """What is inside of a `hop_result` or `result`."""
+    """The content of a `hop_result` or `result` after all its wrappers are removed."""
 
     fields: dict[str, Any] = {}
     outcome: str | None = None
@@ -77,24 +80,28 @@ class _OpenedResult(msgspec.Struct):
 
 
 def read_audit(rec: Mapping[str, Any] | list[Any], key: str | None = None) -> Audit | None:
-    """The result in a line; None for a line that holds none. `key` is the task's key field."""
+    """Return the result of a line, or None if the line has none. `key` is the task's key field."""
     if isinstance(rec, list):
-        return _pair(rec) if is_pair(rec) else None
+        return _read_pair(rec) if is_pair(rec) else None
     if is_meta(rec) or is_observer_line(rec):
         return None
     if "hop_result" in rec or isinstance(rec.get("hop_stats"), dict):
-        return _flat(rec)
+        return _read_flat(rec)
     if isinstance(rec.get("input"), dict) and ("result" in rec or "error" in rec):
-        return _viewed(rec)
-    return None if rec.keys() >= {"ts", "level", "message"} else _plain(rec, key)
+        return _read_view(rec)
+    # These keys mark a line of the frontend's log.
+    return None if rec.keys() >= {"ts", "level", "message"} else _read_plain(rec, key)
 
 
 def read_json(text: str | bytes) -> Any:
-    """JSON of any writer: NaN and infinities are null, half a surrogate pair is `?`. ValueError if none."""
+    """Decode JSON, also the invalid JSON of Python's encoder. Raises ValueError for other text.
+
+    NaN and infinities become null, and an unpaired surrogate becomes `?`.
+    """
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError):
-        pass
+        pass  # the slow way below is needed for few lines
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     value = json.loads(text, parse_constant=lambda _: None)
@@ -102,54 +109,61 @@ def read_json(text: str | bytes) -> Any:
 
 
 def _input(rec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The line of input inside of the view's wrappers; a line with no end of them stays as it is."""
+    """Return the input row inside the view's wrappers. A row with too many wrappers is returned unchanged."""
     try:
         return unwrap(dict(rec))
     except ValueError:
         return rec
 
 
-def _pair(rec: list[Any]) -> Audit:
+def _read_pair(rec: list[Any]) -> Audit:
     """A bare `[status, result]` pair. It has no row. With status ERROR the second item is the error message."""
     if file_status(rec[0]) == "ERROR":
-        return _error(Audit({}), rec[1], None)
-    return _filled(Audit({}), rec, None)
+        return _with_error(Audit({}), rec[1], None)
+    return _with_result(Audit({}), rec, None)
 
 
-def _flat(rec: Mapping[str, Any]) -> Audit:
+def _read_flat(rec: Mapping[str, Any]) -> Audit:
     stats, result = rec.get("hop_stats"), rec.get("hop_result")
     if not isinstance(stats, dict):
         stats = {}
     status, error = file_status(stats.get("status")), stats.get("error")
     audit = Audit(_row(rec), profile=_profile(rec), stats=stats)
     if status == "ERROR" or (not status and (_is_empty(result) or not _is_empty(error))):
-        return _error(audit, error, result)
-    return _filled(audit, result, status if status not in {"", "OK"} else None)
+        return _with_error(audit, error, result)
+    return _with_result(audit, result, status if status not in {"", "OK"} else None)
 
 
-def _viewed(rec: Mapping[str, Any]) -> Audit:
-    """An error wins over a result beside it; an empty one wins where the result is empty, too."""
+def _read_view(rec: Mapping[str, Any]) -> Audit:
+    """Read a line of the view. A non-empty error takes precedence over the result.
+
+    An empty error counts only if the result is empty as well.
+    """
     error, result = rec.get("error"), rec.get("result")
     audit = Audit(_row(_input(rec)), profile=_profile(rec))
-    nothing = "result" not in rec or (error is not None and _is_empty(result))
-    if nothing or not _is_empty(error):
-        return _error(audit, error, result)
-    return _filled(audit, result, None)
+    no_result = "result" not in rec or (error is not None and _is_empty(result))
+    if no_result or not _is_empty(error):
+        return _with_error(audit, error, result)
+    return _with_result(audit, result, None)
 
 
-def _plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
-    """A result without a wrapper; of one in `result` the key field must be there if the task has one."""
-    audit, result = Audit(_row(rec), profile=_profile(rec)), rec.get("result")
+def _read_plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
+    """Read a result without a wrapper. Returns None for an input row.
+
+    If the task has a key field, the fields of the result must contain it.
+    """
+    audit = Audit(_row(rec), profile=_profile(rec))
+    result = rec.get("result")
     if key is not None and key in rec:
         audit.fields = {name: rec[name] for name in audit.row if name not in _IDENTITY}
         return audit
-    opens = result.lstrip()[:1] if isinstance(result, str) else "[" if is_pair(result) else ""
-    if opens not in {"{", "["}:
+    bracket = result.lstrip()[:1] if isinstance(result, str) else "[" if is_pair(result) else ""
+    if bracket not in {"{", "["}:
         return None
     del audit.row["result"]
-    _filled(audit, result, None)
-    known = bool(audit.fields) if key is None else key in audit.fields
-    return audit if known and (opens == "{" or audit.outcome is not None) else None
+    _with_result(audit, result, None)
+    has_fields = bool(audit.fields) if key is None else key in audit.fields
+    return audit if has_fields and (bracket == "{" or audit.outcome is not None) else None
 
 
 def _is_empty(value: Any) -> bool:
@@ -157,16 +171,17 @@ def _is_empty(value: Any) -> bool:
 
 
 def _row(rec: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in rec.items() if name not in _OWN}
+    return {name: value for name, value in rec.items() if name not in _ADDED_KEYS}
 
 
 def _profile(rec: Mapping[str, Any]) -> str | None:
-    """Only the line's own: one inside `input` is that of an earlier run."""
+    """Return the profile of the line. A profile inside `input` belongs to an earlier run and is ignored."""
     profile = rec.get("profile")
     return profile if profile is None or isinstance(profile, str) else _text(profile)
 
 
-def _error(audit: Audit, error: Any, result: Any) -> Audit:
+def _with_error(audit: Audit, error: Any, result: Any) -> Audit:
+    """Make an audit an error. Returns the audit."""
     audit.status = "ERROR"
     audit.error = NO_MESSAGE if _is_empty(error) else _text(error)
     audit.raw = result if isinstance(result, str) and result else None
@@ -177,23 +192,28 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else _encode(value).decode()
 
 
-def _filled(audit: Audit, result: Any, outcome: str | None) -> Audit:
-    opened = _open(result)
+def _with_result(audit: Audit, result: Any, outcome: str | None) -> Audit:
+    """Set the fields and the outcome of an audit from a result. Returns the audit."""
+    opened = _unwrap_result(result)
     audit.fields, audit.raw = opened.fields, opened.raw
     audit.outcome = opened.outcome or outcome
     audit.parse_error = opened.raw is not None
     return audit
 
 
-def _open(value: Any) -> _OpenedResult:
-    """Texts, pairs of a status and a result, and nested `result` texts are opened until there are fields."""
+def _unwrap_result(value: Any) -> _OpenedResult:
+    """Remove wrappers until fields appear: JSON as text, `[status, result]` pairs, and nested `result` texts.
+
+    MAX_WRAPPERS limits the depth, because a file may nest wrappers without end.
+    """
     opened = _OpenedResult()
     for depth in range(MAX_WRAPPERS):
         if isinstance(value, str):
             try:
                 value = read_json(value) if value.strip() else None
             except (ValueError, RecursionError):
-                # Text that is not JSON is kept as it is, unless it was a JSON string, which is a value.
+                # At depth 0 this is text that is not JSON: a parse error. Deeper, it was a JSON string,
+                # which is a valid value.
                 if depth and opened.outcome is None:
                     opened.fields[SCALAR] = value
                 else:
@@ -214,7 +234,7 @@ def _open(value: Any) -> _OpenedResult:
 
 
 def _nested(value: dict[str, Any]) -> Any:
-    """The `result` of an object if it holds an object or a pair as text, or is a pair; else None."""
+    """Return the `result` of an object if it is a pair, or an object or pair as text. Else None."""
     inner = value.get("result")
     if isinstance(inner, str) and inner.lstrip()[:1] in {"{", "["}:
         try:

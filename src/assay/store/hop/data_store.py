@@ -1,11 +1,11 @@
-"""Asks questions of the result files in a folder: counts, aggregates of output fields, errors, durations.
+"""Queries over the result files in a folder: counts, aggregates of output fields, errors, durations.
 
     store = BaseDataStore("Tasks/Verify/TestCases")
     store.load_results()                  # the number of results
     store.get_stats("fast")               # {"total": 200, "errors": 3, ..., "avg_score": 3.4}
     store.query_results(sort_by="score", limit=10)
 
-Errors count in every denominator. A mean is over the values that are numbers, or text that is one.
+Errors count in every denominator. A mean is over the values that are numbers, or texts such as "3.5".
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from assay.store.hop.tables import (
 Aggregation = Literal["mean", "rate", "distribution", "non_null_rate"]
 AGGREGATIONS = ("mean", "rate", "distribution", "non_null_rate")
 _MAX_LABELS = 50
-"""Without a config, texts with at most this many different values are shown as a distribution."""
+"""Without a config, a text field with at most this many different values gets a distribution."""
 _decode = msgspec.json.Decoder().decode
 
 
 class FieldAggregation(Struct, frozen=True):
-    """One number, or list of counts, about one output field.
+    """How one output field is aggregated.
 
-    `sub_field` names a key of the objects in an array; a distribution counts its values.
+    `sub_field` is a key of the objects in an array. A distribution counts the values of that key.
     """
 
     field_name: str
@@ -58,21 +58,21 @@ class FieldAggregation(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The name of its number in `get_stats`: `avg_score`, `score_rate`, `score_distribution`."""
+        """The key in the result of `get_stats`: `avg_score`, `score_rate` or `score_distribution`."""
         return f"avg_{self.field_name}" if self.agg_type == "mean" else f"{self.field_name}_{self.agg_type}"
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The keys that lead to its value. A distribution looks for the `sub_field` in each item itself."""
+        """The keys that lead to the value. A distribution reads the whole field and finds `sub_field` in each item."""
         if self.sub_field is None or self.agg_type == "distribution":
             return (self.field_name,)
         return (self.field_name, self.sub_field)
 
 
 class ViewConfig(Struct, frozen=True):
-    """The part of a task's view that its store reads; `msgspec.convert` leaves out the rest of one.
+    """The part of a task's view config that the store reads. `msgspec.convert` ignores the other keys.
 
-    `audit_key_field` tells a result without any wrapper from a line of input. It never drops a result.
+    `audit_key_field` distinguishes a result without a wrapper from an input row. It never drops a result.
     """
 
     task_name: str = ""
@@ -86,10 +86,10 @@ class ViewConfig(Struct, frozen=True):
 
 
 class BaseDataStore:
-    """Reads the JSONL files of one folder, not of folders below it, and never writes.
+    """Reads the JSONL files of a folder, without subfolders. It never writes.
 
-    Any thread may ask at any time. A reload reads into new tables and then replaces the old ones, so that
-    no question waits for it or sees half of it.
+    Any thread may query at any time. A reload fills new tables and then replaces the old ones, so queries
+    neither wait for it nor see half of it.
     """
 
     def __init__(self, folder: Path | str, config: ViewConfig | None = None) -> None:
@@ -99,19 +99,19 @@ class BaseDataStore:
         self._tables: ResultTables | None = None
 
     def load_results(self, force_reload: bool = False) -> int:
-        """The number of results, errors among them. Reads if a file is new, gone or changed, or if told."""
+        """Return the number of results, errors included. Reads the files again if one is new, gone or changed."""
         return self._load(force=force_reload).total
 
     @property
     def bad_lines(self) -> int:
-        """Lines that hold neither an object nor a pair: torn ones, mostly. They are in no other number."""
+        """Number of lines that are neither an object nor a pair, usually incomplete lines. Not counted elsewhere."""
         return self._current().bad_lines
 
     def get_stats(self, profile: str | None = None) -> dict[str, Any]:
-        """`total`, `errors`, `completed`, `parse_errors` and one value for each output field of the config.
+        """Return `total`, `errors`, `completed`, `parse_errors` and one value per output field of the config.
 
-        Without a config the fields that occur are looked at, and their values say how. Without a profile all
-        results count, those without a profile among them.
+        Without a config, every field that occurs is aggregated by the type of its values. Without `profile`,
+        all results count, also those that have no profile.
         """
         tables = self._current()
         where, values = ("where profile = ?", [profile]) if profile is not None else ("", [])
@@ -138,7 +138,10 @@ class BaseDataStore:
         return stats
 
     def get_profiles(self) -> list[dict[str, Any]]:
-        """Each profile in alphabetical order, with its results and last meta line; None is no profile."""
+        """Return each profile with the number of its results and its last meta line, in alphabetical order.
+
+        Results without a profile come last, under the profile None.
+        """
         tables = self._current()
         counts = dict(tables.query("select profile, count(*) from results group by profile"))
         profiles: list[dict[str, Any]] = [
@@ -152,29 +155,30 @@ class BaseDataStore:
     def query_results(
         self, offset: int = 0, limit: int = 50, sort_by: str | None = None, ascending: bool = False
     ) -> list[dict[str, Any]]:
-        """Some results, each as one object, in the order of the files or of a column; NULL stands last."""
+        """Return a page of results as flat objects, in the order of the files or sorted by a column, nulls last."""
         if min(offset, limit) < 0:
             raise UsageError(f"offset {offset} and limit {limit} must not be negative")
         tables = self._current()
         try:
             return self._page(tables, self._order(tables, sort_by, ascending), [limit, offset])
         except (OSError, ValueError):
+            # A file has changed since it was read, so the positions of its lines are wrong. Read it again.
             tables = self._load(force=True)
         try:
             return self._page(tables, self._order(tables, sort_by, ascending), [limit, offset])
         except (OSError, ValueError) as error:
-            raise UsageError(f"files in {self.folder} change while they are read; ask again") from error
+            raise UsageError(f"files in {self.folder} change while they are read; try again") from error
 
     def get_error_distribution(self) -> list[dict[str, Any]]:
-        """What the errors say, most frequent first; long messages count by their first 1,000 characters."""
+        """Return the error messages with counts, most frequent first. Only the first 1,000 characters count."""
         sql = "select error, count(*) from odd where failed group by error order by 2 desc, error"
         return [{"value": error, "count": count} for error, count in self._current().query(sql)]
 
     def get_perf_summary(self) -> dict[str, Any]:
-        """Seconds of the runs that ended. `operator_stats` is there only if a step was observed.
+        """Return durations, in seconds, of the runs that ended. Has `operator_stats` if steps were observed.
 
-        p50 and p95 are durations that occurred. A run without a usable duration counts in `total_runs` and in
-        `without_duration`, and in no mean.
+        p50 and p95 are observed durations, without interpolation. A run without a valid duration counts in
+        `total_runs` and `without_duration` only.
         """
         tables = self._current()
         ((total, mean, timed),) = tables.query(_RUNS_SQL)
@@ -194,11 +198,11 @@ class BaseDataStore:
         return summary
 
     def sortable_columns(self) -> list[str]:
-        """What results may be sorted by: the config's columns, else what every result has and all fields."""
+        """Return the columns for `sort_by`: those of the config, else id, tag, profile and all fields."""
         return list(self._sortable(self._current()))
 
     def _normalize_audit(self, rec: Mapping[str, Any] | list[Any]) -> dict[str, Any] | None:
-        """A line of a results file as one object; None for meta lines, the observer's, and lines of input."""
+        """Return a line of a result file as one flat object, or None if the line is not a result."""
         audit = read_audit(rec, self.config.audit_key_field)
         return audit.flat() if audit is not None else None
 
@@ -209,14 +213,14 @@ class BaseDataStore:
         with self._load_lock:
             if not self.folder.is_dir():
                 raise UsageError(
-                    f"there is no folder {self.folder}; name the one with the results, such as TestCases"
+                    f"there is no folder {self.folder}; pass the folder with the results, such as TestCases"
                 )
             paths = sorted(path for path in self.folder.glob("*.jsonl") if path.is_file())
-            known = self._tables
-            if known is not None and not force:
+            current = self._tables
+            if current is not None and not force:
                 stamps = {path: FileStamp.of(path) for path in paths}
-                if known.stamps == stamps:
-                    return known
+                if current.stamps == stamps:
+                    return current
             output_fields = [
                 (field.path, field.agg_type == "distribution") for field in self.config.output_fields
             ]
@@ -226,10 +230,10 @@ class BaseDataStore:
             return tables
 
     def _sortable(self, tables: ResultTables) -> dict[str, str]:
-        """The columns by the names that a user may say."""
+        """Return the database columns by the names that a user may pass."""
         fields = {path[0]: column.name for path, column in tables.columns.items() if len(path) == 1}
-        known = fields | {name: name for name in IDENTITY}
-        return {name: known[name] for name in self.config.sortable_columns or [*IDENTITY, *fields]}
+        columns = fields | {name: name for name in IDENTITY}
+        return {name: columns[name] for name in self.config.sortable_columns or [*IDENTITY, *fields]}
 
     def _order(self, tables: ResultTables, sort_by: str | None, ascending: bool) -> str:
         if sort_by is None:
@@ -241,7 +245,7 @@ class BaseDataStore:
         return f"{_number_sql(column)} {direction} nulls last, {column} {direction} nulls last, "
 
     def _page(self, tables: ResultTables, order: str, values: list[int]) -> list[dict[str, Any]]:
-        """The lines as they stand in the files. Raises ValueError if they stand elsewhere now."""
+        """Read the lines of a page from the files. Raises ValueError if a file has changed."""
         if files_changed(tables.stamps):
             raise ValueError("a file was replaced")
         sql = f"select file, start from results order by {order}file, start limit ? offset ?"  # noqa: S608
@@ -258,13 +262,13 @@ class BaseDataStore:
 
 
 def _number_sql(column: str) -> str:
-    """SQL for the number in a column of JSON text, NULL for anything else; NaN and infinities are none."""
+    """Return SQL for the number in a column of JSON text. Other values, NaN and infinities give NULL."""
     cast = f"try_cast({_unquoted_sql(column)} as double)"
     return f"case when isfinite({cast}) then {cast} end"
 
 
 def _unquoted_sql(column: str) -> str:
-    """SQL for a value without quotes and blanks around it. Only a text is trimmed, as trimming is slow."""
+    """Return SQL for a value without quotes and spaces around it. Only texts are trimmed, because trim is slow."""
     return f"case when starts_with({column}, '\"') then trim({column}, '\" ') else {column} end"
 
 
@@ -280,8 +284,12 @@ def _aggregate_sql(field: FieldAggregation, column: Column) -> str:
 def _distribution(
     tables: ResultTables, field: FieldAggregation, where: str, values: list[str]
 ) -> list[dict[str, Any]]:
-    """Each value with its count, most first. Of an array its items count, of an object its `sub_field`."""
+    """Return each value with its count, most frequent first.
+
+    The items of an array are counted one by one. An object counts by its `sub_field`, if the field has one.
+    """
     name = tables.columns[field.path].name
+    # Equal values are grouped before their JSON is parsed, because most results share few values.
     grouped = f"select {name} as v, count(*) as n from results {where} group by v having v is not null"  # noqa: S608
     items = "unnest(case when v[1] = '[' then json_extract(v, '$[*]')::varchar[] else [v] end)"
     value, pointer = "item", []
@@ -296,15 +304,15 @@ def _distribution(
     counts = []
     for text, count in tables.query(sql, [*pointer, *values]):
         try:
-            shown = _decode(text)
+            decoded = _decode(text)
         except msgspec.DecodeError:
-            shown = text
-        counts.append({"value": shown, "count": count})
+            decoded = text
+        counts.append({"value": decoded, "count": count})
     return counts
 
 
 class _FieldKinds(Struct, frozen=True):
-    """How many results have a value in a field, and of which kinds."""
+    """Counts of the values in a field: all, booleans, texts, arrays and objects, different ones, and the longest."""
 
     values: int
     flags: int
@@ -315,7 +323,7 @@ class _FieldKinds(Struct, frozen=True):
 
 
 def _guess_fields(tables: ResultTables) -> list[FieldAggregation]:
-    """Without a config: numbers have a mean, booleans a rate, few different texts a distribution."""
+    """Choose aggregations without a config: mean for numbers, rate for booleans, distribution for few texts."""
     if not tables.columns:
         return []
     columns = []
@@ -367,7 +375,7 @@ select op, count(*), round(count(*) filter (ok) / count(*), 4), round(avg(durati
 
 
 def _duration_at(tables: ResultTables, count: int, share: float) -> float | None:
-    """The duration below which this share of them lies."""
+    """Return the observed duration at this quantile, or None if there is none."""
     if not count:
         return None
     rows = tables.query(_DURATION_AT_SQL, [min(count - 1, int(count * share))])

@@ -1,8 +1,8 @@
 """Reads result files into tables of an in-memory DuckDB.
 
-Lines are sorted into results, observations, meta lines and bad lines. Most lines have one of two clean
-shapes, and of these only what is counted is decoded. Every other line goes through `read_audit`, which has
-the rules.
+Each line is a result, an observation, a meta line or a bad line. Most results have one of two regular shapes.
+For speed, only the needed keys of these lines are decoded. All other lines go through `read_audit`, which
+knows every shape.
 """
 
 from __future__ import annotations
@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 FieldPath = tuple[str, ...]
+# Bytes of a value that a column keeps, unless a distribution needs it whole. Enough to sort by.
 MAX_VALUE_CHARACTERS = 200
+# Columns for fields without a config. Data with generated keys could otherwise create any number of columns.
 MAX_FIELDS = 256
 NAMES = ("id", "tag")
 IDENTITY = (*NAMES, "profile")
-"""Columns that every result may be sorted by, beside its fields. Ids and tags are loaded only for that."""
+"""Columns that results can be sorted by, in addition to their fields. Ids and tags are loaded only for sorting."""
 
-_READ_BYTES = 1 << 16  # decoded at once
-_BLOCK_BYTES = 1 << 26  # given to the tables at once
+_READ_BYTES = 1 << 16  # decoded at a time
+_BLOCK_BYTES = 1 << 26  # inserted into the tables at a time; a large insert is faster per row
 _MAX_ERROR_CHARACTERS = 1000
 _NUMPY_TYPES = {
     "start": "i8",
@@ -43,6 +45,7 @@ _NUMPY_TYPES = {
     "duration": "f8",
     "retries": "f8",
 }
+# DuckDB must neither read files nor load extensions from the network.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "threads": 1,
     "enable_external_access": "false",
@@ -61,14 +64,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Column(NamedTuple):
-    """The column of a field. It holds JSON text; only a distribution needs it whole if it is long."""
+    """The database column of a field, as JSON text. Long values are cut unless `whole` is set."""
 
     name: str
     whole: bool
 
 
 class FileStamp(NamedTuple):
-    """Tells whether a file was replaced, cut or written to since."""
+    """Identity and size of a file, to detect whether it was replaced, truncated or written."""
 
     inode: int
     size: int
@@ -76,13 +79,13 @@ class FileStamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> FileStamp:
-        """The file as it is now."""
+        """Return the stamp of the file as it is now."""
         stat = path.stat()
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
 
 def files_changed(stamps: dict[Path, FileStamp]) -> bool:
-    """Whether lines may stand elsewhere now. A file that only grew has them where they were."""
+    """Return True if the positions of lines may have changed. A file that only grew keeps its lines in place."""
     for path, stamp in stamps.items():
         try:
             now = FileStamp.of(path)
@@ -96,7 +99,7 @@ def files_changed(stamps: dict[Path, FileStamp]) -> bool:
 
 
 class ResultTables:
-    """What one reading of a folder found. One connection, and a lock around every use of it."""
+    """The content of a folder's result files in DuckDB. A lock protects the single connection."""
 
     def __init__(
         self,
@@ -104,11 +107,12 @@ class ResultTables:
         sortable_columns: Sequence[str],
         key_field: str | None,
     ) -> None:
-        """`output_fields` are paths, and whether their values are needed whole; without any, all fields count."""
+        """`output_fields` has paths, each with True if its values are needed whole. Empty means all fields."""
         import duckdb
 
         self._connection: DuckDBPyConnection = duckdb.connect(":memory:", config=_CONFIG)
-        # Columns of Python objects hold text or None: looking at a thousand values first costs milliseconds.
+        # By default DuckDB inspects a thousand values to guess the type of a column of Python objects. Ours
+        # contain only text and None, so the inspection would only cost time.
         self._connection.execute("set pandas_analyze_sample = 0")
         self._connection.execute(_CREATE_SQL)
         self._lock = threading.Lock()
@@ -131,26 +135,26 @@ class ResultTables:
                 self._add_column((name,), whole=False)
 
     def query(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Every row of the answer. What a user said stands in `values` only."""
+        """Run a query and return all rows. Text from users goes into `values`, never into `sql`."""
         with self._lock:
             return self._connection.execute(sql, list(values)).fetchall()
 
     def read(self, paths: Iterable[Path]) -> None:
         """Add the lines of these files, in this order."""
-        named = not set(NAMES).isdisjoint(self._plain_columns)
+        with_names = not set(NAMES).isdisjoint(self._plain_columns)
         for path in paths:
             try:
                 self.stamps[path] = FileStamp.of(path)
                 self.files.append(path)
-                for block in read_blocks(path, self._key_field, named=named):
+                for block in read_blocks(path, self._key_field, with_names=with_names):
                     self._add_block(block)
             except OSError as error:
                 raise UsageError(f"cannot read {path}: {error.strerror or error}") from error
 
     def _add_column(self, path: FieldPath, *, whole: bool) -> None:
-        known = self.columns.get(path)
-        if known is not None:
-            self.columns[path] = Column(known.name, known.whole or whole)
+        existing = self.columns.get(path)
+        if existing is not None:
+            self.columns[path] = Column(existing.name, existing.whole or whole)
             return
         column = Column(f"f{len(self.columns)}", whole)
         self.columns[path] = column
@@ -170,7 +174,7 @@ class ResultTables:
             try:
                 self._insert("results", chunk)
             except duckdb.InvalidInputException:
-                # JSON to msgspec, but not to DuckDB: half a surrogate pair, mostly.
+                # msgspec accepts this JSON, but DuckDB does not: usually an unpaired surrogate.
                 self._insert("results", chunk | {"text": _encodable(block.rows.text)})
 
     def _insert(self, table: str, chunk: dict[str, Any]) -> None:
@@ -187,7 +191,7 @@ class ResultTables:
 
     def _insert_results(self) -> None:
         if self._takes_all_fields:
-            # Without a config every field that occurs gets a column, up to some number of them.
+            # Without a config every field gets a column, up to MAX_FIELDS.
             keys = "select distinct unnest(json_keys(text::varchar)) from chunk"
             for (name,) in sorted(self._connection.execute(keys).fetchall()):
                 if (name,) not in self.columns and len(self.columns) < MAX_FIELDS:
@@ -223,7 +227,7 @@ def _numpy_columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dic
 
 
 def _name_column(values: list[Any]) -> Any:
-    """Ids that are all numbers are given to DuckDB as numbers: it makes text of them faster."""
+    """Return a column of ids or tags. Ids that are all integers stay integers: DuckDB converts them faster."""
     import numpy as np
 
     kinds = set(map(type, values))
@@ -240,17 +244,17 @@ def _encodable(texts: Any) -> Any:
 
 
 def _value_sql(item: str, column: Column) -> str:
-    """JSON text; null, NaN and a field that is not there are NULL."""
+    """Return SQL for the JSON text of a value. Null, NaN and a missing field give NULL."""
     text = f"{item}::varchar"
     value = f"nullif({text}, 'null')"
     if column.whole:
         return value
-    most = MAX_VALUE_CHARACTERS
-    return f"case when strlen({text}) > {most} then left({text}, {most}) else {value} end"
+    limit = MAX_VALUE_CHARACTERS
+    return f"case when strlen({text}) > {limit} then left({text}, {limit}) else {value} end"
 
 
 def _json_pointer(path: FieldPath) -> str:
-    """In a JSON pointer no key of a user's can be mistaken for a step."""
+    """Return the JSON pointer of a path. In a pointer, dots and brackets in a key have no special meaning."""
     return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in path)
 
 
@@ -258,7 +262,7 @@ def _json_pointer(path: FieldPath) -> str:
 
 
 class ResultColumns(NamedTuple):
-    """Results column by column: where the line starts, and its fields as JSON text."""
+    """Results as columns. `start` is the offset of the line in its file, `text` the fields as JSON."""
 
     start: array[int]
     id: list[Any]
@@ -268,7 +272,7 @@ class ResultColumns(NamedTuple):
 
 
 class OddResult(NamedTuple):
-    """What there is to say of a result beside its fields: an error, text that is no JSON, an outcome."""
+    """A result with an error, with text that is not JSON, or with an outcome. Few results need this table."""
 
     start: int
     profile: str | None
@@ -279,7 +283,7 @@ class OddResult(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """One record of the observer. A duration that is missing, negative or no number is None."""
+    """One record of the observer. A missing, negative or non-numeric duration is None."""
 
     kind: str
     run_id: str
@@ -290,10 +294,10 @@ class Observation(NamedTuple):
 
 
 class ResultBlock:
-    """What some lines of a file held. Ids and tags may be missing unless it is `named`."""
+    """The content of consecutive lines of a file. Without `with_names`, ids and tags may be missing."""
 
-    def __init__(self, *, named: bool = True) -> None:
-        self.named = named
+    def __init__(self, *, with_names: bool = True) -> None:
+        self.with_names = with_names
         self.rows = ResultColumns(array("q"), [], [], [], [])
         self.odd: list[OddResult] = []
         self.observations: list[Observation] = []
@@ -302,7 +306,7 @@ class ResultBlock:
         self.size = 0
 
     def add(self, start: int, audit: Audit) -> None:
-        """One result."""
+        """Add a result."""
         text = _encode(audit.fields).decode() if audit.fields else None
         row = (start, audit.row.get("id"), audit.row.get("tag"), audit.profile, text)
         columns: tuple[MutableSequence[Any], ...] = self.rows
@@ -315,12 +319,12 @@ class ResultBlock:
             )
 
     def add_error(self, start: int, profile: str | None, error: str) -> None:
-        """What an error says. The row, which has no fields, is added by the reader."""
+        """Add an error message to `odd`. The caller adds the row itself, which has no fields."""
         text = error[:_MAX_ERROR_CHARACTERS]
         self.odd.append(OddResult(start, profile, failed=True, parse_error=False, outcome=None, error=text))
 
     def add_line(self, start: int, raw: bytes, key_field: str | None) -> None:
-        """A line by all the rules."""
+        """Add a line of any shape."""
         text = _line_body(raw, start)
         if not text:
             return
@@ -340,28 +344,33 @@ class ResultBlock:
             self.add(start, audit)
 
 
-def read_blocks(path: Path, key_field: str | None = None, *, named: bool = True) -> Iterator[ResultBlock]:
-    """The file in blocks of some megabytes. A line that cannot be read costs that line only."""
-    offset, block, shapes = 0, ResultBlock(named=named), [_take_flat, _take_viewed]
+def read_blocks(
+    path: Path, key_field: str | None = None, *, with_names: bool = True
+) -> Iterator[ResultBlock]:
+    """Yield the file in blocks of about 64 MB. An unreadable line is counted as bad; the others are read."""
+    offset = 0
+    block = ResultBlock(with_names=with_names)
+    shape_readers = [_take_flat, _take_view]
     with path.open("rb", buffering=_READ_BYTES) as file:
         while raws := file.readlines(_READ_BYTES):
             starts = list(accumulate(map(len, raws), initial=offset))
             offset = starts.pop()
-            others = shapes[0](block, zip(starts, raws, strict=True))
-            rest = shapes[1](block, others)
+            others = shape_readers[0](block, zip(starts, raws, strict=True))
+            rest = shape_readers[1](block, others)
+            # Most files have one shape. The reader that matched most lines is tried first from now on.
             if len(others) - len(rest) > len(raws) // 2:
-                shapes.reverse()  # most files have one shape: it is tried first from now on
+                shape_readers.reverse()
             for start, raw in rest:
                 block.add_line(start, raw, key_field)
             block.size += offset - starts[0]
             if block.size >= _BLOCK_BYTES:
                 yield block
-                block = ResultBlock(named=named)
+                block = ResultBlock(with_names=with_names)
     yield block
 
 
 def line_at(path: Path, start: int) -> dict[str, Any] | list[Any]:
-    """The object or pair in a line that was read before. Raises ValueError if it stands there no longer."""
+    """Return the object or pair in the line at an offset. Raises ValueError if the file has changed there."""
     with path.open("rb") as file:
         file.seek(start)
         value = read_json(_line_body(file.readline(), start))
@@ -371,7 +380,7 @@ def line_at(path: Path, start: int) -> dict[str, Any] | list[Any]:
 
 
 def name_text(value: Any) -> str | None:
-    """An id or a tag as text."""
+    """Return an id or a tag as text."""
     return value if value is None or isinstance(value, str) else _encode(value).decode()
 
 
@@ -391,7 +400,7 @@ def _observation(value: dict[str, Any]) -> Observation:
 
 
 def _positive_number(value: Any) -> float | None:
-    """A number of at least 0 as a float."""
+    """Return a number of at least 0 as a float, or None for any other value."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -400,7 +409,8 @@ def _positive_number(value: Any) -> float | None:
         return None
 
 
-# The two clean shapes. Keys that must not be there are `UnsetType`: a line that has them fails to decode.
+# The two regular shapes. Keys with the type UnsetType must be absent: a line that has them fails to decode and
+# goes through `read_audit`.
 
 
 class _FlatStats(Struct, gc=False):
@@ -409,7 +419,7 @@ class _FlatStats(Struct, gc=False):
 
 
 class _FlatLine(Struct, gc=False, kw_only=True):
-    """What decides about a flat line, in the order of most files."""
+    """The needed keys of a flat line, in the order of most files: msgspec finds the next key faster then."""
 
     id = None
     tag = None
@@ -432,7 +442,7 @@ class _ViewInput(Struct, gc=False):
 
 
 class _ViewLine(Struct, gc=False, kw_only=True):
-    """What decides about a line in the view's wrapper. An id or a tag beside `input` needs the rules."""
+    """The needed keys of a line of the view. A line with an id or tag beside `input` goes through `read_audit`."""
 
     input: _ViewInput
     result: str | None = None
@@ -447,24 +457,24 @@ class _ViewLine(Struct, gc=False, kw_only=True):
 
 
 class _PlainResult(Struct, gc=False):
-    """A result that lies open: an object without a `result` that might be one more wrapper."""
+    """An object without a `result` key, which could be one more wrapper."""
 
     result: UnsetType = UNSET
 
 
 _decode_named_flat: Callable[[bytes], _FlatLine] = msgspec.json.Decoder(_NamedFlatLine).decode
 _decode_flat = msgspec.json.Decoder(_FlatLine).decode
-_decode_viewed = msgspec.json.Decoder(_ViewLine).decode
+_decode_view = msgspec.json.Decoder(_ViewLine).decode
 _check_plain = msgspec.json.Decoder(_PlainResult).decode
-_NOT_CLEAN = (msgspec.DecodeError, UnicodeError, RecursionError)
+_NOT_REGULAR = (msgspec.DecodeError, UnicodeError, RecursionError)
 _RawLine = tuple[int, bytes]
 
 
 def _take_flat(block: ResultBlock, lines: Iterable[_RawLine]) -> list[_RawLine]:
-    """Take the results with a clean `hop_result`; return all other lines."""
+    """Add the lines with a regular `hop_result` to the block. Returns all other lines."""
     others = []
     starts, ids, tags, profiles, texts = block.rows
-    decode = _decode_named_flat if block.named else _decode_flat
+    decode = _decode_named_flat if block.with_names else _decode_flat
     for start, raw in lines:
         try:
             line = decode(raw)
@@ -474,7 +484,7 @@ def _take_flat(block: ResultBlock, lines: Iterable[_RawLine]) -> list[_RawLine]:
             else:
                 text = None
                 block.add_error(start, line.profile, stats.error or NO_MESSAGE)
-        except _NOT_CLEAN:
+        except _NOT_REGULAR:
             others.append((start, raw))
             continue
         starts.append(start)
@@ -485,20 +495,20 @@ def _take_flat(block: ResultBlock, lines: Iterable[_RawLine]) -> list[_RawLine]:
     return others
 
 
-def _take_viewed(block: ResultBlock, lines: Iterable[_RawLine]) -> list[_RawLine]:
-    """Take the results in the view's wrapper, where an error wins; return all other lines."""
+def _take_view(block: ResultBlock, lines: Iterable[_RawLine]) -> list[_RawLine]:
+    """Add the regular lines of the view to the block. An error takes precedence. Returns all other lines."""
     others = []
     starts, ids, tags, profiles, texts = block.rows
     for start, raw in lines:
         try:
-            line = _decode_viewed(raw)
+            line = _decode_view(raw)
             text, row = line.result, line.input
             if line.error:
                 text = None
                 block.add_error(start, line.profile, line.error)
             else:
                 _check_plain(text or "")
-        except _NOT_CLEAN:
+        except _NOT_REGULAR:
             others.append((start, raw))
             continue
         starts.append(start)

@@ -36,8 +36,8 @@ from assay.scoring.agreement import JudgedRow, agreement, among_votes, by_catego
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
-from assay.store.calibrations import remember, write
-from assay.store.judges import panel_judge, rubric_judge, why_too_weak
+from assay.store.calibrations import save_calibration, write_calibration
+from assay.store.judges import kappa_problem, panel_judge, rubric_judge
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
@@ -174,7 +174,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
                 if accepted is not row.label:
                     file.write(_encode(_disagreement(row, score, accepted)) + b"\n")
         calibration = self._calibration(judged)
-        files = [write(run.folder / "calibration.json", calibration), disagreements]
+        files = [write_calibration(run.folder / "calibration.json", calibration), disagreements]
         judge = replace(self._judge, calibration=calibration)
         report = Report(
             entries=[calibration_entry(self._path.stem, judge, calibration)],
@@ -221,16 +221,16 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         calibration = report.entries[0].judges[0].calibration
         if calibration is None:
             return ()
-        warning = remember(calibration)
+        warning = save_calibration(calibration)
         notices = [warning] if warning else []
         if self.options.save:
             path = Path(self.options.save)
             try:
-                write(path, calibration)
+                write_calibration(path, calibration)
             except OSError as error:
                 raise UsageError(f"{path} cannot be written: {error.strerror}") from None
         minimum = self.options.min_kappa
-        if minimum is not None and (reason := why_too_weak(calibration.judge, calibration, minimum)):
+        if minimum is not None and (reason := kappa_problem(calibration.judge, calibration, minimum)):
             notices.append(reason)
         return notices
 

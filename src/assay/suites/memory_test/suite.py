@@ -50,7 +50,7 @@ from assay.solvers.memory.conversation import (
     ConversationSolver,
     QuestionInput,
     read_answers,
-    read_fed,
+    read_insertion,
 )
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
@@ -239,7 +239,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "messages": f"{sum(len(list(caller.conversation.messages)) for caller in callers):,}",
             "questions": f"{sum(len(caller.questions) for caller in callers):,}",
             "tests": f"{sum(len(caller.tests) for caller in callers):,}"
-            f" ({self.options.trigger}, {self.options.segments} segments)",
+            f" ({self.options.trigger}, segments: {self.options.segments})",
             "questions asked": f"{answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
             "cases": f"{self.total(rows):,}",
@@ -326,7 +326,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         """Add one conversation to the tally and write its file. Returns False, and writes no file, if it failed."""
         caller = result.row.data
         end = result.end
-        if end is None or read_fed(result.records) is None:
+        if end is None or read_insertion(result.records) is None:
             reason = "not all messages were inserted"
             if end is not None and end.failure is not None:
                 reason = end.failure.message

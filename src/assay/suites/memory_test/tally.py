@@ -17,7 +17,7 @@ from assay.core.report import Cell, Curve, Entry, Example, Examples, Metric, Poi
 from assay.core.types import Record, Score
 from assay.scoring.metric_builders import ClusteredValues
 from assay.scoring.statistics import percentiles
-from assay.solvers.memory.conversation import read_answers, read_fed
+from assay.solvers.memory.conversation import read_answers, read_insertion
 from assay.solvers.memory.timed_memory import RETRIEVAL, STORAGE
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.scorers import JUDGED, METRICS
@@ -68,7 +68,7 @@ class MemoryTally:
                 self._seconds["answer"].append(answer.answer_seconds)
             if answer.tokens:
                 self._add_tokens("answer", answer.tokens)
-        usage = read_fed(records)
+        usage = read_insertion(records)
         if usage is not None:
             self._seconds["insertion"] += usage.insert_seconds
             for stage, tokens in usage.tokens.items():
