@@ -9,7 +9,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.core.prompts import filled, fingerprint, parts_of
+from assay.core.prompts import fill, fingerprint, read_parts
 
 OWN = sorted(Path(assay.__path__[0]).rglob("*.v[0-9].txt"))
 
@@ -23,29 +23,29 @@ def written(folder: Path, text: str) -> Path:
 def test_parts_stand_in_order_without_the_line_breaks_behind_them(tmp_path: Path) -> None:
     """White space in front, and a line that only looks like a heading, belong to the part."""
     path = written(tmp_path, "note\n=== user ===\n\n {text} \n\n=== system ===\na === b ===\nc\n")
-    assert list(parts_of(path).items()) == [("user", "\n {text} "), ("system", "a === b ===\nc")]
+    assert list(read_parts(path).items()) == [("user", "\n {text} "), ("system", "a === b ===\nc")]
 
 
 def test_what_is_filled_in_is_not_looked_at_again() -> None:
     """A value may look like a place, and JSON in a prompt is no place."""
     known = {"text": "{question}", "question": "why"}
-    assert filled('{text} {question} {other} {"a": 1} {}', known) == '{question} why {other} {"a": 1} {}'
+    assert fill('{text} {question} {other} {"a": 1} {}', known) == '{question} why {other} {"a": 1} {}'
 
 
 def test_a_file_that_is_no_prompt_is_refused_with_its_name(tmp_path: Path) -> None:
     """Missing, without parts, or without a place that is needed."""
     path = tmp_path / "ask.v1.txt"
     with pytest.raises(InputError, match=r"ask.v1.txt.*there is no such file"):
-        parts_of(path)
+        read_parts(path)
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
-        parts_of(tmp_path)
+        read_parts(tmp_path)
     written(tmp_path, "{text}\n")
     with pytest.raises(InputError, match="parts such as `=== user ===`"):
-        parts_of(path, "text")
+        read_parts(path, "text")
     written(tmp_path, "=== user ===\n{text}\n")
     with pytest.raises(InputError, match="with {text} and {question} in them"):
-        parts_of(path, "text", "question")
-    assert parts_of(path, "text") == {"user": "{text}"}
+        read_parts(path, "text", "question")
+    assert read_parts(path, "text") == {"user": "{text}"}
 
 
 def test_a_fingerprint_is_the_version_and_the_hash_of_all_files(tmp_path: Path) -> None:
@@ -59,4 +59,4 @@ def test_a_fingerprint_is_the_version_and_the_hash_of_all_files(tmp_path: Path) 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
 def test_every_prompt_of_assay_has_parts_that_say_something(path: Path) -> None:
-    assert all(part.strip() for part in parts_of(path).values())
+    assert all(part.strip() for part in read_parts(path).values())

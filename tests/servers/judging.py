@@ -142,7 +142,7 @@ def _kinds() -> dict[str, str]:
     """Kinds by what their newest prompt says first."""
     folder = Path(judges.__file__).parent
     newest = {kind: max(folder.glob(f"{kind}.v*.txt")) for kind in KINDS}
-    return {prompts.parts_of(path)["system"]: kind for kind, path in newest.items()}
+    return {prompts.read_parts(path)["system"]: kind for kind, path in newest.items()}
 
 
 def _listed(block: str) -> tuple[str, ...]:

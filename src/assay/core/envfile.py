@@ -1,6 +1,6 @@
-"""Keys that stand in a `.env` file: `HOP_KEY_*` and `OPENAI_API_KEY`. Nothing else of such a file is read.
+"""Reads API keys from a `.env` file: `HOP_KEY_*` and `OPENAI_API_KEY`. Other variables in it are ignored.
 
-They are looked up where a key is needed, and put into no environment: the code under test does not see them.
+The keys are not put into the environment, so that the code under test does not see them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 NAME = ".env"
 COMMON_KEY = "OPENAI_API_KEY"
 OWN_KEY = "HOP_KEY_"
+# NAME=VALUE with an optional `export`, quotes and a comment. A `#` starts a comment only after a space or quote.
 _LINE = re.compile(
     r"""\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.-]*)\s*=\s*
     (?:'(?P<plain>[^']*)'|"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<bare>[^'"\s#].*?|))\s*(?:(?<=[\s'"=])\#.*)?""",
@@ -20,31 +21,34 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def normalised(name: str) -> str:
-    """As HOP compares the names of variables: `HOP_KEY_x-y.z` is `HOP_KEY_X_Y_Z`."""
+    """Return a variable's name as HOP compares it: `HOP_KEY_x-y.z` becomes `HOP_KEY_X_Y_Z`."""
     return re.sub(r"[-.]", "_", name).upper()
 
 
 def keys_in(path: Path | str) -> dict[str, str]:
-    """The keys by their names, HOP's own normalised; none if there is no such file. The last of two counts.
+    """Return the keys of a .env file by name; HOP's names are normalised. Empty if there is no such file.
 
-    A line is `NAME=VALUE`, `NAME='VALUE'` or `NAME="VALUE"`, perhaps with `export` before it and a comment
-    behind it. Other lines and empty values say nothing.
+    A line is `NAME=VALUE`, `NAME='VALUE'` or `NAME="VALUE"`, optionally with `export` before it and a comment after
+    it. Other lines and empty values are ignored. If a name occurs twice, the last value counts.
     """
     try:
         text = Path(path).read_text("utf-8-sig", "replace") if path else ""
     except OSError:
         return {}
-    found = (_LINE.fullmatch(line) for line in text.splitlines())
-    pairs = ((_wanted(line["name"]), _value(line)) for line in found if line)
+    matches = (_LINE.fullmatch(line) for line in text.splitlines())
+    pairs = ((_key_name(match["name"]), _value(match)) for match in matches if match)
     return {name: value for name, value in pairs if name and value}
 
 
-def _wanted(name: str) -> str:
-    own = normalised(name)
-    return own if own.startswith(OWN_KEY) else name if name == COMMON_KEY else ""
+def _key_name(name: str) -> str:
+    """Return the name under which a key is returned; empty for a variable that is not a key."""
+    hop_name = normalised(name)
+    if hop_name.startswith(OWN_KEY):
+        return hop_name
+    return name if name == COMMON_KEY else ""
 
 
-def _value(line: re.Match[str]) -> str:
-    if (quoted := line["quoted"]) is not None:
+def _value(match: re.Match[str]) -> str:
+    if (quoted := match["quoted"]) is not None:
         return _ESCAPED.sub(r"\1", quoted)
-    return line["plain"] if line["plain"] is not None else line["bare"].strip()
+    return match["plain"] if match["plain"] is not None else match["bare"].strip()

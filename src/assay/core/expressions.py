@@ -1,11 +1,16 @@
-"""Conditions over one item: read like Python, never run as Python.
+"""Conditions over JSON values, in Python's syntax. They are parsed, but never executed as Python.
 
-    item.score > 0.7 and item.verified        category in ["a", "b"]        item.tags[0] is not None
+    Expression('item.score > 0.7 and item.verified').holds({"item": {"score": 0.9, "verified": True}})
 
-The text is parsed, every piece is checked against a short list, and the rest becomes closures. Nothing is
-called and no attribute of a Python object is read: a dot looks up a key of a JSON object, and nothing else.
-What is missing is null. Equality is that of JSON (1 == 1.0, true != 1). An order between kinds, or with
-null, is false, and so is `in` and `not in` with something that holds nothing.
+Further examples: `category in ["a", "b"]`, `item.tags[0] is not None`.
+
+The text is parsed with `ast`. Each node must be of an allowed kind and becomes a closure. There are no calls, and a
+dot looks up a key of a JSON object, never an attribute of a Python object. The rules:
+
+- A missing key or list item is null.
+- Equality is that of JSON: `1 == 1.0` is true, `true == 1` is false.
+- `<` and `>` between different types, or with null, are false.
+- `in` and `not in` are false if the right side is not a list, text or object.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from typing import Any
 from assay.core.errors import AssayError
 from assay.core.json_compare import NUMBERS, TESTS, Test, bounded, is_number, negative
 
+# Conditions come from data files of others. These limits keep Python's parser and our recursion safe.
 MAX_SOURCE = 2_000
 MAX_DEPTH = 50
 
@@ -31,10 +37,13 @@ ALLOWED = (
 )
 
 Names = Mapping[str, Any]
+"""The values that a condition may use, by name."""
 _Reader = Callable[[Names], Any]
 
-_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
-_REFUSED: dict[type[ast.AST], str] = {
+# JSON's constants. Python's True, False and None work too.
+_JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
+# What messages call syntax that is not allowed.
+_FORBIDDEN: dict[type[ast.AST], str] = {
     ast.Call: "a call",
     ast.Lambda: "a lambda",
     ast.IfExp: "`x if c else y`",
@@ -63,11 +72,14 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 class ExpressionProblem(AssayError):
-    """A condition cannot be used: the message has the column, the piece, and what is allowed instead."""
+    """A condition is invalid. The message has the column, the part, and what is allowed instead."""
 
 
 class Expression:
-    """One checked condition. Evaluating it never raises, whatever the data holds."""
+    """A parsed condition. Evaluating it never raises, whatever the values are.
+
+    `names` are the names that it uses. Raises ExpressionProblem if the source is invalid.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -76,14 +88,14 @@ class Expression:
         self.names = frozenset(builder.names)
 
     def value(self, names: Names) -> Any:
-        """A JSON value: a part of the data, a literal, or computed from these; null where there is none."""
+        """Return the value of the expression, a JSON value. It is None if a part of the data is missing."""
         try:
             return self._read(names)
-        except (RecursionError, OverflowError):  # data nested a thousand deep, numbers of a thousand digits
+        except (RecursionError, OverflowError):  # data with a thousand levels, numbers with a thousand digits
             return None
 
     def holds(self, names: Names) -> bool:
-        """Whether the value is true as Python sees it: null, 0 and what is empty are not."""
+        """Return whether the value is true in Python's sense: null, 0 and empty values are false."""
         return bool(self.value(names))
 
 
@@ -97,11 +109,11 @@ def _parse(source: str) -> ast.expr:
         raise ExpressionProblem("the condition is empty")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a doubtful escape in a string is no matter for the screen
+            warnings.simplefilter("ignore")  # Python warns about escapes such as "\d" in strings
             return ast.parse(text, mode="eval").body
     except SyntaxError as error:
         column = (error.offset or 1) + _indent(source)
-        what = _word_as_field(text) or error.msg
+        what = _keyword_hint(text) or error.msg
         raise ExpressionProblem(f"column {column}: {what} in {_short(text)}; {ALLOWED}") from None
     except (ValueError, MemoryError, RecursionError, OverflowError) as error:
         raise ExpressionProblem(
@@ -109,8 +121,8 @@ def _parse(source: str) -> ast.expr:
         ) from None
 
 
-def _word_as_field(text: str) -> str | None:
-    """`item.class` is no Python; the same field can be asked for in another way."""
+def _keyword_hint(text: str) -> str | None:
+    """Return a hint for a field that is named like a keyword: `item.class` is a syntax error in Python."""
     for word in re.findall(r"\.\s*([a-zA-Z]+)\b", text):
         if keyword.iskeyword(word):
             return f'a field named {word} is written ["{word}"], without the dot'
@@ -126,7 +138,7 @@ def _short(text: str) -> str:
 
 
 class _Builder:
-    """Checks each piece and turns it into a closure over names."""
+    """Checks each node of a syntax tree and turns it into a closure, called a reader."""
 
     def __init__(self, source: str) -> None:
         self.names: set[str] = set()
@@ -134,7 +146,7 @@ class _Builder:
         self._lines = source.strip().split("\n")
 
     def reader(self, node: ast.expr, depth: int) -> _Reader:
-        """What gives the value of one piece."""
+        """Return the closure that computes the value of a node."""
         if depth > MAX_DEPTH:
             raise self._problem(node, f"nested deeper than {MAX_DEPTH}")
         build = self._builders.get(type(node))
@@ -149,20 +161,20 @@ class _Builder:
         return _always(self._literal(node, depth))
 
     def _literal(self, node: ast.expr, depth: int) -> Any:
-        """A number, a string, true, false, null, or a list of literals."""
+        """Return the value of a literal: a number, a string, true, false, null, or a list of literals."""
         if depth > MAX_DEPTH:
             raise self._problem(node, f"nested deeper than {MAX_DEPTH}")
         if isinstance(node, ast.List):
-            return [self._literal(each, depth + 1) for each in node.elts]
-        if isinstance(node, ast.Name) and node.id in _WORDS:
-            return _WORDS[node.id]
+            return [self._literal(item, depth + 1) for item in node.elts]
+        if isinstance(node, ast.Name) and node.id in _JSON_WORDS:
+            return _JSON_WORDS[node.id]
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             number = self._literal(node.operand, depth + 1)
             if not is_number(number):
                 raise self._problem(node, "a minus needs a number")
             return -number
         if not isinstance(node, ast.Constant):
-            what = "a list holds numbers, strings, true, false, null and lists of these only"
+            what = "a list may contain only numbers, strings, true, false, null and lists of these"
             raise self._problem(node, what)
         self._check_constant(node, node.value)
         return node.value
@@ -177,8 +189,8 @@ class _Builder:
 
     def _name(self, node: ast.Name, _depth: int) -> _Reader:
         name = node.id
-        if name in _WORDS:
-            return _always(_WORDS[name])
+        if name in _JSON_WORDS:
+            return _always(_JSON_WORDS[name])
         self._check_name(node, name)
         self.names.add(name)
         return lambda names: names.get(name)
@@ -192,17 +204,17 @@ class _Builder:
         plain = isinstance(key, ast.Constant) or (
             isinstance(key, ast.UnaryOp) and isinstance(key.op, ast.USub)
         )
-        at = self._literal(key, depth) if plain else None
-        if isinstance(at, str):
-            if _dunder(at) and at.endswith("__"):
+        index = self._literal(key, depth) if plain else None
+        if isinstance(index, str):
+            if _starts_with_two_underscores(index) and index.endswith("__"):
                 raise self._problem(node, "names with two underscores on both sides are not allowed")
-            return _field(self.reader(node.value, depth), at)
-        if type(at) is int:
-            return _element(self.reader(node.value, depth), at)
+            return _field(self.reader(node.value, depth), index)
+        if type(index) is int:
+            return _element(self.reader(node.value, depth), index)
         raise self._problem(key, 'only ["field"] and [0] may follow a value')
 
     def _boolean(self, node: ast.BoolOp, depth: int) -> _Reader:
-        readers = [self.reader(each, depth) for each in node.values]
+        readers = [self.reader(value, depth) for value in node.values]
         return _all(readers) if isinstance(node.op, ast.And) else _any(readers)
 
     def _unary(self, node: ast.UnaryOp, depth: int) -> _Reader:
@@ -222,7 +234,7 @@ class _Builder:
 
     def _compare(self, node: ast.Compare, depth: int) -> _Reader:
         tests = [self._test(op, right) for op, right in zip(node.ops, node.comparators, strict=True)]
-        readers = [self.reader(each, depth) for each in (node.left, *node.comparators)]
+        readers = [self.reader(operand, depth) for operand in (node.left, *node.comparators)]
         if len(tests) == 1:
             (test,), (left, right) = tests, readers
             return lambda names: test(left(names), right(names))
@@ -240,17 +252,19 @@ class _Builder:
         return operator.is_ if isinstance(op, ast.Is) else operator.is_not
 
     def _check_name(self, node: ast.expr, name: str) -> None:
-        if _dunder(name):
+        # Names such as __class__ reach into Python. JSON has no use for them.
+        if _starts_with_two_underscores(name):
             raise self._problem(node, "names that begin with two underscores are not allowed")
 
     def _not_allowed(self, node: ast.expr) -> ExpressionProblem:
-        kind = _REFUSED.get(type(node), "this")
+        kind = _FORBIDDEN.get(type(node), "this")
         if isinstance(node, (ast.BinOp, ast.UnaryOp)):
             kind = f"the operator {type(node.op).__name__}"
         return self._problem(node, f"{kind} is not allowed")
 
     def _problem(self, node: ast.expr, what: str) -> ExpressionProblem:
         line = self._lines[node.lineno - 1] if node.lineno <= len(self._lines) else ""
+        # ast counts columns in bytes of UTF-8, from 0.
         column = len(line.encode()[: node.col_offset].decode(errors="replace")) + 1
         if node.lineno == 1:
             column += _indent(self._source)
@@ -271,8 +285,8 @@ class _Builder:
     }
 
 
-def _dunder(name: str) -> bool:
-    """Look-alikes count too: Python itself reads a wide underscore as a plain one."""
+def _starts_with_two_underscores(name: str) -> bool:
+    # Python normalises names too, so a full-width underscore is the same as `_`.
     return unicodedata.normalize("NFKC", name).startswith("__")
 
 
@@ -282,16 +296,16 @@ def _always(value: Any) -> _Reader:
 
 def _field(inner: _Reader, key: str) -> _Reader:
     def read(names: Names) -> Any:
-        found = inner(names)
-        return found.get(key) if isinstance(found, dict) else None
+        value = inner(names)
+        return value.get(key) if isinstance(value, dict) else None
 
     return read
 
 
-def _element(inner: _Reader, at: int) -> _Reader:
+def _element(inner: _Reader, index: int) -> _Reader:
     def read(names: Names) -> Any:
-        found = inner(names)
-        return found[at] if isinstance(found, list) and -len(found) <= at < len(found) else None
+        value = inner(names)
+        return value[index] if isinstance(value, list) and -len(value) <= index < len(value) else None
 
     return read
 
@@ -335,11 +349,11 @@ def _chained(readers: list[_Reader], tests: list[Test]) -> _Reader:
 
 def _computed(compute: Callable[[Any, Any], Any], left: _Reader, right: _Reader) -> _Reader:
     def read(names: Names) -> Any:
-        one, two = left(names), right(names)
-        if not (is_number(one) and is_number(two)):
+        a, b = left(names), right(names)
+        if not (is_number(a) and is_number(b)):
             return None
         try:
-            return bounded(compute(one, two))
+            return bounded(compute(a, b))
         except (ZeroDivisionError, OverflowError):
             return None
 

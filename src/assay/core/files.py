@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 def write_whole(path: Path, data: bytes) -> Path:
-    """To a temporary name, to the disk, then under its own name: readers see the old file or the new one."""
+    """Write a file atomically: readers, also those after a crash, see the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -25,5 +25,5 @@ def write_whole(path: Path, data: bytes) -> Path:
 
 
 def write_json(path: Path, value: Any) -> Path:
-    """Readable, with keys in their order."""
+    """Write a value as indented JSON, with keys in their own order. Returns the path."""
     return write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")

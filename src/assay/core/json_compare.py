@@ -1,4 +1,4 @@
-"""Compares and computes with JSON values. Nothing raises: what makes no sense is false or null."""
+"""Comparisons and arithmetic of JSON values, for conditions. Nothing raises: a senseless operation is False or None."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+# Integers are limited to 64 bits, because products of very large ones take long to compute.
 MAX_NUMBER = 2**64
 NUMBERS = (int, float)
 
@@ -15,13 +16,13 @@ Test = Callable[[Any, Any], bool]
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number to compute with: no boolean, and no integer of more than 64 bits."""
+    """Return whether a value is a number to compute with: not a boolean, not an integer of more than 64 bits."""
     kind = type(value)
     return kind is float or (kind is int and -MAX_NUMBER < value < MAX_NUMBER)
 
 
 def bounded(value: float) -> float | None:
-    """Return the number, or None for what JSON cannot hold: infinity, NaN, integers of more than 64 bits."""
+    """Return the number, or None for infinity, NaN and integers of more than 64 bits."""
     if type(value) is int:
         return value if -MAX_NUMBER < value < MAX_NUMBER else None
     return value if math.isfinite(value) else None
@@ -33,7 +34,7 @@ def negative(value: Any) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two values are equal as JSON: a boolean is no number, at any depth."""
+    """Return whether two values are equal as JSON. Unlike in Python, `True` and `1` differ, at any depth."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, list) and isinstance(right, list):
@@ -53,9 +54,12 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Test:
 
 
 def contains(item: Any, container: Any) -> bool | None:
-    """Whether the container holds the item; None where the question makes no sense."""
+    """Return whether the item is in the container; None if the container cannot contain it.
+
+    `in` and `not in` are both false for None.
+    """
     if isinstance(container, list):
-        return any(same(item, each) for each in container)
+        return any(same(item, other) for other in container)
     if isinstance(container, (str, dict)) and isinstance(item, str):
         return item in container
     return None

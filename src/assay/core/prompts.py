@@ -1,6 +1,12 @@
-"""Prompts in text files: parts below lines such as `=== user ===`, with places such as `{text}` in them.
+"""Prompt files: texts with parts below lines such as `=== user ===`, and placeholders such as `{text}`.
 
-A file's name carries its version, as in `answer.v1.txt`: a new wording is a new version.
+    === system ===
+    Answer in one word.
+    === user ===
+    {question}
+
+A file's name has a version, as in `answer.v1.txt`. A changed prompt gets a new version, because it may get other
+replies.
 """
 
 from __future__ import annotations
@@ -13,29 +19,38 @@ from pathlib import Path
 
 from assay.core.errors import InputError, Problem, unreadable
 
-_PART = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
-_PLACE = re.compile(r"\{(\w+)\}")
+_PART_LINE = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
+# Cached, because a prompt is filled once per request. An edited file is not read again by the same process.
 @cache
-def parts_of(path: Path, *needed: str) -> dict[str, str]:
-    """By name, in order, read once. Refuses a file without parts, or without a place that is needed."""
+def read_parts(path: Path, *required: str) -> dict[str, str]:
+    """Return the parts of a prompt file by name, in order.
+
+    Raises InputError if the file has no parts, or lacks one of the `required` placeholders.
+    """
     text = _read(path)
-    _, *pieces = _PART.split(text)
-    if not pieces or any(f"{{{place}}}" not in text for place in needed):
-        places = " and ".join(f"{{{place}}}" for place in needed)
-        said = "a prompt has parts such as `=== user ===`" + (f", with {places} in them" if needed else "")
-        raise InputError(Problem(str(path), said))
+    _, *pieces = _PART_LINE.split(text)
+    if not pieces or any(f"{{{name}}}" not in text for name in required):
+        placeholders = " and ".join(f"{{{name}}}" for name in required)
+        message = "a prompt file needs parts such as `=== user ===`"
+        if required:
+            message += f", with {placeholders} in them"
+        raise InputError(Problem(str(path), message))
     return {name: part.rstrip("\n") for name, part in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
-def filled(part: str, values: Mapping[str, str]) -> str:
-    """In one pass: what is filled in is not looked at again. A place without a value stays as it is."""
-    return _PLACE.sub(lambda place: values.get(place[1], place[0]), part)
+def fill(part: str, values: Mapping[str, str]) -> str:
+    """Return the text with its placeholders filled. A placeholder without a value stays.
+
+    One pass fills all of them, so that a value that contains `{text}` is not filled itself.
+    """
+    return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), part)
 
 
 def fingerprint(version: str, *paths: Path) -> str:
-    """The version and the sha256 of these files: another wording may get another reply."""
+    """Return the version with a hash of the files. A changed prompt changes the run's fingerprint."""
     texts = "\0".join(map(_read, paths))
     return f"{version}@{hashlib.sha256(texts.encode()).hexdigest()}"
 

@@ -1,8 +1,10 @@
-"""Jinja templates that cannot harm: sandboxed, bounded in time and in size, compiled once.
+"""Jinja templates in a sandbox with limits on time and size. They come from task files and data of others.
 
-The sandbox of Jinja keeps attributes safe but bounds nothing: `'a' * 10**10` fills the memory and two
-nested loops never end. So every operation that can blow up is checked before it happens, and loops and
-calls are counted.
+    Template("{{question}}\\nAnswer:").render({"question": "2 + 2?"})
+
+Jinja's own sandbox protects attributes, but has no limits: `'a' * 10**10` fills the memory, and nested loops may
+run for ever. So operations whose result can be much larger than their inputs are checked before they run, and
+loop turns and calls are counted.
 """
 
 from __future__ import annotations
@@ -18,26 +20,30 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from assay.core.errors import AssayError
 
+# Far beyond any context window. A larger text is a mistake or an attack.
 MAX_CHARS = 10_000_000
+# Loop turns and calls of one rendering.
 MAX_STEPS = 50_000
-_WIDTHS = re.compile(r"\d{6,}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
-"""A width of a million and more, or one that comes from the values."""
-_BOUNDED = ("center", "indent", "wordwrap", "format", "replace", "join", "batch", "slice", "tojson")
-_PADDING = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
+# In a format string: a width of six or more digits, or a width that is taken from the values (`%*d`, `{:{}}`).
+_WIDE_FORMAT = re.compile(r"\d{6,}|%[^%a-zA-Z]*\*|\{[^{}]*\{")
+# Filters whose result can be much larger than their inputs.
+_LIMITED_FILTERS = ("center", "indent", "wordwrap", "format", "replace", "join", "batch", "slice", "tojson")
+# String methods that pad their text to a width.
+_PADDING_METHODS = frozenset({"center", "ljust", "rjust", "zfill", "expandtabs"})
 
 
 class TemplateProblem(AssayError):
-    """A template cannot be compiled or rendered; the message says why."""
+    """A template cannot be compiled or rendered. The message has the reason."""
 
 
-class _TooBig(TemplateError):
+class _TooLarge(TemplateError):
     def __init__(self) -> None:
         super().__init__(f"the result would be larger than {MAX_CHARS:,} characters")
 
 
-def _check(size: int) -> None:
+def _check_size(size: int) -> None:
     if size > MAX_CHARS:
-        raise _TooBig
+        raise _TooLarge
 
 
 def _size(value: Any) -> int:
@@ -45,41 +51,45 @@ def _size(value: Any) -> int:
 
 
 def _check_binop(operator: str, left: Any, right: Any) -> None:
+    """Raise if the result of an operator would be too large."""
     if operator == "*":
         for text, times in ((left, right), (right, left)):
             if isinstance(times, int):
-                _check(_size(text) * times)
+                _check_size(_size(text) * times)
         if isinstance(left, int) and isinstance(right, int):
-            _check((left.bit_length() + right.bit_length()) * 1000)
+            # Products of large integers take long: 1000 per bit allows numbers of 10,000 bits.
+            _check_size((left.bit_length() + right.bit_length()) * 1000)
     elif operator == "**":
         if isinstance(left, int) and isinstance(right, int):
-            _check(left.bit_length() * right)
+            _check_size(left.bit_length() * right)
     elif operator == "+":
-        _check(_size(left) + _size(right))
-    elif operator == "%" and isinstance(left, str) and _WIDTHS.search(left):
-        raise _TooBig
+        _check_size(_size(left) + _size(right))
+    elif operator == "%" and isinstance(left, str) and _WIDE_FORMAT.search(left):
+        raise _TooLarge
 
 
 def _check_method(name: str, owner: Any, args: tuple[Any, ...]) -> None:
-    """String methods whose result is larger than all that went in."""
-    if name in _PADDING:
-        _check(max((arg for arg in args if isinstance(arg, int)), default=0))
+    """Raise if the result of a string method would be too large."""
+    if name in _PADDING_METHODS:
+        _check_size(max((arg for arg in args if isinstance(arg, int)), default=0))
     elif name == "join" and args:
         items = args[0] if isinstance(args[0], (list, tuple, range, str)) else ()
-        _check(len(owner) * len(items) + sum(map(_size, items)))
+        _check_size(len(owner) * len(items) + sum(map(_size, items)))
     elif name == "replace" and len(args) > 1 and isinstance(args[1], str):
-        _check((len(owner) + 1) * (len(args[1]) + 1))
-    elif name in ("format", "format_map") and _WIDTHS.search(str(owner)):
-        raise _TooBig
+        _check_size((len(owner) + 1) * (len(args[1]) + 1))
+    elif name in ("format", "format_map") and _WIDE_FORMAT.search(str(owner)):
+        raise _TooLarge
 
 
 def _check_filter(name: str, value: Any, args: tuple[Any, ...]) -> None:
-    """Filters whose result is larger than all that went in."""
+    """Raise if the result of a filter would be too large."""
     if name in ("batch", "slice", "tojson"):
-        _check(max((arg for arg in args if isinstance(arg, int)), default=0) * 100)
+        # The number counts items, or spaces per level. 100 characters are assumed for each of them.
+        _check_size(max((arg for arg in args if isinstance(arg, int)), default=0) * 100)
     elif name in ("center", "indent", "wordwrap"):
-        widest = max((arg for arg in args if isinstance(arg, int)), default=0)
-        _check(widest * (str(value).count("\n") + 1))
+        # Padding is added to every line.
+        width = max((arg for arg in args if isinstance(arg, int)), default=0)
+        _check_size(width * (str(value).count("\n") + 1))
     elif name == "format":
         _check_method("format", str(value), args)
     elif name == "replace":
@@ -88,15 +98,16 @@ def _check_filter(name: str, value: Any, args: tuple[Any, ...]) -> None:
         _check_method("join", str(args[0]) if args else "", (value,))
 
 
-def _bounded_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _limited_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    # Jinja passes its context or environment to some filters, before the value.
     skip = 1 if hasattr(function, "jinja_pass_arg") else 0
 
     @wraps(function)
-    def bounded(*args: Any, **kwargs: Any) -> Any:
+    def limited(*args: Any, **kwargs: Any) -> Any:
         _check_filter(name, args[skip], (*args[skip + 1 :], *kwargs.values()))
         return function(*args, **kwargs)
 
-    return bounded
+    return limited
 
 
 def _regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
@@ -109,24 +120,28 @@ class _Environment(ImmutableSandboxedEnvironment):
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True)
         self.steps = 0
+        # lm-evaluation-harness has this filter, and its task files use it.
         self.filters["regex_replace"] = _regex_replace
-        for name in _BOUNDED:
-            self.filters[name] = _bounded_filter(name, self.filters[name])
+        for name in _LIMITED_FILTERS:
+            self.filters[name] = _limited_filter(name, self.filters[name])
         for name in ("lipsum", "cycler", "joiner"):
             del self.globals[name]
-        del self.filters["random"]  # the same values must give the same text
-        self.globals["__step__"] = self._step
+        # The same values must always give the same text.
+        del self.filters["random"]
+        self.globals["__step__"] = self._count_step
         self.globals["__join__"] = self._join
 
-    def _step(self) -> str:
+    def _count_step(self) -> str:
+        """Count a loop turn or a call. Returns an empty text, because templates print it."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise TemplateError(f"it takes more than {MAX_STEPS:,} steps")
         return ""
 
     def _join(self, *parts: Any) -> str:
+        """Do what the operator `~` does, with the limit on size."""
         texts = [str(part) for part in parts]
-        _check(sum(map(len, texts)))
+        _check_size(sum(map(len, texts)))
         return "".join(texts)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
@@ -134,23 +149,27 @@ class _Environment(ImmutableSandboxedEnvironment):
         return super().call_binop(context, operator, left, right)
 
     def call(self, context: Context, obj: Any, *args: Any, **kwargs: Any) -> Any:
-        self._step()
+        self._count_step()
+        # Jinja wraps str.format; the bound method is in __wrapped__.
         owner = getattr(getattr(obj, "__wrapped__", obj), "__self__", None)
         if isinstance(owner, str):
             _check_method(getattr(obj, "__name__", ""), owner, args)
         return super().call(context, obj, *args, **kwargs)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return _counted(super()._parse(source, name, filename))
+        return _insert_limits(super()._parse(source, name, filename))
 
 
-def _counted(tree: nodes.Template) -> nodes.Template:
-    """Puts a step into every loop, and turns `a ~ b` into a call that can be bounded."""
+def _insert_limits(tree: nodes.Template) -> nodes.Template:
+    """Insert a call of `__step__` into every loop, and replace `a ~ b` by a call of `__join__`.
+
+    Jinja lets an environment intercept calls and most operators, but neither loops nor `~`.
+    """
     for loop in tree.find_all(nodes.For):
         loop.body.insert(0, nodes.Output([_call("__step__", [])]))
     _replace_concat(tree)
     if tree.environment is not None:
-        tree.set_environment(tree.environment)
+        tree.set_environment(tree.environment)  # for the new nodes
     return tree
 
 
@@ -175,7 +194,7 @@ _environment = _Environment()
 
 
 def _plain_parts(tree: nodes.Template) -> list[tuple[str, bool]] | None:
-    """(text, is a name) of a template that only puts values into text; None for any other."""
+    """Return (text, whether it is a name) pairs of a template that has only text and `{{name}}`, else None."""
     parts: list[tuple[str, bool]] = []
     for output in tree.body:
         if not isinstance(output, nodes.Output):
@@ -191,14 +210,15 @@ def _plain_parts(tree: nodes.Template) -> list[tuple[str, bool]] | None:
 
 
 def check_template(source: str) -> None:
-    """What compiling would refuse, in a third of the time: nothing is made that could be rendered."""
+    """Raise TemplateProblem if a template does not compile. Takes a third of the time of building a Template."""
     try:
         tree = _environment.parse(source)
     except TemplateError as error:
         raise TemplateProblem(f"the template does not compile: {error}") from None
-    for kind, known in ((nodes.Filter, _environment.filters), (nodes.Test, _environment.tests)):
+    # Parsing does not look up filters and tests; compiling does.
+    for kind, table in ((nodes.Filter, _environment.filters), (nodes.Test, _environment.tests)):
         for node in tree.find_all(kind):
-            if node.name not in known:
+            if node.name not in table:
                 word = "filter" if kind is nodes.Filter else "test"
                 raise TemplateProblem(f"the template does not compile: No {word} named {node.name!r}.")
 
@@ -214,9 +234,9 @@ def names_in(source: str) -> set[str]:
 
 
 class Template:
-    """One compiled template. Rendering it with the same values gives the same text.
+    """A compiled template. The same values always give the same text.
 
-    Most templates only put values into text: these are joined without Jinja, in a tenth of the time.
+    A template that has only text and `{{name}}`, as most do, is joined without Jinja, in a tenth of the time.
     """
 
     def __init__(self, source: str) -> None:
@@ -226,27 +246,29 @@ class Template:
             self._template = _environment.from_string(source)
         except TemplateError as error:
             raise TemplateProblem(f"the template does not compile: {error}") from None
-        # Jinja copies this ChainMap on every render; a plain dict costs a quarter of the time.
+        # Jinja copies this ChainMap for every rendering. Copying a plain dict takes a quarter of the time.
         self._template.globals = dict(self._template.globals)
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text. Whatever goes wrong inside is a TemplateProblem."""
+        """Return the text. Any error inside the template is raised as TemplateProblem."""
         try:
             if self._parts is not None:
-                text = "".join([str(values[text]) if named else text for text, named in self._parts])
+                text = "".join([str(values[text]) if is_name else text for text, is_name in self._parts])
             else:
                 _environment.steps = 0
                 text = self._template.render(values)
-        except Exception as error:  # noqa: BLE001 - templates call what documents hold
-            raise TemplateProblem(_why(error)) from None
+        except Exception as error:  # noqa: BLE001 - a template may fail in any way, as user code may
+            raise TemplateProblem(_error_message(error)) from None
         if len(text) > MAX_CHARS:
-            raise TemplateProblem(str(_TooBig()))
+            raise TemplateProblem(str(_TooLarge()))
         return text
 
 
-def _why(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
+    # Jinja's sandbox limits range() and raises OverflowError("Range too big …").
     if isinstance(error, OverflowError) and "Range" in str(error):
         return "the template loops too often: " + str(error)
+    # The fast path without Jinja looks names up in `values`. The text is that of Jinja's UndefinedError.
     if isinstance(error, KeyError):
         return f"the template is refused: {error.args[0]!r} is undefined"
     if isinstance(error, TemplateError):

@@ -88,13 +88,13 @@ class PromptAsker:
 
 def build_messages(name: str, values: Mapping[str, str], *, again: bool = False) -> list[dict[str, Any]]:
     """Return the chat messages of a prompt. `again` adds the hint of the second attempt."""
-    parts = prompts.parts_of(_path(name))
+    parts = prompts.read_parts(_path(name))
     question = parts["user"]
     if again:
         question += f"\n\n{parts['again']}"
     return [
-        {"role": "system", "content": prompts.filled(parts["system"], values)},
-        {"role": "user", "content": prompts.filled(question, values)},
+        {"role": "system", "content": prompts.fill(parts["system"], values)},
+        {"role": "user", "content": prompts.fill(question, values)},
     ]
 
 

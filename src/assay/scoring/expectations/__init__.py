@@ -1,6 +1,8 @@
-"""Compares outputs with expectations. Every comparison is a list of checks.
+"""Compares outputs with expectations. The result of a comparison is a list of checks.
 
-An expectation is JSON: its leaves are values, or texts with a prefix (`contains:`, `regex:`, `judge:` …).
+    compare({"mood": "contains:happy", "score": 0.9}, {"mood": "very happy", "score": 0.9}, Matching())
+
+An expectation is JSON. Its leaves are values, or texts with a prefix (`contains:`, `regex:`, `judge:` and others).
 """
 
 from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, verdict

@@ -78,7 +78,7 @@ def build_messages(
     shared = _prompt_parts("parts")
     context = ""
     if text.context:
-        context = prompts.filled(shared["context"], {"mark": mark, "context": text.context}) + "\n\n"
+        context = prompts.fill(shared["context"], {"mark": mark, "context": text.context}) + "\n\n"
     feedback = ""
     for answer in rejected:
         variables = {
@@ -86,10 +86,10 @@ def build_messages(
             "answer": shorten(answer.answer, _MAX_REJECTED),
             "reason": shorten(answer.reason, _MAX_REJECTED),
         }
-        feedback += "\n\n" + prompts.filled(shared["feedback"], variables)
+        feedback += "\n\n" + prompts.fill(shared["feedback"], variables)
     places = {**values, "mark": mark, "task": text.task, "context": context, "feedback": feedback}
     parts = _prompt_parts(name)
-    return [{"role": role, "content": prompts.filled(parts[role], places)} for role in ("system", "user")]
+    return [{"role": role, "content": prompts.fill(parts[role], places)} for role in ("system", "user")]
 
 
 def fingerprint() -> str:
@@ -103,7 +103,7 @@ def shorten(text: str, max_length: int) -> str:
 
 
 def _prompt_parts(name: str) -> dict[str, str]:
-    return prompts.parts_of(_FOLDER / f"{name}.{VERSION}.txt")
+    return prompts.read_parts(_FOLDER / f"{name}.{VERSION}.txt")
 
 
 def _unused_mark(texts: list[str]) -> str:

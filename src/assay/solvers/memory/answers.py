@@ -168,8 +168,8 @@ def prompt_fingerprint(prompt: Path) -> str:
 
 def _fill(prompt: Path, question: str, lines: list[str]) -> list[dict[str, Any]]:
     values = {"memories": "\n".join(lines) or _NO_ITEMS, "question": question}
-    parts = prompts.parts_of(prompt, *values)
-    return [{"role": role, "content": prompts.filled(text, values)} for role, text in parts.items()]
+    parts = prompts.read_parts(prompt, *values)
+    return [{"role": role, "content": prompts.fill(text, values)} for role, text in parts.items()]
 
 
 def _dated(item: MemoryItem) -> str:

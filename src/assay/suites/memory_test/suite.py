@@ -239,7 +239,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             "messages": f"{sum(len(list(caller.conversation.messages)) for caller in callers):,}",
             "questions": f"{sum(len(caller.questions) for caller in callers):,}",
             "tests": f"{sum(len(caller.tests) for caller in callers):,}"
-            f" ({self.options.trigger}, {self.options.segments} segments)",
+            f" ({self.options.trigger}, segments: {self.options.segments})",
             "questions asked": f"{answers:,} for each memory",
             "memories": ", ".join(plugin.title for plugin in self.memories.values()),
             "cases": f"{self.total(rows):,}",
