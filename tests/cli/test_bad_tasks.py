@@ -102,7 +102,7 @@ SUMS: dict[str, tuple[str, str, list[str]]] = {
     "a regex of a metric that does not compile": (
         "ignore_case: true",
         'regexes_to_ignore: ["("]',
-        ["sums.yaml:15 metric_list.0", "'(' is no regular expression"],
+        ["sums.yaml:15 metric_list.0", "'(' is not a regular expression"],
     ),
     "a data set by name": (
         "dataset_path: json\ndataset_kwargs: {data_files: {test: sums.jsonl}}",

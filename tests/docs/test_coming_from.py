@@ -24,7 +24,7 @@ from conftest import Assay
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "coming-from").glob("*.md"))
 GOLDEN = ROOT / "tests" / "golden" / "lm_eval"
-BLOCK = re.compile(r"(?:`([\w./-]+)`[^\n`]*:\n\n)?```(\w*)\n(.*?)```", re.DOTALL)
+BLOCK = re.compile(r"(?:`([\w./-]+\.(?:jsonl?|yaml|py|csv))`[^\n`]*:\n\n)?```(\w*)\n(.*?)```", re.DOTALL)
 
 
 def run_python(code: str, folder: Path) -> None:

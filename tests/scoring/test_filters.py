@@ -41,7 +41,7 @@ def test_take_first_unpacks_and_take_first_k_does_not() -> None:
     """take_first gives one value, take_first_k a list, and never fewer than k."""
     assert apply("take_first", ["a", "b"]) == "a"
     assert apply("take_first_k", ["a", "b", "c"], k=2) == ["a", "b"]
-    with pytest.raises(ValueError, match="wants 4 replies, there are 1"):
+    with pytest.raises(ValueError, match="needs 4 replies, but there are 1"):
         apply("take_first_k", ["a"], k=4)
 
 
@@ -109,11 +109,11 @@ def test_a_function_of_the_user_gets_lists_of_one() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("regex", {"regex_pattern": "(a"}, r"'\(a' is no regular expression"),
-        ("multi_choice_regex", {"regexes_to_ignore": ["ok", "[z"]}, r"'\[z' is no regular expression"),
-        ("regex_pos", {"regex_pattern": "*"}, r"'\*' is no regular expression"),
+        ("regex", {"regex_pattern": "(a"}, r"'\(a' is not a regular expression"),
+        ("multi_choice_regex", {"regexes_to_ignore": ["ok", "[z"]}, r"'\[z' is not a regular expression"),
+        ("regex_pos", {"regex_pattern": "*"}, r"'\*' is not a regular expression"),
         ("map", {"mapping_dict": ["a"]}, "expected a mapping"),
-        ("decontaminate", {"path": "x"}, "leave this filter out"),
+        ("decontaminate", {"path": "x"}, "Remove this filter"),
     ],
 )
 def test_wrong_options_are_known_before_the_first_request(

@@ -47,7 +47,7 @@ def test_what_is_no_text_is_compared_as_it_is() -> None:
 
 def test_a_wrong_regex_is_named() -> None:
     """A pattern that does not compile is known before the first request."""
-    with pytest.raises(UsageError, match=r"'\(' is no regular expression"):
+    with pytest.raises(UsageError, match=r"'\(' is not a regular expression"):
         exact("a", "a", regexes_to_ignore=["("])
 
 

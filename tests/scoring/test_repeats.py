@@ -34,7 +34,7 @@ def test_pass_at_k_is_exact_for_many_repeats() -> None:
 @pytest.mark.parametrize(("repeats", "right", "k"), [(4, 5, 1), (4, 1, 5), (4, 1, 0), (4, -1, 1)])
 def test_what_cannot_be_drawn_has_no_pass_at_k(repeats: int, right: int, k: int) -> None:
     """More than there is, or nothing, is refused."""
-    with pytest.raises(ValueError, match="does not exist"):
+    with pytest.raises(ValueError, match="is not defined"):
         pass_at_k(repeats, right, k)
 
 

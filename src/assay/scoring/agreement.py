@@ -1,8 +1,10 @@
-"""How well a judge agrees with labels: counts first, then the numbers that follow from them.
+"""Measures how well a judge agrees with labels: accuracy, Cohen's kappa with its interval, AUC.
 
-A label is true where the answer is right, and a judge accepts or rejects the answer. A row without a verdict
-counts as invalid and is in no other number. Cohen's kappa is agreement beyond chance: with a base rate of 0.8,
-a judge that accepts everything is right in 80 % of the rows and has a kappa of 0.
+The label of a row tells whether its answer is right. The judge accepts or rejects the answer. Rows without a valid
+verdict are counted as invalid and are part of no other number.
+
+Cohen's kappa is agreement beyond chance. With a base rate of 0.8, a judge that accepts everything agrees with 80 %
+of the labels and has a kappa of 0.
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from assay.core.judges import Agreement, Share, Votes
 from assay.scoring.paired import t_quantile
 from assay.scoring.statistics import Interval, wilson
 
+# Names of the methods by which the interval of kappa is computed.
 CLUSTERED, SINGLE, WILSON = "clustered jackknife", "jackknife", "wilson"
 
 
 class JudgedRow(NamedTuple):
     """A labelled row and the judge's verdict on it.
 
-    `accepted` is None where the verdict is invalid. `sure` says how good the answer is, from 0 to 1.
+    `accepted` is None if the verdict is invalid. `sure` is the judge's measure of the answer, from 0 to 1.
     """
 
     label: bool
@@ -33,9 +36,9 @@ class JudgedRow(NamedTuple):
 
 
 def agreement(rows: Iterable[JudgedRow]) -> Agreement:
-    """Every measure of these rows."""
-    every_row = list(rows)
-    valid = [row for row in every_row if row.accepted is not None]
+    """Return all measures of these rows."""
+    all_rows = list(rows)
+    valid = [row for row in all_rows if row.accepted is not None]
     table = confusion_of(valid)
     interval, method, clusters = kappa_interval(valid)
     balanced = None
@@ -43,7 +46,7 @@ def agreement(rows: Iterable[JudgedRow]) -> Agreement:
         balanced = (table.right_accepted / table.right + table.wrong_rejected / table.wrong) / 2
     return Agreement(
         n=table.n,
-        invalid=len(every_row) - len(valid),
+        invalid=len(all_rows) - len(valid),
         positives=table.right,
         base_rate=table.right / table.n if table.n else None,
         accuracy=table.agreed / table.n if table.n else None,
@@ -59,7 +62,10 @@ def agreement(rows: Iterable[JudgedRow]) -> Agreement:
 
 
 def by_category(rows: Iterable[JudgedRow]) -> dict[str, Agreement]:
-    """The same for each category, numbers by value before names. Rows without a category are in none."""
+    """Return the measures of each category. Rows without a category are left out.
+
+    Categories that are numbers come first, in numerical order.
+    """
     categories: dict[str, list[JudgedRow]] = defaultdict(list)
     for row in rows:
         if row.category:
@@ -69,15 +75,15 @@ def by_category(rows: Iterable[JudgedRow]) -> dict[str, Agreement]:
 
 
 def among_votes(votes: Iterable[Sequence[bool]]) -> Votes | None:
-    """How often votes agree among themselves, over rows with at least two; None where there are no such rows."""
-    several = [set(row) for row in votes if len(row) > 1]
-    if not several:
+    """Return how often all votes on a row agree, over rows with at least two votes. None without such rows."""
+    distinct_votes = [set(row) for row in votes if len(row) > 1]
+    if not distinct_votes:
         return None
-    return Votes(len(several), sum(len(row) == 1 for row in several))
+    return Votes(len(distinct_votes), sum(len(row) == 1 for row in distinct_votes))
 
 
 class Confusion(NamedTuple):
-    """Labels against verdicts as counts: right or wrong by the label, accepted or rejected by the judge."""
+    """Confusion matrix: right or wrong by the label, accepted or rejected by the judge."""
 
     right_accepted: int = 0
     right_rejected: int = 0
@@ -86,17 +92,17 @@ class Confusion(NamedTuple):
 
     @property
     def n(self) -> int:
-        """All rows."""
+        """Number of rows."""
         return sum(self)
 
     @property
     def right(self) -> int:
-        """Rows that the labels accept."""
+        """Rows whose answer is right by the label."""
         return self.right_accepted + self.right_rejected
 
     @property
     def wrong(self) -> int:
-        """Rows that the labels reject."""
+        """Rows whose answer is wrong by the label."""
         return self.wrong_accepted + self.wrong_rejected
 
     @property
@@ -106,59 +112,60 @@ class Confusion(NamedTuple):
 
     @property
     def by_chance(self) -> int:
-        """The agreement that chance would give, times n squared, from how often each side accepts."""
+        """Agreement expected by chance, times n squared, so that it is a whole number."""
         accepted = self.right_accepted + self.wrong_accepted
         return self.right * accepted + self.wrong * (self.n - accepted)
 
     @property
     def kappa(self) -> float | None:
-        """Cohen's kappa; None where label and judge never vary, since chance explains everything then."""
+        """Cohen's kappa. None if label and judge are the same in all rows: then chance explains everything."""
         return self.beyond_chance(self.n * self.agreed)
 
     def beyond_chance(self, agreed: float) -> float | None:
-        """Kappa of another agreement, times n squared, against the same chance. Whole numbers stay exact."""
+        """Return the kappa for another agreement, given times n squared, with the same agreement by chance."""
         possible = self.n**2 - self.by_chance
         return (agreed - self.by_chance) / possible if possible else None
 
     def without(self, other: Confusion) -> Confusion:
-        """The counts without these rows."""
+        """Return the counts without those of `other`."""
         return Confusion(*(ours - theirs for ours, theirs in zip(self, other, strict=True)))
 
 
 def confusion_of(rows: Iterable[JudgedRow]) -> Confusion:
-    """Counts of rows that have a verdict."""
+    """Count rows that have a valid verdict."""
     counts = Counter((row.label, bool(row.accepted)) for row in rows)
     return Confusion(counts[True, True], counts[True, False], counts[False, True], counts[False, False])
 
 
 def auc(rows: Iterable[JudgedRow]) -> float | None:
-    """How often a right answer is surer than a wrong one, ties counted half; None without both kinds.
+    """Return how often a right answer has a higher `sure` than a wrong one. Ties count half.
 
-    Where the judge gives no measure, its verdict is one: accepted is 1, rejected 0.
+    None if all labels are equal. For a judge without `sure`, an accepted answer has 1 and a rejected one 0.
     """
     counts: dict[float, list[int]] = defaultdict(lambda: [0, 0])
     for row in rows:
         sure = float(bool(row.accepted)) if row.sure is None else row.sure
         counts[sure][row.label] += 1
-    wrong_below = won = 0.0
+    wrong_below = right_above = 0.0
     for _, (wrong, right) in sorted(counts.items()):
-        won += right * (wrong_below + wrong / 2)
+        right_above += right * (wrong_below + wrong / 2)
         wrong_below += wrong
     pairs = wrong_below * sum(right for _, right in counts.values())
-    return won / pairs if pairs else None
+    return right_above / pairs if pairs else None
 
 
 def kappa_interval(rows: Sequence[JudgedRow]) -> tuple[Interval | None, str, int]:
-    """The interval of kappa, its method, and the number of clusters. A row without a cluster is one by itself.
+    """Return the 95 % interval of kappa, its method, and the number of clusters.
 
-    The jackknife leaves out one cluster at a time, and Student's t gives the reach. One cluster says nothing
-    about others. Where nothing varies the jackknife would have no width: Wilson's interval of the agreement
-    is taken instead, against the same chance, with each cluster as one case.
+    A row without a cluster is a cluster of its own. The standard error is that of a jackknife over clusters,
+    and Student's t gives the width. With one cluster there is no interval. If kappa is the same without any
+    cluster, the jackknife interval has no width. Then Wilson's interval of the agreement is used, with each
+    cluster as one case, and converted to kappa with the same agreement by chance.
     """
     members: dict[Hashable, list[JudgedRow]] = defaultdict(list)
     for number, row in enumerate(rows):
         members[number if row.cluster is None else row.cluster].append(row)
-    # Equal clusters give equal kappas: each is computed once, with how many there are.
+    # Equal clusters give equal kappas, so each is computed once and weighted by the number of equal clusters.
     clusters = Counter(confusion_of(cluster) for cluster in members.values())
     count = len(members)
     whole = confusion_of(rows)
@@ -174,7 +181,7 @@ def kappa_interval(rows: Sequence[JudgedRow]) -> tuple[Interval | None, str, int
     mean = math.fsum(value * times for value, times in kappas) / count
     squares = math.fsum((value - mean) ** 2 * times for value, times in kappas)
     stderr = math.sqrt((count - 1) / count * squares)
-    if stderr < 1e-12:  # What rounding leaves of 0.
+    if stderr < 1e-12:  # 0 apart from rounding
         return _wilson_kappa_interval(whole, kappa, count), WILSON, count
     reach = t_quantile(count - 1) * stderr
     method = CLUSTERED if any(row.cluster is not None for row in rows) else SINGLE
@@ -182,7 +189,9 @@ def kappa_interval(rows: Sequence[JudgedRow]) -> tuple[Interval | None, str, int
 
 
 def _wilson_kappa_interval(table: Confusion, kappa: float, clusters: int) -> Interval:
-    agreed = wilson(table.agreed / table.n * clusters, clusters)
-    bounds = [table.beyond_chance(share * table.n**2) for share in agreed] if agreed else []
+    agreement_interval = wilson(table.agreed / table.n * clusters, clusters)
+    bounds = []
+    if agreement_interval:
+        bounds = [table.beyond_chance(share * table.n**2) for share in agreement_interval]
     values = [max(-1.0, min(1.0, value)) for value in (*bounds, kappa) if value is not None]
     return Interval(min(values), max(values))

@@ -1,7 +1,7 @@
-"""F1 and Matthews' correlation of labels, from pairs [right label, answered label].
+"""F1 and Matthews correlation of labels, from pairs [target label, answered label].
 
-The numbers are scikit-learn's, which the harness uses. They are computed from counts alone, so that a hundred
-thousand resamples cost little more than their random numbers.
+The numbers equal those of scikit-learn, which lm-evaluation-harness uses. They are computed from counts of equal
+pairs, so the 100,000 resamples of the bootstrap take little longer than drawing their random numbers.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+# A statistic for the bootstrap: it gets rows of drawn values and returns one number for each row.
 RowStatistic = Callable[["NDArray[Any]"], "NDArray[np.float64] | list[float]"]
-"""For the bootstrap: from rows of drawn values to one number for each row."""
 
 
 class LabelGroups(NamedTuple):
-    """Which codes belong to which label, as numpy's `reduceat` wants it. Some labels have no codes."""
+    """The codes of each label, in the form that numpy's `reduceat` expects. A label may have no codes."""
 
     order: Ints
     starts: Ints
@@ -31,36 +31,40 @@ class LabelGroups(NamedTuple):
 
 
 class LabelPairs(NamedTuple):
-    """Pairs as codes, one for each pair that differs; which codes have which label, and which are right."""
+    """Pairs as codes: equal pairs have the same code.
+
+    `target` and `answer` group the codes by label. `right` groups the codes whose two labels are equal.
+    """
 
     codes: Ints
     labels: list[Any]
-    wanted: LabelGroups
-    given: LabelGroups
+    target: LabelGroups
+    answer: LabelGroups
     right: LabelGroups
 
 
 def label_f1(pairs: Sequence[Any]) -> float:
-    """F1 of label 1 where the harness has a number: at most two labels, 1 among them, or all labels equal.
+    """Return F1 of label 1 if there are at most two labels and 1 is among them, or if all labels are equal.
 
-    "0" and "1" as text count as labels too. Everything else is the mean F1 of all labels: the harness fails.
+    The labels may be the texts "0" and "1". In all other cases the harness fails; here the result is the mean of
+    the F1 of all labels.
     """
     return _of_all(_coded(pairs), _f1)
 
 
 def matthews_corrcoef(pairs: Sequence[Any]) -> float:
-    """Matthews' correlation of any number of labels; 0 where either side has only one."""
+    """Return the Matthews correlation of any number of labels. It is 0 if one side has only one label."""
     return _of_all(_coded(pairs), _matthews)
 
 
 def resampled_f1(pairs: Sequence[Any]) -> tuple[Ints, RowStatistic]:
-    """The pairs as codes, and the F1 of rows of such codes."""
+    """Return the pairs as codes, and the function that computes F1 of rows of codes."""
     coded = _coded(pairs)
     return coded.codes, partial(_of_rows, coded, _f1)
 
 
 def resampled_matthews(pairs: Sequence[Any]) -> tuple[Ints, RowStatistic]:
-    """The pairs as codes, and the correlation of rows of such codes."""
+    """Return the pairs as codes, and the function that computes the correlation of rows of codes."""
     coded = _coded(pairs)
     return coded.codes, partial(_of_rows, coded, _matthews)
 
@@ -70,12 +74,13 @@ def _of_all(coded: LabelPairs, statistic: Any) -> float:
 
 
 def _of_rows(coded: LabelPairs, statistic: Any, rows: Ints) -> Floats:
-    """Count the codes of every row, then compute on counts."""
+    """Count the codes of every row, and compute the statistic from the counts."""
     import numpy as np
 
-    kinds = len(coded.wanted.order)
-    apart = rows + np.arange(len(rows))[:, None] * kinds
-    counts = np.bincount(apart.ravel(), minlength=len(rows) * kinds)
+    kinds = len(coded.target.order)
+    # Each row gets codes of its own, so that one bincount counts all rows.
+    row_codes = rows + np.arange(len(rows))[:, None] * kinds
+    counts = np.bincount(row_codes.ravel(), minlength=len(rows) * kinds)
     values: Floats = statistic(coded, counts.reshape(-1, kinds))
     return values
 
@@ -84,21 +89,21 @@ def _f1(coded: LabelPairs, counts: Ints) -> Floats:
     import numpy as np
 
     hits = _by_label(coded, coded.right, counts)
-    seen = _by_label(coded, coded.wanted, counts) + _by_label(coded, coded.given, counts)
-    each = np.zeros(hits.shape)
-    np.divide(2.0 * hits, seen, out=each, where=seen > 0)
+    occurrences = _by_label(coded, coded.target, counts) + _by_label(coded, coded.answer, counts)
+    label_scores = np.zeros(hits.shape)
+    np.divide(2.0 * hits, occurrences, out=label_scores, where=occurrences > 0)
     if _has_positive(coded.labels):
         ones = [column for column, label in enumerate(coded.labels) if label in (1, "1")]
-        return each[:, ones[0]] if ones else np.zeros(len(counts))
+        return label_scores[:, ones[0]] if ones else np.zeros(len(counts))
     total = np.zeros(len(counts))
-    for column in each.T:  # from left to right, as everywhere
+    for column in label_scores.T:  # added from left to right, so that rounding does not depend on numpy
         total += column
-    total /= (seen > 0).sum(axis=1)
+    total /= (occurrences > 0).sum(axis=1)
     return total
 
 
 def _has_positive(labels: list[Any]) -> bool:
-    """Whether F1 is of label 1 alone. It is asked of all pairs: their draws are treated alike."""
+    """Return whether F1 is that of label 1. Decided by all pairs, so that every resample is treated alike."""
     if len(labels) > 2:
         return False
     if len(labels) == 1 or set(labels) == {"0", "1"}:
@@ -109,19 +114,19 @@ def _has_positive(labels: list[Any]) -> bool:
 def _matthews(coded: LabelPairs, counts: Ints) -> Floats:
     import numpy as np
 
-    wanted = _by_label(coded, coded.wanted, counts)
-    given = _by_label(coded, coded.given, counts)
+    targets = _by_label(coded, coded.target, counts)
+    answers = _by_label(coded, coded.answer, counts)
     right = _by_label(coded, coded.right, counts).sum(axis=1)
-    total = given.sum(axis=1)
-    both = right * total - (wanted * given).sum(axis=1)
-    spread = (total**2 - (given * given).sum(axis=1)) * (total**2 - (wanted * wanted).sum(axis=1))
-    correlations = np.zeros(len(both))
-    np.divide(both, np.sqrt(spread), out=correlations, where=spread != 0)
+    total = answers.sum(axis=1)
+    covariance = right * total - (targets * answers).sum(axis=1)
+    variances = (total**2 - (answers * answers).sum(axis=1)) * (total**2 - (targets * targets).sum(axis=1))
+    correlations = np.zeros(len(covariance))
+    np.divide(covariance, np.sqrt(variances), out=correlations, where=variances != 0)
     return correlations
 
 
 def _by_label(coded: LabelPairs, groups: LabelGroups, counts: Ints) -> Floats:
-    """The counts of each label's codes, a column for each label. All are whole numbers, so sums are exact."""
+    """Return the counts of the codes of each label, one column per label. Sums of whole numbers are exact."""
     import numpy as np
 
     sums = np.zeros((len(counts), len(coded.labels)))
@@ -131,22 +136,25 @@ def _by_label(coded: LabelPairs, groups: LabelGroups, counts: Ints) -> Floats:
 
 
 def _coded(pairs: Sequence[Any]) -> LabelPairs:
-    """Labels are numbers where all are numbers (1, 1.0 and true are one label), else what they read as."""
+    """Return the pairs as codes. If any label is not a number, all labels become texts.
+
+    As numbers, 1, 1.0 and true are one label.
+    """
     import numpy as np
 
-    plain = [(_alone(wanted), _alone(given)) for wanted, given in pairs]
+    plain = [(_unwrap(target), _unwrap(answer)) for target, answer in pairs]
     if not all(isinstance(label, Real) for pair in plain for label in pair):
-        plain = [(str(wanted), str(given)) for wanted, given in plain]
+        plain = [(str(target), str(answer)) for target, answer in plain]
     labels = sorted({label for pair in plain for label in pair})
     column = {label: number for number, label in enumerate(labels)}
-    codes = {kind: code for code, kind in enumerate(dict.fromkeys(plain))}
-    every = [(code, column[wanted], column[given]) for (wanted, given), code in codes.items()]
+    codes = {pair: code for code, pair in enumerate(dict.fromkeys(plain))}
+    coded = [(code, column[target], column[answer]) for (target, answer), code in codes.items()]
     return LabelPairs(
         codes=np.array([codes[pair] for pair in plain], dtype=np.int64),
         labels=labels,
-        wanted=_groups([(wanted, code) for code, wanted, _ in every]),
-        given=_groups([(given, code) for code, _, given in every]),
-        right=_groups([(wanted, code) for code, wanted, given in every if wanted == given]),
+        target=_groups([(target, code) for code, target, _ in coded]),
+        answer=_groups([(answer, code) for code, _, answer in coded]),
+        right=_groups([(target, code) for code, target, answer in coded if target == answer]),
     )
 
 
@@ -158,6 +166,6 @@ def _groups(members: list[tuple[int, int]]) -> LabelGroups:
     return LabelGroups(table[:, 1], starts, labels)
 
 
-def _alone(label: Any) -> Any:
-    """A list of one label is that label."""
+def _unwrap(label: Any) -> Any:
+    """Return the label of a list with one label. Tasks may return either form."""
     return label[0] if isinstance(label, (list, tuple)) and len(label) == 1 else label

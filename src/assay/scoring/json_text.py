@@ -1,4 +1,8 @@
-"""JSON that a model wrote as text: `read_json` is strict, `read_reply` accepts what models write around it."""
+"""Reads JSON from the replies of models.
+
+`read_json` accepts a JSON value with nothing around it except a code fence. `read_reply` also accepts text before
+and after the object, trailing commas and raw line breaks.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,17 @@ from collections.abc import Iterator
 from typing import Any
 
 _FENCE = "```"
-_THOUGHT = "</think>"
+# Reasoning models write their thoughts before this tag. JSON in them is not the answer.
+_THOUGHTS_END = "</think>"
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
+# Matches whole strings first, so that braces inside strings are skipped.
 _PIECE = re.compile(rf'{_STRING}|[{{}}"]', re.DOTALL)
+# A comma before a closing bracket. Strings are matched, and kept, so that commas inside them are not removed.
 _TRAILING = re.compile(rf"({_STRING})|,(?=\s*[}}\]])", re.DOTALL)
 
 
 def unfenced(text: str) -> str:
-    """The text without white space around it, and without one code fence around all of it."""
+    """Return the text without surrounding white space, and without a code fence around the whole text."""
     text = text.strip()
     opening, newline, body = text.partition("\n")
     if newline and opening.startswith(_FENCE) and body.endswith(_FENCE) and "`" not in opening[3:]:
@@ -24,36 +31,36 @@ def unfenced(text: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The one value that the text is. ValueError for anything around it, NaN, or a repeated key."""
+    """Return the JSON value of a text. Raises ValueError for other text around it, NaN, or a repeated key."""
     return _loads(unfenced(text), strict=True)
 
 
-def read_reply(text: str, asked: str = "") -> dict[str, Any]:
-    """The one JSON object of a reply, with anything around it. Trailing commas and raw line breaks are fine.
+def read_reply(text: str, prompt: str = "") -> dict[str, Any]:
+    """Return the JSON object of a reply, which may have other text around it.
 
-    Two objects that differ are no reply, nor is one that breaks off. An object that stands word for word in
-    what was `asked` is a quotation, and not what the model says itself. ValueError says why there is none.
+    Raises ValueError with the reason if there is no object, if it is incomplete, or if there are several
+    different objects. An object that occurs literally in the prompt is ignored: the model quotes it.
     """
     if not text.strip():
         raise ValueError("the reply is empty")
     try:
         whole = read_json(text)
     except ValueError:
-        answer = text.rpartition(_THOUGHT)[2]
+        answer = text.rpartition(_THOUGHTS_END)[2]
         return _only_object(
             [
                 candidate
                 for candidate in _outermost_objects(answer)
-                if candidate not in asked and json.dumps(candidate, ensure_ascii=False)[1:-1] not in asked
+                if candidate not in prompt and json.dumps(candidate, ensure_ascii=False)[1:-1] not in prompt
             ]
         )
     if not isinstance(whole, dict):
-        raise ValueError("the reply is no JSON object")  # noqa: TRY004
+        raise ValueError("the reply is not a JSON object")  # noqa: TRY004
     return whole
 
 
 def _only_object(texts: list[str]) -> dict[str, Any]:
-    """The object that all of these texts are, as far as they are JSON at all."""
+    """Return the object that the texts contain. Texts that are not JSON are skipped; equal objects count once."""
     objects: list[dict[str, Any]] = []
     error: ValueError | None = None
     for text in texts:
@@ -74,7 +81,7 @@ def _only_object(texts: list[str]) -> dict[str, Any]:
 
 
 def _outermost_objects(text: str) -> Iterator[str]:
-    """Every outermost {…}. Braces inside of JSON strings do not count."""
+    """Yield every outermost {…} of a text. Braces inside JSON strings do not count."""
     start = text.find("{")
     while start >= 0:
         end = _object_end(text, start)
@@ -85,12 +92,12 @@ def _outermost_objects(text: str) -> Iterator[str]:
 def _object_end(text: str, start: int) -> int:
     depth = 0
     for piece in _PIECE.finditer(text, start):
-        if piece[0] == '"':  # A string that is not closed.
+        if piece[0] == '"':  # the string has no end
             break
         depth += {"{": 1, "}": -1}.get(piece[0], 0)
         if not depth:
             return piece.end()
-    raise ValueError("the reply breaks off in the middle of its JSON")
+    raise ValueError("the reply ends in the middle of its JSON")
 
 
 def _loads(text: str, *, strict: bool) -> Any:
@@ -106,10 +113,10 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
         names = [key for key, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} stands there twice")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {repeated!r} appears twice")
     return values
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

@@ -1,14 +1,14 @@
-"""Prompts of the judges in `judges/`: versioned text files, filled with a question. Replies are read back.
+"""Base classes for the prompts of the judges in `judges/`: fill a versioned text file, read the reply.
 
-A judge of one kind of question subclasses `OneLabelPrompt` or `LabelEachPrompt` and says what fills the
-places of its prompt file:
+A judge for one kind of question subclasses `OneLabelPrompt` or `LabelEachPrompt` and returns the values for the
+placeholders of its prompt file:
 
     class UpdateJudge(OneLabelPrompt[UpdateQuestion]):
         def _values(self, question):
             return {"new": question.new, "old": numbered(question.old)}
 
-Texts of the evaluated system stand between markers or as JSON strings, so that none of them can pass for an
-instruction to the judge.
+Texts of the evaluated system are placed between markers or written as JSON strings, so that they cannot be
+mistaken for instructions to the judge.
 """
 
 from __future__ import annotations
@@ -28,35 +28,36 @@ from assay.scoring.questions import JudgeQuestion
 
 QuestionT = TypeVar("QuestionT", bound=JudgeQuestion)
 
+# Replaces an empty list in a prompt.
 NONE = "(none)"
-"""Stands in a prompt for a list without texts."""
 
-# Bounded, because a small model that is held to a schema may write a reason without end.
+# The length is limited because a small model that is restricted to a schema may never end its reason.
 _REASON = {"type": "string", "maxLength": 400}
-# How much of an unreadable reply the reason of an invalid verdict quotes.
-_QUOTED = 200
-# Failures by which the judge itself declined the question. A retry would end the same way.
-_DECLINED = frozenset({"refusal", "context_overflow"})
+# Number of characters of an unreadable reply that an invalid verdict quotes.
+_QUOTE_LENGTH = 200
+# Failures that depend on the question. A retry would fail in the same way.
+_PERMANENT = frozenset({"refusal", "context_overflow"})
 
 
 class JudgePrompt(ABC, Generic[QuestionT]):
-    """How one kind of question is put into words, and how a reply is read."""
+    """Builds the messages for one kind of question, and reads the reply."""
 
     def __init__(self, prompt: Path) -> None:
         self._prompt = prompt
+        # Room for a reason and up to 40 labels (prompt_budget.ITEMS).
         self.params: dict[str, Any] = {"temperature": 0, "max_tokens": 2048}
 
     @property
     def fingerprint(self) -> str:
-        """The version of the prompt and the sha256 of its file."""
+        """Version of the prompt and sha256 of its file."""
         return prompts.fingerprint(self._prompt.stem, self._prompt)
 
     def parts(self, question: QuestionT) -> Sequence[QuestionT]:
-        """The question in pieces that fit one prompt each. The pieces' labels in a row are its labels."""
+        """Return the question in parts that fit into one prompt each. Their labels, joined, are its labels."""
         return [question]
 
     def messages(self, question: QuestionT) -> list[dict[str, Any]]:
-        """The system and the user message. Equal questions give equal messages, so they are paid once."""
+        """Return system and user message. Equal questions give equal messages, so the log can answer repeats."""
         parts = prompts.read_parts(self._prompt)
         values = self._values(question)
         values["mark"] = unique_marker(*values.values())
@@ -64,21 +65,21 @@ class JudgePrompt(ABC, Generic[QuestionT]):
 
     @abstractmethod
     def _values(self, question: QuestionT) -> dict[str, str]:
-        """What fills the places of the prompt file."""
+        """Return the values for the placeholders of the prompt file."""
 
     @abstractmethod
     def schema(self, question: QuestionT) -> dict[str, Any]:
-        """The JSON schema of a reply. The reason comes first, so that a model weighs before it decides."""
+        """Return the JSON schema of a reply. The reason comes first, so that the label can follow from it."""
 
     @abstractmethod
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
-        """One label for each thing, and the reason. ValueError says what is wrong with the reply."""
+        """Return one label for each item, and the reason. Raises ValueError with the problem of the reply."""
 
     def _nearest(
-        self, texts: Sequence[str], wanted: Sequence[str], budget: int = CHARACTERS
+        self, texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTERS
     ) -> tuple[str, str]:
-        """The numbered texts that fit, and a sentence for the prompt where some were left out."""
-        chosen = nearest(texts, wanted, budget)
+        """Return the numbered texts that fit, and a sentence for the prompt if some are left out."""
+        chosen = nearest(texts, queries, budget)
         if chosen is texts:
             return numbered(texts), ""
         counts = {"shown": str(len(chosen)), "total": str(len(texts))}
@@ -89,30 +90,33 @@ class OneLabelPrompt(JudgePrompt[QuestionT]):
     """Asks for one label: `{"reason": …, "label": …}`."""
 
     def schema(self, question: QuestionT) -> dict[str, Any]:
-        """A reason and a label."""
+        """Return the schema of a reason and a label."""
         return _object_schema({"reason": _REASON, "label": {"enum": list(question.labels)}})
 
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
-        """The label and the reason."""
+        """Return the label and the reason."""
         return (_read_label(reply.get("label"), question.labels, {}, "`label`"),), _read_reason(reply)
 
 
 class LabelEachPrompt(JudgePrompt[QuestionT]):
-    """Asks for one label for each thing: `{"reason": …, "labels": {"1": …, "2": …}}`."""
+    """Asks for one label for each item: `{"reason": …, "labels": {"1": …, "2": …}}`."""
 
+    # Other words that a reply may use for a label, in lower case.
     aliases: ClassVar[Mapping[str, str]] = {}
-    """Other words for a label that a reply may use, in lower case."""
 
     def schema(self, question: QuestionT) -> dict[str, Any]:
-        """A reason and a label for each number. The schema wants all numbers; an object has none twice."""
+        """Return the schema of a reason and a label for each number.
+
+        Labels are an object instead of a list, so that the schema can require every number exactly once.
+        """
         labels = {str(number): {"enum": list(question.labels)} for number in range(1, question.count + 1)}
         return _object_schema({"reason": _REASON, "labels": _object_schema(labels)})
 
     def read(self, reply: Mapping[str, Any], question: QuestionT) -> tuple[tuple[str, ...], str]:
-        """The labels in the order of their numbers, exactly one for each, and the reason."""
+        """Return the labels in the order of their numbers, and the reason."""
         raw_labels = reply.get("labels")
         if not isinstance(raw_labels, dict):
-            raise ValueError("`labels` is no object")  # noqa: TRY004
+            raise ValueError("`labels` is not an object")  # noqa: TRY004
         numbers = [str(number) for number in range(1, question.count + 1)]
         by_number = {name.strip(): label for name, label in raw_labels.items()}
         if missing := [number for number in numbers if number not in by_number]:
@@ -120,7 +124,7 @@ class LabelEachPrompt(JudgePrompt[QuestionT]):
                 f"{len(missing)} of {len(numbers)} labels are missing, the first is {missing[0]}"
             )
         if len(raw_labels) != len(numbers):
-            raise ValueError(f"`labels` has {len(raw_labels)} labels in place of {len(numbers)}")
+            raise ValueError(f"`labels` has {len(raw_labels)} labels instead of {len(numbers)}")
         labels = [
             _read_label(by_number[number], question.labels, self.aliases, f"label {number}")
             for number in numbers
@@ -129,44 +133,44 @@ class LabelEachPrompt(JudgePrompt[QuestionT]):
 
 
 def unique_marker(*texts: str) -> str:
-    """A marker that none of the texts can contain, because it is a hash of all of them."""
+    """Return a marker that none of the texts can contain, because it is a hash of all texts."""
     return hashlib.sha256("\0".join(texts).encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 def numbered(texts: Sequence[str]) -> str:
-    """One numbered line for each text. As a JSON string no text can start a line with a number of its own."""
+    """Return one numbered line for each text. Texts are JSON strings, so that none can begin a new line."""
     lines = [f"{number}: {json.dumps(text, ensure_ascii=False)}" for number, text in enumerate(texts, 1)]
     return "\n".join(lines) or NONE
 
 
 def label_count(question: JudgeQuestion) -> dict[str, str]:
-    """The places `{count}` and `{ids}` of a prompt: how many labels are wanted, and their numbers."""
+    """Return the values of `{count}` and `{ids}` in a prompt: the number of labels, and their range."""
     ids = "1" if question.count == 1 else f"1 to {question.count}"
     return {"count": str(question.count), "ids": ids}
 
 
 def unreadable_reply(response: Response, problem: str) -> str:
-    """The reason of an invalid verdict: the problem, whether the reply was cut, and how the reply begins."""
+    """Return the reason of an invalid verdict: the problem, and the beginning of the reply."""
     text = response.text
-    if len(text) > _QUOTED:
-        text = f"{text[:_QUOTED]}…"
-    cut = ", which was cut at its limit of tokens" if response.finish == "length" else ""
+    if len(text) > _QUOTE_LENGTH:
+        text = f"{text[:_QUOTE_LENGTH]}…"
+    cut = " (the reply was cut at its token limit)" if response.finish == "length" else ""
     return f"no verdict: {problem}{cut}: {text!r}"
 
 
 def refusal_reason(error: ModelError) -> str:
-    """The reason of an invalid verdict where the judge declined. Any other failed call is raised again.
+    """Return the reason of an invalid verdict if the judge refused, or the question exceeds its context.
 
-    A judge that declines would decline tomorrow too, so waiting for its verdict would never end. A failed
-    call, or an error in a judge's own code, is reported and asked again once it is mended.
+    Such a question would fail again in every later start of the run, so its verdict is invalid for good. Other
+    failed calls, and errors in the code of a judge, are raised: the next start of the run repeats them.
     """
-    if error.failure.kind not in _DECLINED:
+    if error.failure.kind not in _PERMANENT:
         raise error
     return f"no verdict: {error}"
 
 
 def _read_label(value: Any, labels: Sequence[str], aliases: Mapping[str, str], place: str) -> str:
-    """The label that the reply names. Case and spaces around it may differ."""
+    """Return the label that the reply names. Ignores case and spaces around it."""
     by_name = {label.casefold(): label for label in labels} | dict(aliases)
     label = by_name.get(value.strip().casefold()) if isinstance(value, str) else None
     if label is None:

@@ -1,4 +1,4 @@
-"""Builds the metrics of a report: a proportion with Wilson's interval, or a mean of values in clusters.
+"""Builds the metrics of a report: a proportion with Wilson's interval, or a mean of clustered values.
 
     proportion_metric("pass_rate", successes=7, total=10, unit="test")
 
@@ -6,7 +6,7 @@
     recall.add(0.5, cluster=conversation.number)
     recall.metric("recall", unit="question")
 
-Every builder takes the other fields of `Metric` (label, unit, filter, left_out, ...) as keywords.
+Every builder accepts the other fields of `Metric` (label, unit, filter, left_out, ...) as keyword arguments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from assay.core.report import Metric
 from assay.scoring.paired import paired
 from assay.scoring.statistics import left_sum, wilson
 
-# What rounding leaves of a standard error that is 0.
+# A standard error below this is 0 apart from rounding.
 _ROUNDING = 1e-12
 
 
@@ -39,7 +39,7 @@ class MetricFields(TypedDict, total=False):
 
 
 def proportion_metric(name: str, successes: float, total: int, **fields: Unpack[MetricFields]) -> Metric:
-    """A share of cases with Wilson's interval. Without cases there is no value, not 0."""
+    """Return a proportion with Wilson's interval. Without cases its value is None, not 0."""
     if not total:
         return Metric(name=name, value=None, numerator=0, denominator=0, **fields)
     return Metric(
@@ -54,7 +54,7 @@ def proportion_metric(name: str, successes: float, total: int, **fields: Unpack[
 
 
 def ratio_metric(name: str, numerator: float, denominator: int, **fields: Unpack[MetricFields]) -> Metric:
-    """A ratio without an interval. Over nothing it has no value."""
+    """Return a ratio without an interval. Its value is None if the denominator is 0."""
     value = numerator / denominator if denominator else None
     return Metric(name=name, value=value, numerator=numerator, denominator=denominator, **fields)
 
@@ -80,10 +80,10 @@ def mean_metric(name: str, values: Sequence[float], **fields: Unpack[MetricField
 
 
 class ClusteredValues:
-    """Shares from 0 to 1, and the cluster of each, in sixteen bytes a value.
+    """Values from 0 to 1, each with the number of its cluster. A value takes sixteen bytes.
 
-    Questions about one conversation are not independent: a mean over them is as sure as its conversations
-    allow, and the interval is computed over clusters.
+    Questions about one conversation are not independent, so the conversation is their cluster. The interval of
+    the mean is computed over clusters: more questions about the same conversations hardly narrow it.
     """
 
     def __init__(self) -> None:
@@ -92,11 +92,11 @@ class ClusteredValues:
         self.left_out: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        """The number of values."""
+        """Return the number of values."""
         return len(self._values)
 
     def add(self, value: float | str, cluster: int) -> None:
-        """Add a value, or the reason why there is none."""
+        """Add a value, or a text with the reason why there is none; reasons are counted in `left_out`."""
         if isinstance(value, str):
             self.left_out[value] += 1
             return
@@ -104,7 +104,7 @@ class ClusteredValues:
         self._clusters.append(cluster)
 
     def metric(self, name: str, **fields: Unpack[MetricFields]) -> Metric:
-        """The mean with its denominator, standard error and interval; no value where there are no values."""
+        """Return the mean with denominator, standard error and interval. Without values it is None."""
         import numpy as np
 
         if "left_out" not in fields and self.left_out:
@@ -112,20 +112,22 @@ class ClusteredValues:
         values = np.array(self._values)
         if not len(values):
             return Metric(name=name, value=None, numerator=0.0, denominator=0, clusters=0, **fields)
+        # A mean is its difference from a system that always scores 0, so the clustered interval of pairs applies.
         mean = paired(np.zeros(len(values)), values, np.array(self._clusters))
         interval, method = mean.interval, mean.method
         if mean.clusters < 2:
-            # One cluster says nothing about others.
+            # One cluster says nothing about how clusters differ.
             interval = None
         elif (mean.stderr is not None and mean.stderr < _ROUNDING) or (
             mean.right_wrong and mean.clusters == mean.n
         ):
-            # Where all values agree Student's t would have no width. Counting each cluster as one case errs
-            # on the safe side. Right and wrong with one value a cluster is a plain proportion.
+            # If all values agree, Student's t interval has no width. Wilson's interval with each cluster as one
+            # case is wider than necessary, which is the safe side. If all values are 0 or 1 and every cluster
+            # has one value, the mean is an ordinary proportion.
             interval = wilson(mean.difference * mean.clusters, mean.clusters)
             method = "wilson"
         elif interval is not None:
-            # Every value is a share, but the interval of two clusters can be wider than what is possible.
+            # Student's t interval of few clusters can exceed the possible values, which are 0 to 1.
             interval = type(interval)(max(0.0, interval.low), min(1.0, interval.high))
         return Metric(
             name=name,

@@ -1,10 +1,12 @@
-"""Two systems on the same cases: the difference with its interval, and McNemar's exact test.
+"""Compares two systems on the same cases: the difference with its interval, and McNemar's exact test.
 
-Pairs of one cluster (questions about one conversation) are not independent: the variance of the mean
-difference is that of the clusters' sums (sandwich, with the factor G / (G - 1) for G clusters), and Student's
-t with G - 1 degrees of freedom gives the interval. With one pair a cluster this is the paired t interval.
-Right and wrong on single cases have the interval of Bonett and Price instead: it is sound for few cases, and
-where all cases agree, where the t interval has no width.
+Pairs of one cluster, such as questions about one conversation, are not independent. So the variance of the mean
+difference is computed from the sums of the clusters (sandwich estimator with the factor G / (G - 1) for G
+clusters), and the interval uses Student's t with G - 1 degrees of freedom. With one pair per cluster this is the
+usual paired t interval.
+
+If all values are 0 or 1 and every cluster has one pair, the interval is that of Bonett and Price. It is sound for
+few cases, and also if no case differs; the t interval has no width then.
 """
 
 from __future__ import annotations
@@ -18,10 +20,12 @@ from assay.scoring.statistics import Interval
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# McNemar's p below which a difference counts as more than chance; the intervals are of 95 % too.
+# A difference with a lower p of McNemar's test is called better or worse. It corresponds to the 95 % intervals.
 SIGNIFICANT = 0.05
+# The 97.5 % quantile of the normal distribution.
 _Z = 1.959963984540054
-# Student's t at 97.5 % for 1 to 20 degrees of freedom; above, the expansion is right to 2e-7.
+# The 97.5 % quantiles of Student's t for 1 to 20 degrees of freedom. Tabulated, because assay does not depend on
+# scipy. For more degrees of freedom the expansion in 1/n below has an error of at most 2e-7.
 _T = (
     *(12.7062047362, 4.30265272975, 3.18244630528, 2.7764451052, 2.57058183564),
     *(2.44691185114, 2.36462425159, 2.3060041352, 2.2621571628, 2.22813885199),
@@ -32,9 +36,9 @@ _EXPANSION = (2.372271230298562, 2.8224986157396112, 2.555849679507722, 1.589534
 
 
 class Paired(NamedTuple):
-    """The result of a comparison. `rose` and `fell` count values, whichever direction is better.
+    """The result of a comparison. `rose` and `fell` count cases whose value is higher or lower in `new`.
 
-    `p` is McNemar's. It is None unless all values are 0 or 1 and every cluster has one pair.
+    `p` is that of McNemar's test. It is None unless all values are 0 or 1 and every cluster has one pair.
     """
 
     n: int
@@ -53,9 +57,9 @@ class Paired(NamedTuple):
 
 
 def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
-    """Compare at least one pair. `clusters` says which pairs belong together, by any whole numbers.
+    """Compare at least one pair. Pairs with the same number in `clusters` belong together.
 
-    Numbers too large to be added have no interval.
+    There is no interval if the values are so large that their sum is infinite.
     """
     import numpy as np
 
@@ -66,7 +70,7 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
         cluster_sums = np.bincount(members.ravel(), weights=differences - mean)
         count, groups = len(base), len(cluster_sums)
         error = None
-        if groups > 1:  # One cluster alone says nothing about others.
+        if groups > 1:  # one cluster says nothing about how clusters differ
             error = math.sqrt(groups / (groups - 1) * float((cluster_sums * cluster_sums).sum())) / count
         rose, fell = int((differences > 0).sum()), int((differences < 0).sum())
         is_single = groups == count
@@ -98,7 +102,10 @@ def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Pai
 
 
 def fill_row(row: PairedRow, result: Paired) -> None:
-    """Write the numbers of a result and its verdict into a row of a comparison table."""
+    """Write the numbers of a result into a row of a comparison table, and its verdict.
+
+    The verdict is "better" or "worse" if McNemar's p is below 0.05, or, without a p, if the interval excludes 0.
+    """
     row.n, row.clusters, row.base, row.new = result.n, result.clusters, result.base, result.new
     row.difference, row.stderr = result.difference, result.stderr
     row.interval, row.interval_method = result.interval, result.method
@@ -117,14 +124,17 @@ def fill_row(row: PairedRow, result: Paired) -> None:
 
 
 def t_quantile(freedom: int) -> float:
-    """Student's t below which 97.5 % lie."""
+    """Return the 97.5 % quantile of Student's t."""
     if freedom <= len(_T):
         return _T[freedom - 1]
     return _Z + math.fsum(factor / freedom**power for power, factor in enumerate(_EXPANSION, 1))
 
 
 def bonett_price(rose: int, fell: int, count: int) -> Interval:
-    """The adjusted Wald interval of a difference of paired proportions: one more pair of each kind."""
+    """Return the interval of a difference of paired proportions, by Bonett and Price.
+
+    It is a Wald interval after adding one pair that rose and one that fell.
+    """
     total = count + 2
     up, down = (rose + 1) / total, (fell + 1) / total
     reach = _Z * math.sqrt((up + down - (up - down) ** 2) / total)
@@ -132,15 +142,19 @@ def bonett_price(rose: int, fell: int, count: int) -> Interval:
 
 
 def mcnemar(rose: int, fell: int) -> float:
-    """The two-sided exact p: twice the binomial tail of the rarer kind of flip at one half, at most 1."""
+    """Return the two-sided exact p of McNemar's test.
+
+    It is twice the binomial tail (probability 1/2) of the rarer direction among the pairs that differ, at most 1.
+    """
     flips, rarer = rose + fell, min(rose, fell)
     if 2 * rarer >= flips - 1:
         return 1.0
+    # Logarithms, because binomial coefficients of large numbers exceed a float.
     log_term = math.lgamma(flips + 1) - math.lgamma(rarer + 1) - math.lgamma(flips - rarer + 1)
     term = total = math.exp(log_term - flips * math.log(2))
     for k in range(rarer, 0, -1):
         term *= k / (flips - k + 1)
         total += term
-        if term < total * 1e-17:
+        if term < total * 1e-17:  # further terms do not change the sum
             break
     return min(1.0, 2 * total)

@@ -1,9 +1,10 @@
-"""The judge of a run: a model that is asked by versioned prompts, or `offline`, which asks no model.
+"""The judge of a run: a model with versioned prompts, or `offline`, which uses rules and calls no model.
 
     panel = Panel(judge_name(spec.judge), votes=3)
     verdict = await panel.verdict(AnswerQuestion(question, reference, response), ctx)
 
-`judge_answer` and the functions below it serve the suites that judge answers beside their other scores.
+`panel_from_spec`, `judge_answer` and the functions around them are for suites that have a judge as one score among
+others.
 """
 
 from __future__ import annotations
@@ -36,23 +37,25 @@ from assay.scoring.questions import (
 )
 
 OFFLINE = "offline"
+# Name of the judge's role among the models of a run.
 ROLE = "judge"
+# Requests for one vote. If the second reply cannot be read either, the vote is invalid.
 TRIES = 2
-"""How often one vote is asked for before it is invalid."""
 
+# Environment variables that name the judge, the most specific first.
 _MODEL_VARIABLES = ("OPENAI_MODEL_JUDGE", "JUDGE_MODEL", "OPENAI_MODEL")
 _URL_VARIABLE, _KEY_VARIABLE = "OPENAI_BASE_URL_JUDGE", "OPENAI_API_KEY_JUDGE"
 
 
 class Panel:
-    """Judges every kind of question. Reports call it `name`; `id` tells it from any other judge."""
+    """Judges every kind of question. `name` is for reports; `id` differs for every different judge."""
 
     def __init__(self, name: str, votes: int = 1, base_url: str | None = None) -> None:
         self.name = name
         self._base_url = base_url
         self._file_hash = judge_file_hash(name)
         if name == OFFLINE:
-            # It is deterministic: a second vote would be the same.
+            # It is deterministic, so further votes would be equal.
             self.votes = 1
             self._judges: dict[str, ModelJudge] = {}
         else:
@@ -60,18 +63,18 @@ class Panel:
             self._judges = {kind: ModelJudge(registry.find("judge", kind).build(), votes) for kind in KINDS}
 
     async def verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
-        """The verdict on one question. Raises ModelError where the judge could not be asked at all."""
+        """Return the verdict on one question. Raises ModelError if the judge did not reply at all."""
         if (trivial := trivial_verdict(question)) is not None:
             return trivial
         if self.name == OFFLINE:
-            # Imported here: its rules take longer to load than most commands take to start.
+            # Imported here, because compiling its rules takes longer than most commands need to start.
             from assay.scoring import offline
 
             return offline.verdict(question)
         return await self._judges[question.kind].verdict(question, ctx.model(ROLE), ctx)
 
     def fingerprint(self, kind: str) -> str:
-        """Changes with the judge's model, its prompt for this kind, its parameters and its votes."""
+        """Return a hash that changes with the judge's model, its prompt for this kind, parameters and votes."""
         if self.name == OFFLINE:
             from assay.scoring import offline
 
@@ -80,12 +83,12 @@ class Panel:
 
     @property
     def id(self) -> str:
-        """Name and fingerprint over all kinds."""
+        """Name of the judge, and a hash over the fingerprints of all kinds of question."""
         return f"{self.name}@{fingerprint([self.fingerprint(kind) for kind in KINDS])}"
 
     @property
     def reply_identity(self) -> str:
-        """Identifies who replies, whatever the prompt: the model, and the code of a `python/` judge.
+        """Identifies the model behind the judge, without its prompts. Includes the code of a `python/` judge.
 
         Scorers with equal reply identity can share logged replies.
         """
@@ -93,7 +96,7 @@ class Panel:
 
     @property
     def roles(self) -> dict[str, Role]:
-        """The judge's role, marked `score`; none for `offline`. It may have an endpoint and a key of its own."""
+        """The role of the judge, with its own endpoint and key if they are set. Empty for `offline`."""
         if self.name == OFFLINE:
             return {}
         key = _KEY_VARIABLE if os.environ.get(_KEY_VARIABLE) else ""
@@ -102,14 +105,17 @@ class Panel:
 
     @property
     def endpoint(self) -> str | None:
-        """The judge's own endpoint. Without one it is asked where the run's model is."""
+        """The judge's own endpoint, or None if it uses the endpoint of the run."""
         if self.name == OFFLINE:
             return None
         return self._base_url or os.environ.get(_URL_VARIABLE) or None
 
 
 def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str:
-    """The judge that --judge names, else the environment, else `offline`. A bare name is an OpenAI model."""
+    """Return the judge's name: --judge, else an environment variable, else `offline`.
+
+    A name without a provider is a model of the provider `openai`.
+    """
     if flag:
         return flag if "/" in flag or flag == OFFLINE else f"openai/{flag}"
     for variable in _MODEL_VARIABLES:
@@ -119,13 +125,13 @@ def judge_name(flag: str | None, environ: Mapping[str, str] = os.environ) -> str
 
 
 def with_provider(name: str) -> str:
-    """A model name of the environment with its provider. `meta-llama/Llama-3` has none: it becomes openai."""
+    """Return a model name with its provider. `meta-llama/Llama-3` has none and becomes `openai/meta-llama/…`."""
     provider, slash, _ = name.partition("/")
     return name if slash and provider in registry.names("model") else f"openai/{name}"
 
 
 def judge_file_hash(name: str) -> str:
-    """The hash of the file of a `python/` or `script/` judge; empty for any other judge."""
+    """Return the hash of the file behind a `python/` or `script/` judge. Empty for other judges."""
     provider, _, file = name.partition("/")
     path = Path(file.rpartition(":")[0] if provider == "python" else file)
     if provider not in {"python", "script"} or not path.is_file():
@@ -134,9 +140,10 @@ def judge_file_hash(name: str) -> str:
 
 
 class ModelJudge:
-    """Asks a model about one kind of question, with a number of votes.
+    """Asks a model one kind of question, with a number of votes.
 
-    Replies are held to a JSON schema where the endpoint can do that, read strictly, and asked again once.
+    If the model supports it, its replies are restricted to a JSON schema. An unreadable reply is requested once
+    more.
     """
 
     def __init__(self, prompt: JudgePrompt[Any], votes: int) -> None:
@@ -145,15 +152,15 @@ class ModelJudge:
 
     @property
     def fingerprint(self) -> str:
-        """Changes with the prompt, the parameters, the budgets and the number of votes."""
+        """A hash that changes with the prompt, the parameters, the budgets and the number of votes."""
         prompt = self._prompt
         return fingerprint([prompt.fingerprint, prompt.params, self._votes, TRIES, prompt_budget.FINGERPRINT])
 
     async def verdict(self, question: JudgeQuestion, asker: Asker, ctx: Context) -> Verdict:
-        """The majority of the valid votes; invalid where no vote is valid, or without a majority.
+        """Return the majority of the valid votes. Invalid if no vote is valid, or in a tie.
 
-        Parts and votes are asked side by side. A part without a verdict leaves the whole question without
-        one. Raises ModelError where a vote got no reply at all.
+        Parts and votes are requested concurrently. If one part has no valid verdict, the whole question has
+        none. Raises ModelError if a request got no reply at all.
         """
         parts = self._prompt.parts(question)
         ballots = await ctx.map(lambda part: self._collect_votes(part, asker, ctx), parts)
@@ -165,9 +172,9 @@ class ModelJudge:
             params["response_format"] = response_format(self._prompt.schema(part))
         messages = self._prompt.messages(part)
         request = Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=params)
-        votes: list[Verdict] = [invalid("it was not asked")] * self._votes
-        # Unreadable replies are asked again in rounds and not one by one: a replay must meet equal requests
-        # in the same order.
+        votes: list[Verdict] = [invalid("the judge was not asked")] * self._votes
+        # Second requests are sent after all first replies have arrived. Equal requests are numbered in their
+        # order, and a replay must number them in the same way.
         for _ in range(TRIES):
             open_votes = [number for number, vote in enumerate(votes) if not vote.valid]
             if not open_votes:
@@ -185,16 +192,16 @@ class ModelJudge:
         return self._read(response, part, request)
 
     def _read(self, response: Response, part: JudgeQuestion, request: Request) -> Verdict:
-        asked = "\n".join(message["content"] for message in request.messages or [])
+        prompt = "\n".join(message["content"] for message in request.messages or [])
         try:
-            labels, reason = self._prompt.read(read_reply(response.text, asked), part)
+            labels, reason = self._prompt.read(read_reply(response.text, prompt), part)
         except ValueError as error:
             return invalid(unreadable_reply(response, str(error)))
         return Verdict(labels, reason)
 
 
 def _join_parts(ballots: list[list[Verdict]]) -> Verdict:
-    """One verdict for the parts in a row. Its `votes` are those that are valid in every part."""
+    """Return one verdict with the labels of all parts. Its `votes` are those that are valid in every part."""
     parts = [_majority(ballot) for ballot in ballots]
     if len(parts) == 1:
         return parts[0]
@@ -220,38 +227,39 @@ def _join_parts(ballots: list[list[Verdict]]) -> Verdict:
 
 
 def _majority(ballot: list[Verdict]) -> Verdict:
-    """The most frequent label for each thing. `sure` is the share of valid votes for that label.
+    """Return the most frequent label for each item. `sure` is the share of valid votes for that label.
 
-    One valid vote among several says nothing about stability.
+    `stable` is None if only one of several votes is valid, since it cannot be compared.
     """
     votes = [vote for vote in ballot if vote.valid]
     if len(ballot) == 1 or not votes:
         return ballot[0]
-    cast = tuple(vote.labels for vote in votes)
-    leaders = [Counter(column).most_common(2) for column in zip(*cast, strict=True)]
+    vote_labels = tuple(vote.labels for vote in votes)
+    leaders = [Counter(column).most_common(2) for column in zip(*vote_labels, strict=True)]
     if any(len(top) > 1 and top[0][1] == top[1][1] for top in leaders):
-        reason = "no verdict: as many votes for one label as for another"
-        return Verdict(reason=reason, status="invalid", votes=cast, stable=False)
+        reason = "no verdict: two labels have the same number of votes"
+        return Verdict(reason=reason, status="invalid", votes=vote_labels, stable=False)
     labels = tuple(top[0][0] for top in leaders)
     reason = next((vote.reason for vote in votes if vote.labels == labels), votes[0].reason)
-    stable = len(set(cast)) == 1 if len(cast) > 1 else None
+    stable = len(set(vote_labels)) == 1 if len(vote_labels) > 1 else None
     sure = tuple(top[0][1] / len(votes) for top in leaders)
-    return Verdict(labels, reason, sure=sure, votes=cast, stable=stable)
+    return Verdict(labels, reason, sure=sure, votes=vote_labels, stable=stable)
 
 
 def panel_from_spec(spec: RunSpec) -> Panel | None:
-    """The judge that --judge names. Environment variables do not count: these suites judge only on demand."""
+    """Return the judge that --judge names, or None. Ignores the environment: judging must be requested."""
     if spec.judge:
         return Panel(judge_name(spec.judge), spec.votes)
     if spec.votes > 1:
-        raise UsageError("--votes says how often a judge is asked; name a judge with --judge")
+        raise UsageError("--votes is the number of judge calls per verdict; name a judge with --judge")
     return None
 
 
 def answer_scorer_id(panel: Panel, judged: Any) -> str:
-    """The id of a scorer that only judges, so that a change of another metric asks no judge again.
+    """Return the id of a scorer that only asks the judge.
 
-    It changes with the judge, with an endpoint of its own, and with `judged`: what the judge is shown.
+    It changes with the judge, the judge's own endpoint, and `judged`, the texts that the judge sees. It does not
+    depend on other metrics, so their changes cause no judge calls.
     """
     return f"{JUDGE}@{fingerprint([panel.fingerprint(AnswerQuestion.kind), panel.endpoint, judged])}"
 
@@ -259,9 +267,9 @@ def answer_scorer_id(panel: Panel, judged: Any) -> str:
 async def judge_answer(
     panel: Panel, question: str, references: Sequence[str], response: str, ctx: Context
 ) -> Verdict:
-    """The verdict on an answer that is right if it meets any of the references.
+    """Return the verdict on an answer that is right if it agrees with any of the references.
 
-    A model is asked once and sees all references. `offline` compares words, so it takes them one by one.
+    A model gets all references in one question. `offline` compares words, so it judges them one by one.
     """
     alternatives = references
     if panel.name != OFFLINE and len(references) != 1:
@@ -274,14 +282,14 @@ async def judge_answer(
 
 
 def answer_value(verdict: Verdict) -> tuple[ScoreStatus, float | None]:
-    """Status and value of the score: 1 for Correct, 0 for any other label, None for an invalid verdict."""
+    """Return status and value of the score: 1 for Correct, 0 for other labels, None for an invalid verdict."""
     if not verdict.valid:
         return verdict.status, None
     return verdict.status, float(verdict.labels == (CORRECT,))
 
 
 def answer_data(verdict: Verdict) -> dict[str, Any]:
-    """What the score keeps of the verdict: the label, and how the votes went where there were several."""
+    """Return the data that the score stores: the label, and with several votes their counts and stability."""
     data: dict[str, Any] = {}
     if verdict.labels:
         data["label"] = verdict.labels[0]

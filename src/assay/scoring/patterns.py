@@ -1,4 +1,4 @@
-"""Regular expressions from task files and test sets."""
+"""Regular expressions of users, from task files and testsets."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from assay.core.errors import UsageError
 
 
 def compile_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
-    """The compiled pattern. UsageError names a pattern that is no regular expression."""
+    """Return the compiled pattern. Raises UsageError if it is not a regular expression."""
     try:
         return re.compile(pattern, flags)
     except (re.error, TypeError, OverflowError, RecursionError) as error:
-        raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+        raise UsageError(f"{pattern!r} is not a regular expression: {error}") from None

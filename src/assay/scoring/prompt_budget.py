@@ -1,4 +1,8 @@
-"""Fits texts into a judge's prompt: things to judge go into batches, texts to search are chosen by BM25."""
+"""Fits texts into the prompts of judges.
+
+Items to be judged are split into batches. Texts that are only searched (memories, evidence) are reduced to the
+passages that are most similar to the items, by BM25.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,29 @@ from functools import lru_cache
 
 from assay.scoring.text_overlap import tokens
 
+# Most items in one request. Small models lose count in longer lists.
 ITEMS = 40
-"""The most things that one request asks labels for. Small models lose count in longer lists."""
+# Most characters of each list in a prompt: about 6,000 tokens of English.
 CHARACTERS = 24_000
-"""The most characters of each list in a prompt: some 6,000 tokens of English."""
+# Texts longer than this are split into passages before the best passages are chosen.
 PASSAGE = 2_000
-"""Texts longer than this are cut into passages before passages are chosen."""
+# Part of every judge's fingerprint, because a judge with another budget sees other texts.
 FINGERPRINT = ("bm25.v1", ITEMS, CHARACTERS, PASSAGE)
-"""Part of every judge's fingerprint: with another budget a judge sees other texts."""
 
-# Characters that a line's number, quotes and line break take.
-_LINE = 8
+# Characters that a text takes beside its own: line number, quotes and line break.
+_LINE_OVERHEAD = 8
 # The usual constants of Okapi BM25.
 _K, _B = 1.2, 0.75
 
 
 def batches(texts: Sequence[str]) -> list[slice]:
-    """Slices of neighbouring texts that fit one request by number and by characters.
+    """Split texts into slices that fit one request, by number and by characters.
 
-    Every slice has at least one text, even one that alone is too long.
+    Every slice has at least one text, even if that text alone is too long.
     """
     slices, start, size = [], 0, 0
     for index, text in enumerate(texts):
-        cost = min(len(text), CHARACTERS) + _LINE
+        cost = min(len(text), CHARACTERS) + _LINE_OVERHEAD
         if index > start and (index - start == ITEMS or size + cost > CHARACTERS):
             slices.append(slice(start, index))
             start, size = index, 0
@@ -39,31 +43,31 @@ def batches(texts: Sequence[str]) -> list[slice]:
 
 
 def shortened(text: str) -> str:
-    """The text, cut to the budget with a note about the characters that are left out."""
+    """Return the text, cut to the budget. A note tells how many characters are missing."""
     excess = len(text) - CHARACTERS
     if excess <= 0:
         return text
     return f"{text[:CHARACTERS]} […{excess} more characters]"
 
 
-def nearest(texts: Sequence[str], wanted: Sequence[str], budget: int = CHARACTERS) -> Sequence[str]:
-    """`texts` itself if all fit, else the passages that are most like the wanted texts, in their order."""
-    if sum(map(len, texts)) + _LINE * len(texts) <= budget:
+def nearest(texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTERS) -> Sequence[str]:
+    """Return `texts` itself if all fit, else the passages most similar to `queries`, in their original order."""
+    if sum(map(len, texts)) + _LINE_OVERHEAD * len(texts) <= budget:
         return texts
     passages = [passage for text in texts for passage in _passages(text)]
-    chosen, left = [], budget
-    for index in _ranked(passages, wanted):
-        cost = len(passages[index]) + _LINE
-        if cost <= left:
+    chosen, characters_left = [], budget
+    for index in _ranked(passages, queries):
+        cost = len(passages[index]) + _LINE_OVERHEAD
+        if cost <= characters_left:
             chosen.append(index)
-            left -= cost
-        if left <= _LINE:
+            characters_left -= cost
+        if characters_left <= _LINE_OVERHEAD:
             break
     return [passages[index] for index in sorted(chosen)]
 
 
 def _passages(text: str) -> Iterator[str]:
-    """Cut at a line's end or a space in the second half of a passage, else in the middle of a word."""
+    """Split a text at a line break or space in the second half of a passage, else within a word."""
     while len(text) > PASSAGE:
         last_break = max(text.rfind(mark, PASSAGE // 2, PASSAGE) for mark in ("\n", " "))
         end = last_break + 1 or PASSAGE
@@ -72,11 +76,11 @@ def _passages(text: str) -> Iterator[str]:
     yield text
 
 
-def _ranked(passages: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Indexes: the best passage of every wanted text first, then every second best, and so on."""
+def _ranked(passages: Sequence[str], queries: Sequence[str]) -> list[int]:
+    """Return indexes of passages: first the best one of every query, then the second best of every query, ..."""
     bags = [_words(passage) for passage in passages]
     best_rank = [len(passages)] * len(passages)
-    for query in wanted:
+    for query in queries:
         scores = _bm25_scores(bags, _words(query))
         matches = [index for index, score in enumerate(scores) if score]
         matches.sort(key=lambda index: (-scores[index], index))
@@ -86,7 +90,7 @@ def _ranked(passages: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
 
 def _bm25_scores(bags: list[frozenset[str]], query: frozenset[str]) -> list[float]:
-    """Okapi BM25, with each word counted once."""
+    """Return the Okapi BM25 score of each bag. A repeated word counts once."""
     shared = [query & bag for bag in bags]
     frequency = dict.fromkeys(query, 0)
     for words in shared:
@@ -96,7 +100,7 @@ def _bm25_scores(bags: list[frozenset[str]], query: frozenset[str]) -> list[floa
     mean_length = sum(map(len, bags)) / len(bags) or 1.0
     scores = []
     for words, bag in zip(shared, bags, strict=True):
-        # Sorted, because the order of a set changes from process to process and with it the last bit.
+        # Sorted, because the order of a set differs between processes, and with it the rounding of the sum.
         total = sum(weight[word] for word in sorted(words))
         scores.append(total * (_K + 1) / (1 + _K * (1 - _B + _B * len(bag) / mean_length)))
     return scores
@@ -104,5 +108,5 @@ def _bm25_scores(bags: list[frozenset[str]], query: frozenset[str]) -> list[floa
 
 @lru_cache(1 << 13)
 def _words(text: str) -> frozenset[str]:
-    """Cached, because each point of a session is searched in the same memories."""
+    """Return the words of a text. Cached, because all points of a session are searched in the same memories."""
     return frozenset(tokens(text))

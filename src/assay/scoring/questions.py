@@ -1,14 +1,14 @@
 """Questions for a judge, and its verdicts.
 
-There are six kinds of question. Each one holds the things to be judged and names the labels that a judge may
-give. A verdict has one label for each thing, in order:
+There are six kinds of question. A question contains the items to be judged and lists the labels that a judge may
+use. A verdict has one label for each item, in order:
 
     question = RecallQuestion(points=("Ada moved.", "Bob has a dog."), updates=(True, False), texts=memories)
     verdict = await panel.verdict(question, ctx)
     verdict.labels  # ("covered", "missed")
 
-A reply that cannot be read gives an invalid verdict without labels. It is never guessed, and it never counts
-as the worst label.
+A reply that cannot be read gives an invalid verdict without labels. The labels are never guessed, and an invalid
+verdict does not count as the worst label.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
+# Labels of an answer. An answer that makes something up and leaves something out is a hallucination.
 CORRECT, HALLUCINATION, OMISSION = "Correct", "Hallucination", "Omission"
-"""Labels of an answer. An answer that makes something up and leaves something out is a hallucination."""
+# Labels of a memory point or of a piece of evidence.
 COVERED, MISSED = "covered", "missed"
-"""Labels of a memory point or of a piece of evidence."""
+# Labels of a written memory. The words are those of the file format.
 TRUE, FABRICATED, IRRELEVANT = "correct", "hallucination", "irrelevant"
-"""Labels of a memory that was written."""
+# Labels of a changed point: the memories contain the new state only, both states, or not the new state.
 UPDATED, BOTH, OUTDATED = "updated", "both", "outdated"
-"""Labels of a point that changed: memories hold the new state only, both states, or not the new state."""
+# Labels of a point that no memory should contain.
 REJECTED, MEMORIZED = "rejected", "memorized"
-"""Labels of a point that no memory should keep."""
 
 
 class AnswerQuestion(Struct, frozen=True):
-    """Whether an answer is right. `evidence` are the texts that the reference follows from."""
+    """Asks whether an answer is right. `evidence` are the texts from which the reference follows."""
 
     kind: ClassVar[str] = "answer"
     labels: ClassVar[tuple[str, ...]] = (CORRECT, HALLUCINATION, OMISSION)
@@ -46,7 +46,7 @@ class AnswerQuestion(Struct, frozen=True):
 
 
 class EvidenceQuestion(Struct, frozen=True):
-    """Which pieces of evidence the texts cover."""
+    """Asks which pieces of evidence the texts cover."""
 
     kind: ClassVar[str] = "evidence"
     labels: ClassVar[tuple[str, ...]] = (COVERED, MISSED)
@@ -60,7 +60,7 @@ class EvidenceQuestion(Struct, frozen=True):
 
 
 class RecallQuestion(Struct, frozen=True):
-    """Which memory points the texts cover. `updates` says for each point whether it is an update."""
+    """Asks which memory points the texts cover. `updates` tells for each point whether it is an update."""
 
     kind: ClassVar[str] = "recall"
     labels: ClassVar[tuple[str, ...]] = (COVERED, MISSED)
@@ -75,9 +75,9 @@ class RecallQuestion(Struct, frozen=True):
 
 
 class CorrectnessQuestion(Struct, frozen=True):
-    """Whether written memories (`texts`) are true and worth keeping.
+    """Asks whether written memories (`texts`) are true and worth keeping.
 
-    `points` are those of the session that wrote them, `earlier_points` those of the sessions before.
+    `points` are the memory points of the session that wrote them, `earlier_points` those of earlier sessions.
     """
 
     kind: ClassVar[str] = "correctness"
@@ -93,7 +93,7 @@ class CorrectnessQuestion(Struct, frozen=True):
 
 
 class UpdateQuestion(Struct, frozen=True):
-    """Whether all memories together hold the new state of a point that changed, an old one, or both."""
+    """Asks whether all memories together contain the new state of a changed point, an old state, or both."""
 
     kind: ClassVar[str] = "update"
     labels: ClassVar[tuple[str, ...]] = (UPDATED, BOTH, OUTDATED)
@@ -108,7 +108,7 @@ class UpdateQuestion(Struct, frozen=True):
 
 
 class InterferenceQuestion(Struct, frozen=True):
-    """Whether all memories together hold a point that should not have been kept."""
+    """Asks whether all memories together contain a point that should not have been stored."""
 
     kind: ClassVar[str] = "interference"
     labels: ClassVar[tuple[str, ...]] = (REJECTED, MEMORIZED)
@@ -133,12 +133,12 @@ KINDS = ("recall", "correctness", "update", "interference", "answer", "evidence"
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True):
-    """One label for each thing of the question, or no label where the status is `invalid`.
+    """One label for each item of the question, or no labels if the status is `invalid`.
 
-    `sure` has a number from 0 to 1 for each thing. The judge `offline` measures how good the thing is, and
-    `sure` is that measure. Where several votes were cast, `sure` is the share of valid votes for the chosen
-    label, whatever the label. `votes` holds the labels of each valid vote where several were cast; `stable`
-    says whether these votes are all equal.
+    `sure` has a number from 0 to 1 for each item. For the judge `offline` it is the measured quality: an answer
+    from its threshold on is correct. For a model with several votes it is the share of valid votes for the
+    chosen label. With several votes, `votes` has the labels of each valid vote, and `stable` tells whether all
+    of them are equal.
     """
 
     labels: tuple[str, ...] = ()
@@ -150,17 +150,17 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
 
     @property
     def valid(self) -> bool:
-        """Whether there are labels to count."""
+        """Whether the verdict has labels."""
         return self.status == "scored"
 
 
 def invalid(reason: str) -> Verdict:
-    """A verdict without labels."""
+    """Return a verdict without labels."""
     return Verdict(reason=reason, status="invalid")
 
 
-# The label that every thing gets when the memory is empty. Correctness is missing: it judges the texts
-# themselves, and without texts it has nothing to label.
+# The label of every item if the memory is empty. CorrectnessQuestion is not in the table: its items are the texts
+# themselves, so without texts it has no items.
 _LABEL_WITHOUT_TEXTS = {
     RecallQuestion: MISSED,
     EvidenceQuestion: MISSED,
@@ -170,17 +170,17 @@ _LABEL_WITHOUT_TEXTS = {
 
 
 def trivial_verdict(question: JudgeQuestion) -> Verdict | None:
-    """The verdict where no judge is needed: empty questions, empty answers, empty memories. Else None.
+    """Return the verdict if no judge is needed: empty question, empty answer or empty memory. Else None.
 
-    An empty answer is settled here because a model that is asked about one may call it correct.
+    An empty answer is always an omission. A model might call it correct.
     """
     if not question.count:
         return Verdict()
     if isinstance(question, AnswerQuestion):
         if question.response.strip():
             return None
-        return Verdict((OMISSION,), "nothing was answered")
+        return Verdict((OMISSION,), "the answer is empty")
     label = _LABEL_WITHOUT_TEXTS.get(type(question))
     if label is None or any(text.strip() for text in question.texts):
         return None
-    return Verdict((label,) * question.count, "there is no text to look at")
+    return Verdict((label,) * question.count, "there are no texts")

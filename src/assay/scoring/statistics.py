@@ -1,8 +1,9 @@
-"""Statistics: intervals, percentiles, and every aggregation that a task may name, with its standard error.
+"""Statistics: intervals, percentiles, and the aggregations of tasks with their standard errors.
 
-`AGGREGATIONS` and `stderr` reproduce lm-evaluation-harness bit for bit. So sums go from left to right in plain
-floats (`sum` compensates since Python 3.12), except where the harness itself sums with numpy (`nanmean`,
-`brier_score`). F1 and Matthews' correlation are in `classification.py`, BLEU and its kin in `translation.py`.
+`AGGREGATIONS` and `stderr` reproduce lm-evaluation-harness bit for bit. So sums are added from left to right in
+plain floats (the built-in `sum` compensates rounding errors since Python 3.12), except where the harness itself
+uses numpy (`nanmean`, `brier_score`). F1 and Matthews correlation are in `classification.py`; BLEU, chrF and TER
+are in `translation.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from assay.scoring.classification import RowStatistic
 
+# The 97.5 % quantile of the normal distribution.
 _Z = 1.959963984540054
-"""97.5 % of the normal distribution lie below it."""
 
 
 class Interval(NamedTuple):
@@ -34,7 +35,10 @@ class Interval(NamedTuple):
 
 
 def wilson(successes: float, total: int) -> Interval | None:
-    """The score interval of a proportion. It is sound for few cases and for 0 and 1; mean ± 2 s.e. is not."""
+    """Return Wilson's score interval of a proportion, or None without cases.
+
+    Unlike mean ± 2 standard errors it is sound for few cases and for proportions near 0 and 1.
+    """
     if not total:
         return None
     share = successes / total
@@ -45,38 +49,38 @@ def wilson(successes: float, total: int) -> Interval | None:
 
 
 def normal_interval(value: float, error: float) -> Interval:
-    """Mean ± 1.96 s.e., for values that are not proportions."""
+    """Return value ± 1.96 standard errors, for values that are not proportions."""
     return Interval(value - _Z * error, value + _Z * error)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The value below which this share of sorted values lies. It is one of them; None for no values."""
+    """Return the value below which this share of the sorted values lies. Does not interpolate. None if empty."""
     if not ordered:
         return None
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 def percentiles(seconds: Iterable[float]) -> dict[str, Any]:
-    """p50 and p95 with their denominator."""
+    """Return the number of values, their median (p50) and their 95 % percentile (p95)."""
     ordered = sorted(seconds)
     return {"n": len(ordered), "p50": percentile(ordered, 0.5), "p95": percentile(ordered, 0.95)}
 
 
-# Repeats of one document.
+# Scores over the repeats of one document.
 
 
 def pass_at_k(repeats: int, right: int, k: int) -> float:
-    """The chance that at least one of k drawn repeats is right; exact to the last bit for any n."""
+    """Return the probability that at least one of k drawn repeats is right. Computed in whole numbers."""
     if not 0 <= right <= repeats or not 1 <= k <= repeats:
-        raise ValueError(f"pass@{k} of {repeats} repeats with {right} right does not exist")
+        raise ValueError(f"pass@{k} is not defined for {repeats} repeats of which {right} are right")
     draws = math.comb(repeats, k)
     return (draws - math.comb(repeats - right, k)) / draws
 
 
 def first_votes(answers: Sequence[Hashable], right: Mapping[Hashable, bool]) -> list[bool]:
-    """For every k, whether the most frequent of the first k answers is right. A tie goes to the earlier one.
+    """Return for every k whether the most frequent of the first k answers is right. In a tie the earlier wins.
 
-    The filters `take_first_k` and `majority_vote` give the same; this does all k in one pass.
+    The filters `take_first_k` and `majority_vote` give the same results, but this takes one pass for all k.
     """
     counts: Counter[Hashable] = Counter()
     order: dict[Hashable, int] = {}
@@ -91,11 +95,11 @@ def first_votes(answers: Sequence[Hashable], right: Mapping[Hashable, bool]) -> 
     return outcomes
 
 
-# Aggregations: all documents' values to one number.
+# Aggregations: functions from the values of all documents to one number.
 
 
 def left_sum(values: Iterable[float]) -> float:
-    """The plain sum, first to last."""
+    """Return the sum in plain floats, added from first to last."""
     total = 0.0
     for value in values:
         total += value
@@ -103,12 +107,12 @@ def left_sum(values: Iterable[float]) -> float:
 
 
 def mean(values: Sequence[float]) -> float:
-    """The arithmetic mean of at least one value."""
+    """Return the arithmetic mean of at least one value."""
     return left_sum(values) / len(values)
 
 
 def nanmean(values: Sequence[float]) -> float:
-    """The mean without NaN; NaN where every value is NaN."""
+    """Return the mean of the values that are not NaN. NaN if all are."""
     import numpy as np
 
     positions, of_rows = _resampled_nanmean(values)
@@ -116,63 +120,69 @@ def nanmean(values: Sequence[float]) -> float:
 
 
 def median(values: Sequence[float]) -> float:
-    """The upper median: the harness takes the middle of the sorted values without averaging two."""
+    """Return the upper median. The harness does not average the two middle values either."""
     return sorted(values)[len(values) // 2]
 
 
 def sample_stddev(values: Sequence[float]) -> float:
-    """The standard deviation with Bessel's correction; needs two values."""
+    """Return the standard deviation with Bessel's correction (n - 1) of at least two values."""
     middle = mean(values)
     return math.sqrt(left_sum((value - middle) ** 2 for value in values) / (len(values) - 1))
 
 
 def mean_stderr(values: Sequence[float]) -> float:
-    """The standard error of a mean; needs two values."""
+    """Return the standard error of the mean of at least two values."""
     return sample_stddev(values) / math.sqrt(len(values))
 
 
 def perplexity(values: Sequence[float]) -> float:
-    """Of mean log-likelihoods; infinite where a float has no room for it."""
+    """Return the perplexity of log-likelihoods. It is infinite if it exceeds a float."""
     return _exp(-mean(values))
 
 
 def weighted_perplexity(pairs: Sequence[Any]) -> float:
-    """Of pairs [log-likelihood, weight]; the weight is a number of words, say."""
+    """Return the perplexity of pairs [log-likelihood, weight]. The weight is a number of words or bytes."""
     return _exp(-_weighted_mean(pairs))
 
 
 def bits_per_byte(pairs: Sequence[Any]) -> float:
-    """Of pairs [log-likelihood, bytes]."""
+    """Return the bits per byte of pairs [log-likelihood, number of bytes]."""
     return -_weighted_mean(pairs) / math.log(2)
 
 
 def brier_score(pairs: Sequence[Any]) -> float:
-    """The squared distance of the choices' probabilities from the right choice; pairs [index, probabilities].
+    """Return the mean squared distance between the probabilities of the choices and the right choice.
 
-    Documents may differ in their number of choices, and an index outside the choices is met by none. The
-    harness fails in both cases.
+    A pair is [index of the right choice, probabilities]. Documents may have different numbers of choices, and
+    the index may be outside the choices; then no choice is right. The harness fails in both cases.
     """
     import numpy as np
 
     distances = []
-    for gold, probabilities in pairs:
-        chances = np.asarray(probabilities, dtype=np.float64)
-        wanted = np.zeros(len(chances))
-        if -len(chances) <= gold < len(chances):
-            wanted[gold] = 1.0
-        distances.append(float(np.sum((chances - wanted) ** 2)))
+    for gold, choice_probabilities in pairs:
+        probabilities = np.asarray(choice_probabilities, dtype=np.float64)
+        target = np.zeros(len(probabilities))
+        if -len(probabilities) <= gold < len(probabilities):
+            target[gold] = 1.0
+        distances.append(float(np.sum((probabilities - target) ** 2)))
     return float(np.mean(np.asarray(distances)))
 
 
 def acc_all(pairs: Sequence[Any]) -> float:
-    """The share of questions whose answers are all right; pairs [said yes, document with `idx` and `label`]."""
+    """Return the share of questions whose answers are all right.
+
+    A pair is [whether the model said yes, document with `idx` and `label`].
+    """
     import numpy as np
 
     return float(np.mean(_questions_right(pairs, ("paragraph", "question"))))
 
 
 def acc_all_stderr(pairs: Sequence[Any]) -> float | None:
-    """As the harness computes it: here it tells questions apart by their own number, not by the paragraph."""
+    """Return the standard error of `acc_all` as the harness computes it.
+
+    Here the harness identifies a question by its number alone, without the paragraph. So do we.
+    """
     right = _questions_right(pairs, ("question",))
     return mean_stderr(right) if len(right) > 1 else None
 
@@ -186,7 +196,7 @@ def _questions_right(pairs: Sequence[Any], parts: tuple[str, ...]) -> list[int]:
 
 
 def _bypass(_: Sequence[Any]) -> int:
-    # The harness's mark for answers that are collected and not scored.
+    # The value that the harness shows for answers that are collected but not scored.
     return 999
 
 
@@ -201,6 +211,7 @@ def _exp(value: float) -> float:
         return math.inf
 
 
+# All aggregations that a metric of a task may name.
 AGGREGATIONS: dict[str, Callable[[Any], float]] = {
     "mean": mean,
     "nanmean": nanmean,
@@ -216,26 +227,26 @@ AGGREGATIONS: dict[str, Callable[[Any], float]] = {
     "bypass": _bypass,
     **{name: translation.corpus_score(name) for name in translation.NAMES},
 }
-"""Every aggregation that a metric may name."""
+# Aggregations that take one number per document. The others take pairs.
 OF_NUMBERS = frozenset({"mean", "nanmean", "median", "perplexity"})
-"""Aggregations that take one number from each document; the others take pairs."""
 
 
 # Standard errors of aggregations.
 
+# Default of `bootstrap_iters` in the harness.
 BOOTSTRAP_DRAWS = 100_000
-# Of scores over whole corpora the harness draws at most this often.
+# The harness limits the draws for BLEU, chrF and TER, which are slow, to this number.
 _MOST_CORPUS_DRAWS = 100
-# The harness seeds a generator for each thousand draws.
-_CHUNK = 1000
-# Values drawn at a time: they fit the cache, and memory is bounded.
+# The harness uses a new random generator for each thousand draws.
+_CHUNK_DRAWS = 1000
+# Number of values drawn at a time. They fit into the processor's cache, and memory is bounded.
 _MOST_CELLS = 50_000
 
 
 def stderr(aggregation: str, values: Sequence[Any], draws: int = BOOTSTRAP_DRAWS) -> float | None:
-    """As the harness computes it: a formula for means, a seeded bootstrap, or None (it prints "N/A").
+    """Return the standard error as the harness computes it: by formula, by a seeded bootstrap, or None.
 
-    `draws` is its `bootstrap_iters`: 0 switches every standard error off.
+    The harness prints "N/A" for None. `draws` is its `bootstrap_iters`; 0 switches all standard errors off.
     """
     if len(values) <= 1 or draws <= 0:
         return None
@@ -244,12 +255,13 @@ def stderr(aggregation: str, values: Sequence[Any], draws: int = BOOTSTRAP_DRAWS
     if aggregation not in _RESAMPLED or draws == 1:
         return None
     data, of_rows = _RESAMPLED[aggregation](values)
-    most = _MOST_CORPUS_DRAWS if aggregation in translation.NAMES else draws
-    return bootstrap_stderr(data, of_rows, min(draws, most))
+    if aggregation in translation.NAMES:
+        draws = min(draws, _MOST_CORPUS_DRAWS)
+    return bootstrap_stderr(data, of_rows, draws)
 
 
 def bootstrap_stderr(values: ArrayLike, of_rows: RowStatistic, draws: int = BOOTSTRAP_DRAWS) -> float:
-    """The standard deviation of a statistic over draws of as many values as there are."""
+    """Return the standard deviation of a statistic over bootstrap samples of the values."""
     import numpy as np
 
     data = np.asarray(values)
@@ -260,17 +272,17 @@ def bootstrap_stderr(values: ArrayLike, of_rows: RowStatistic, draws: int = BOOT
 
 
 def bootstrap_positions(count: int, draws: int = BOOTSTRAP_DRAWS) -> Iterator[NDArray[np.int64]]:
-    """Drawn positions, one row for each draw, some rows at a time.
+    """Yield arrays of drawn positions. Each row is one draw.
 
-    Draws i*1000 to i*1000+999 come from `random.Random(i).choices`. Fewer than 1000 draws are one chunk. The
-    harness does not draw what is left over after the last whole chunk, and neither do we.
+    Draws i*1000 to i*1000+999 equal those of `random.Random(i).choices`, which the harness uses. Fewer than
+    1000 draws are one chunk. Like the harness, this ignores draws beyond the last whole chunk.
     """
     import numpy as np
 
-    chunk = min(_CHUNK, draws)
-    rows = max(1, min(chunk, _MOST_CELLS // count))  # The stream is the same, however it is cut.
+    chunk = min(_CHUNK_DRAWS, draws)
+    rows = max(1, min(chunk, _MOST_CELLS // count))  # the random numbers do not depend on this
     for seed in range(draws // chunk):
-        # Numpy's generator in the state of Python's own, which the harness draws from.
+        # numpy's Mersenne Twister in the state of Python's gives the same numbers, many times faster.
         state = random.Random(seed).getstate()[1]  # noqa: S311
         stream = np.random.RandomState()
         stream.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
@@ -280,11 +292,12 @@ def bootstrap_positions(count: int, draws: int = BOOTSTRAP_DRAWS) -> Iterator[ND
             yield uniform.astype(np.int64)
 
 
-# Each of these gives data to draw from, and the statistic of rows of drawn data.
+# Each of these functions returns the data to draw from, and the function that computes the statistic of rows of
+# drawn data.
 
 
 def _resampled_median(values: Sequence[float]) -> tuple[NDArray[np.int32], RowStatistic]:
-    """Ranks instead of values: numpy partitions small whole numbers twice as fast."""
+    """Uses ranks instead of values, because numpy partitions small whole numbers twice as fast."""
     import numpy as np
 
     ordered, ranks = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True)
@@ -315,13 +328,13 @@ def _resampled_perplexity(values: Sequence[float]) -> tuple[NDArray[np.float64],
 
 
 def perplexities(rows: NDArray[np.float64]) -> list[float]:
-    """The perplexity of every row. The exponential is Python's: numpy's differs in the last bit."""
+    """Return the perplexity of every row. Uses Python's exp, since numpy's differs in the last bit."""
     import numpy as np
 
     if len(rows) == 1:
         sums = [left_sum(rows[0].tolist())]
     else:
-        # Column by column, which is from left to right: along a row numpy would add pairwise.
+        # Adds column by column, which is from left to right. Along a row, numpy adds pairwise and rounds differently.
         sums = np.add.reduce(np.ascontiguousarray(rows.T), axis=0).tolist()
     return [_exp(-(total / rows.shape[1])) for total in sums]
 

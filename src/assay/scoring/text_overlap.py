@@ -1,7 +1,7 @@
-"""Short answers against references by their words: token F1, BLEU-1, exact match, abstention, evidence recall.
+"""Compares short answers with references by words: token F1, BLEU-1, exact match, abstention, evidence recall.
 
-Words are compared as LoCoMo's own evaluation does: in lower case, without punctuation and articles, stemmed
-by Porter's rules. Each Chinese or Japanese character is a token.
+Words are compared as in LoCoMo's own evaluation: in lower case, without punctuation and articles, stemmed by
+Porter's rules. In addition, each Chinese or Japanese character is a token.
 """
 
 from __future__ import annotations
@@ -15,46 +15,47 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache, lru_cache
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
+# "and" is not an article, but LoCoMo's evaluation removes it too.
 _ARTICLES = frozenset({"a", "an", "the", "and"})
 _TOKEN = re.compile(
     r"[\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uf900-\ufaff]+"
 )
-# The sentences by which LoCoMo's evaluation recognises "not known".
+# The phrases by which LoCoMo's evaluation recognises an abstention.
 _ABSTENTIONS = ("no information available", "not mentioned")
-# A stemmer keeps the word that it works on in its own state, and runs may score in several threads.
+# A stemmer stores the current word in itself, so two threads must not use it at once.
 _STEMMER_LOCK = threading.Lock()
 
 
 def tokens(text: str) -> list[str]:
-    """The stemmed words of a text in order, without articles."""
+    """Return the stemmed words of a text in order, without articles."""
     words = _TOKEN.findall(text.lower().translate(_PUNCTUATION))
     return [_stem(word) for word in words if word not in _ARTICLES]
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Harmonic mean of the shares of words that are in the other text; 1 for two texts without words."""
+    """Return F1 of the words of answer and reference. It is 1 for two texts without words."""
     return overlap_f1(tokens(answer), tokens(reference))
 
 
-def overlap_f1(one: list[str], two: list[str]) -> float:
-    """Twice the shared words by all words, repetitions counted; 1 for two empty lists."""
-    if not one or not two:
-        return float(one == two)
-    return 2 * sum((Counter(one) & Counter(two)).values()) / (len(one) + len(two))
+def overlap_f1(answer: list[str], reference: list[str]) -> float:
+    """Return 2 * shared words / all words, with repetitions. It is 1 for two empty lists."""
+    if not answer or not reference:
+        return float(answer == reference)
+    return 2 * sum((Counter(answer) & Counter(reference)).values()) / (len(answer) + len(reference))
 
 
 def bleu1(answer: str, reference: str) -> float:
-    """The share of the answer's words that are in the reference, times a penalty for a short answer.
+    """Return the share of the answer's words that are in the reference, times a penalty for a short answer.
 
-    A word counts at most as often as it stands in the reference. With c words in the answer and r in the
-    reference the penalty is 1 where c > r, else exp(1 - r / c). Nothing is smoothed. The value is 0 where
-    one text alone has no words, 1 where neither has any.
+    A word counts at most as often as it occurs in the reference. With c words in the answer and r in the
+    reference the penalty is 1 if c > r, else exp(1 - r / c). There is no smoothing. The value is 0 if one text
+    has no words, and 1 if neither has any.
     """
     return overlap_bleu1(tokens(answer), tokens(reference))
 
 
 def overlap_bleu1(answer: list[str], reference: list[str]) -> float:
-    """BLEU-1 of texts that are tokens already."""
+    """Return BLEU-1 of two lists of tokens."""
     if not answer or not reference:
         return float(answer == reference)
     shared = sum((Counter(answer) & Counter(reference)).values())
@@ -62,24 +63,30 @@ def overlap_bleu1(answer: list[str], reference: list[str]) -> float:
 
 
 def list_f1(answer: str, reference: str) -> float:
-    """For answers that are lists: the best F1 of each part of the reference among the answer's, averaged."""
-    parts, wanted_parts = answer.split(","), reference.split(",")
-    return sum(max(token_f1(part, wanted) for part in parts) for wanted in wanted_parts) / len(wanted_parts)
+    """Return F1 of answers that are lists, separated by commas.
+
+    Each part of the reference counts with its best F1 among the parts of the answer; these are averaged.
+    """
+    answer_parts, reference_parts = answer.split(","), reference.split(",")
+    best = [
+        max(token_f1(part, reference_part) for part in answer_parts) for reference_part in reference_parts
+    ]
+    return sum(best) / len(reference_parts)
 
 
 def exact_match(answer: str, reference: str) -> float:
-    """1 where the tokens are the same, in the same order."""
+    """Return 1 if answer and reference have the same tokens in the same order, else 0."""
     return float(tokens(answer) == tokens(reference))
 
 
 def abstains(answer: str) -> bool:
-    """Whether the answer says that it is not known, by LoCoMo's two sentences."""
+    """Return whether the answer contains one of LoCoMo's two phrases for an abstention."""
     text = answer.lower()
     return any(sentence in text for sentence in _ABSTENTIONS)
 
 
 def recall(retrieved: Collection[str], wanted: Sequence[str]) -> float | None:
-    """The share of wanted ids that were retrieved; None where nothing is wanted."""
+    """Return the share of wanted ids that were retrieved, or None if no ids are wanted."""
     ids = set(wanted)
     return len(ids & set(retrieved)) / len(ids) if ids else None
 

@@ -1,7 +1,7 @@
 """BLEU, chrF, chrF++ and TER over all documents, by sacrebleu (extra `bleu`).
 
-All four scores are made of counts that are summed over documents. So documents are counted once, and a resample
-costs a sum. The harness counts every document again in every draw.
+All four scores are computed from counts that are summed over documents. So the counts of each document are
+computed once, and a resample only adds them up. lm-evaluation-harness counts every document again in every draw.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ NAMES = ("bleu", "chrf", "chrf++", "ter")
 
 
 def corpus_score(name: str) -> Callable[[Sequence[Any]], float]:
-    """The aggregation of this name, of pairs [reference or references, answer]."""
+    """Return the aggregation of this name. It takes pairs [reference or list of references, answer]."""
     return partial(_score, name)
 
 
 def resampled(name: str) -> Callable[[Sequence[Any]], tuple[NDArray[np.int64], RowStatistic]]:
-    """For the bootstrap: positions as data, and the score of rows of positions."""
+    """Return the function that prepares the bootstrap: it returns positions, and the score of rows of positions."""
     return partial(_resampled, name)
 
 
 def check_installed(name: str) -> None:
-    """MissingExtra where sacrebleu is not there."""
+    """Raise MissingExtra if sacrebleu is not installed."""
     if find_spec("sacrebleu") is None:
         raise MissingExtra(f"the metric {name!r}", "bleu")
 
@@ -51,17 +51,20 @@ def _resampled(name: str, pairs: Sequence[Any]) -> tuple[NDArray[np.int64], RowS
 
 
 class _CountedDocuments:
-    """Documents with what sacrebleu counts in each of them."""
+    """Documents with the counts of sacrebleu."""
 
     def __init__(self, name: str, pairs: Sequence[Any]) -> None:
         check_installed(name)
         self._metric = _metric(name)
-        self._references = [_texts(wanted) for wanted, _ in pairs]
-        self._answers = [_texts(given)[0] for _, given in pairs]
-        self._counts = cache(self._count)
+        self._references = [_texts(references) for references, _ in pairs]
+        self._answers = [_texts(answer)[0] for _, answer in pairs]
+        self._counts = cache(self._count)  # by the number of references
 
     def score(self, positions: Sequence[int]) -> float:
-        """Of these documents. All use as many references as the one that has fewest, as in the harness."""
+        """Return the score of these documents.
+
+        All documents use as many references as the one with the fewest, as in lm-evaluation-harness.
+        """
         counts = self._counts(min(len(self._references[position]) for position in positions))
         return float(self._metric._aggregate_and_compute([counts[p] for p in positions]).score)  # noqa: SLF001
 
@@ -72,7 +75,7 @@ class _CountedDocuments:
 
 
 def _metric(name: str) -> Any:
-    """With sacrebleu's own defaults."""
+    """Return the metric of sacrebleu, with its default settings."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
@@ -87,7 +90,7 @@ def _metric(name: str) -> Any:
 
 
 def _texts(value: Any) -> list[str]:
-    """One text or several. An empty list is an empty text, and anything else is written as a text."""
+    """Return a value as a list of texts. An empty list becomes one empty text."""
     if isinstance(value, (list, tuple)):
         return [str(text) for text in value or [""]]
     return [str(value)]

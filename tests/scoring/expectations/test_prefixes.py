@@ -85,7 +85,7 @@ def test_prefixes_hold_at_any_depth() -> None:
         ("regex:^x", "abc", "^x", "nothing in 'abc' matches '^x'"),
         ("max_chars:2", "abc", 2, "3 characters, at most 2 are allowed"),
         ("non_empty:", " ", None, "it is empty: ' '"),
-        ("allowed_values:a|b", "c", ["a", "b"], "'c' is none of 'a', 'b'"),
+        ("allowed_values:a|b", "c", ["a", "b"], "'c' is not one of 'a', 'b'"),
         ("contains_any:a|b", "c", ["a", "b"], "none of 'a', 'b' is in 'c'"),
         ("starts_with:a", "ba", "a", "'ba' does not start with 'a'"),
         ("ends_with:a", "ab", "a", "'ab' does not end with 'a'"),
@@ -99,18 +99,18 @@ def test_a_failed_prefix_says_why(expected: str, actual: str, wanted: Any, why: 
 
 
 UNUSABLE = [
-    ("regex:(", "regex: '(' is no regular expression: missing ), unterminated subpattern at position 0"),
-    ("regex:a{99999999999999999999}", "is no regular expression: the repetition number is too large"),
-    ("regex:", "regex: something is needed after the colon"),
-    ("contains:", "contains: something is needed after the colon"),
-    ("judge:  ", "judge: something is needed after the colon"),
-    ("starts_with: ", "starts_with: something is needed after the colon"),
-    ("allowed_values:", "allowed_values: something is needed after the colon"),
-    ("contains_any:a||b", "contains_any: a list of texts is needed, none of them empty"),
-    ("max_chars:ten", "max_chars: a whole number that is not negative is needed, not 'ten'"),
-    ("max_chars:-1", "max_chars: a whole number that is not negative is needed, not '-1'"),
-    ("max_chars:" + "9" * 5000, "max_chars: a whole number"),
-    ("non_empty:please", "non_empty: it takes no value, not 'please'"),
+    ("regex:(", "regex: '(' is not a regular expression: missing ), unterminated subpattern at position 0"),
+    ("regex:a{99999999999999999999}", "is not a regular expression: the repetition number is too large"),
+    ("regex:", "regex: the value after the colon is missing"),
+    ("contains:", "contains: the value after the colon is missing"),
+    ("judge:  ", "judge: the value after the colon is missing"),
+    ("starts_with: ", "starts_with: the value after the colon is missing"),
+    ("allowed_values:", "allowed_values: the value after the colon is missing"),
+    ("contains_any:a||b", "contains_any: expected a list of non-empty texts"),
+    ("max_chars:ten", "max_chars: expected a whole number of at least 0, found 'ten'"),
+    ("max_chars:-1", "max_chars: expected a whole number of at least 0, found '-1'"),
+    ("max_chars:" + "9" * 5000, "max_chars: expected a whole number"),
+    ("non_empty:please", "non_empty: expected no value, found 'please'"),
 ]
 
 
@@ -120,7 +120,7 @@ def test_an_unusable_prefix_is_found_before_the_run_and_fails_in_it(expected: st
     [(path, found)] = expectation_problems({"a": ["fine", {"b": expected}]})
     assert path == "a[1].b"
     assert message in found
-    assert f"is written `equals:{expected.partition(':')[0]}:…`" in found
+    assert f"write `equals:{expected.partition(':')[0]}:…`" in found
     check = one(expected, "")
     assert check.passed is False
     assert message in check.why

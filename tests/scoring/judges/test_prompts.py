@@ -154,12 +154,12 @@ def test_labels_may_vary_in_case_and_spaces_only(kind: str) -> None:
         ({"1": "covered"}, "1 of 2 labels are missing, the first is 2"),
         ({}, "2 of 2 labels are missing, the first is 1"),
         ({"1": "covered", "3": "covered"}, "the first is 2"),
-        ({"1": "covered", "2": "missed", "3": "missed"}, "3 labels in place of 2"),
-        ({"1": "covered", "2": "missed", " 2": "covered"}, "3 labels in place of 2"),
+        ({"1": "covered", "2": "missed", "3": "missed"}, "3 labels instead of 2"),
+        ({"1": "covered", "2": "missed", " 2": "covered"}, "3 labels instead of 2"),
         ({"0": "covered", "1": "missed"}, "the first is 2"),
-        (["covered", "missed"], "`labels` is no object"),
-        ("covered", "`labels` is no object"),
-        (None, "`labels` is no object"),
+        (["covered", "missed"], "`labels` is not an object"),
+        ("covered", "`labels` is not an object"),
+        (None, "`labels` is not an object"),
     ],
 )
 def test_every_number_has_exactly_one_label(labels: Any, why: str) -> None:

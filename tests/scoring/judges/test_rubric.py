@@ -88,7 +88,7 @@ def test_a_verdict_is_one_json_object(reply: str, passed: bool, reason: str) -> 
         ('{"passed": true}{"passed": false}', "the reply is not one JSON object"),
         ('Sure:\n```json\n{"passed": true}\n```', "the reply is not one JSON object"),
         ('```json\n{"passed": true}\n```\nDone.', "the reply is not one JSON object"),
-        ('{"passed": true, "passed": false}', "the key 'passed' stands there twice"),
+        ('{"passed": true, "passed": false}', "the key 'passed' appears twice"),
         ("{'passed': True}", "the reply is not one JSON object"),
         ('[{"passed": true}]', "the reply is not a JSON object"),
         ("true", "the reply is not a JSON object"),
@@ -112,7 +112,7 @@ def test_anything_else_is_invalid(reply: str, why: str) -> None:
 
 def test_a_reply_that_was_cut_says_so() -> None:
     """The limit is what to look at then."""
-    assert "cut at its limit of tokens" in read_verdict(Response('{"reason": "It', "length")).reason
+    assert "cut at its token limit" in read_verdict(Response('{"reason": "It', "length")).reason
 
 
 def test_the_request_names_the_model_and_leaves_nothing_to_chance() -> None:

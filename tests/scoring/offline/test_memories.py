@@ -100,7 +100,7 @@ def test_one_word_tells_new_from_old(new: str, old: str) -> None:
 def test_a_text_that_tells_of_the_change_holds_the_new() -> None:
     verdict = changed("Ana lives in Oslo.", "Ana lives in Rome.", "Ana lives in Oslo, no longer in Rome.")
     assert verdict.labels == (UPDATED,)
-    assert verdict.reason.startswith("the new one is held (")
+    assert verdict.reason.startswith("the new state is covered (")
 
 
 def test_a_point_that_grew_and_one_that_shrank() -> None:

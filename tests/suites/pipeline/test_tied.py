@@ -58,4 +58,4 @@ def test_a_test_that_is_brought_along_is_looked_at_too(lab: PipelineLab) -> None
     lab.tests(coded, case("b", depends_on=["a"]))
     with pytest.raises(InputError, match="--allow-code") as refused:
         lab.run(ids=["b"])
-    assert "no regular expression" in str(refused.value)
+    assert "is not a regular expression" in str(refused.value)

@@ -1,6 +1,8 @@
-"""Compares outputs with expectations. Every comparison is a list of checks.
+"""Compares outputs with expectations. The result of a comparison is a list of checks.
 
-An expectation is JSON: its leaves are values, or texts with a prefix (`contains:`, `regex:`, `judge:` …).
+    compare({"mood": "contains:happy", "score": 0.9}, {"mood": "very happy", "score": 0.9}, Matching())
+
+An expectation is JSON. Its leaves are values, or texts with a prefix (`contains:`, `regex:`, `judge:` and others).
 """
 
 from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, verdict
@@ -13,11 +15,12 @@ from assay.scoring.expectations.compare import (
     matching_problems,
     same_number,
 )
-from assay.scoring.expectations.rules import Rule, apply_rules, rule_of, rule_problems
+from assay.scoring.expectations.rules import RULE_KINDS, Rule, apply_rules, rule_of, rule_problems
 
 __all__ = [
     "MISSING",
     "PREFIXES",
+    "RULE_KINDS",
     "Check",
     "Matching",
     "Rule",

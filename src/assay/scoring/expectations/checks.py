@@ -1,4 +1,4 @@
-"""`Check`: one comparison of an output with its expectation; JSON paths; values as short texts for messages."""
+"""`Check`, the result of one comparison; JSON paths; and short texts of values for messages."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+# Stands for a value that does not exist. In JSON the field is left out, so that it differs from null.
 MISSING = UNSET
-"""There is no actual value. In JSON the field is left out, so that it differs from null."""
 
 
 class Check(Struct, frozen=True, omit_defaults=True):
-    """The place of a value, the kind of check, and whether it holds.
+    """The path of a value, the kind of check, and whether it passed.
 
-    `passed` is None where a judge has not answered yet or its verdict is invalid. `expected` and `actual` are
-    kept whole; `why` is one short sentence for a failure. `rule` is the id of the rule behind the check.
+    `passed` is None if a judge has not answered yet or its verdict is invalid. `expected` and `actual` are the
+    complete values; `why` is a short sentence about a failure. `rule` is the id of the rule behind the check.
     """
 
     path: str
@@ -30,7 +30,7 @@ class Check(Struct, frozen=True, omit_defaults=True):
 
 
 def verdict(checks: Iterable[Check]) -> bool | None:
-    """False if any check fails. None where nothing was checked, or where a judge's verdict is missing."""
+    """Return False if any check failed. None if there are no checks, or if a judge's verdict is missing."""
     outcome: bool | None = None
     is_open = False
     for check in checks:
@@ -41,15 +41,15 @@ def verdict(checks: Iterable[Check]) -> bool | None:
     return None if is_open else outcome
 
 
-# JSON paths as people write them: `sentiment`, `scores[2].value`, `["odd.key"].x`, empty for the whole value.
+# JSON paths: `sentiment`, `scores[2].value`, `["odd.key"].x`; an empty path is the whole value.
 
 _NEEDS_BRACKETS = re.compile(r"""[.\[\]"\s]|^$""")
 _PATH_STEP = re.compile(r"""\.?([^.\[\]"\s][^.\[\]]*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]""")
 
 
 def child_path(path: str, key: Any) -> str:
-    """The path of an object's value. A key with dots, brackets, quotes or spaces stands in brackets."""
-    if type(key) is str and key.isidentifier():  # Most keys, and fast.
+    """Return the path of a value in an object. Keys with dots, brackets, quotes or spaces go into brackets."""
+    if type(key) is str and key.isidentifier():  # fast path for most keys
         return f"{path}.{key}" if path else key
     name = str(key)
     if _NEEDS_BRACKETS.search(name):
@@ -58,7 +58,7 @@ def child_path(path: str, key: Any) -> str:
 
 
 def lookup(value: Any, path: str) -> Any:
-    """The value at a path, or MISSING. A key that is spelled like the whole path comes first."""
+    """Return the value at a path, or MISSING. A key that equals the whole path has precedence."""
     if isinstance(value, dict) and path in value:
         return value[path]
     position = 0
@@ -80,25 +80,26 @@ def lookup(value: Any, path: str) -> Any:
     return value
 
 
-# Values as texts: whole where they are searched, short where a message names them.
+# Values as texts: complete for searching, short for messages.
 
+# Limits that keep a message on one or two lines of a terminal.
 _MOST_CHARACTERS = 80
 _MOST_NAMES = 8
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, anything else as JSON, so that `contains:` may look into lists and objects."""
+    """Return a text unchanged, other values as JSON, so that `contains:` can search lists and objects."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def short_text(value: Any) -> str:
-    """For a message: texts in quotes, the rest as JSON, both cut when long."""
+    """Return a value for a message: texts in quotes, other values as JSON, cut if they are long."""
     text = repr(value) if isinstance(value, str) else as_text(value)
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
 def unequal(expected: Any, actual: Any) -> str:
-    """The message for two values that are not the same. It names the type where that is what differs."""
+    """Return the message for two different values. It names the type if the types differ."""
     if isinstance(actual, (dict, list, tuple)):
         actual_text = container_text(actual)
     elif isinstance(actual, str) and not isinstance(expected, str):
@@ -109,19 +110,19 @@ def unequal(expected: Any, actual: Any) -> str:
 
 
 def container_text(value: Any) -> str:
-    """An object by its keys, a list by its length."""
+    """Describe an object by its keys, a list by its length."""
     if not isinstance(value, dict):
         return f"a list of {counted(len(value), 'item')}"
     return f"an object with {counted(len(value), 'key')}: {name_list(value)}" if value else "an empty object"
 
 
 def counted(count: int, noun: str) -> str:
-    """`1 item`, `2 items`."""
+    """Return a count with its noun: `1 item`, `2 items`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def name_list(keys: Iterable[Any]) -> str:
-    """The first few names, and how many there are besides."""
+    """Return the first few names, and the number of the remaining ones."""
     names = [str(key) for key in keys]
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,8 @@
 """Compares an output with its expectation, leaf by leaf, in the order of the expectation.
 
-`Matching` says how closely (`strict_mode`, `tolerance`, `ignore_fields`). An expected text may say by a prefix how
-to compare: `contains:`, `regex:`, `judge:` and the names of rules; `equals:` takes what follows literally, for
-texts that begin with one of these words.
+`Matching` has the options of the comparison (`strict_mode`, `tolerance`, `ignore_fields`). A prefix of an expected
+text selects another check than equality: `contains:`, `regex:`, `judge:` or the name of a rule. `equals:` means the
+rest of the text literally; it is for texts that begin with one of these words.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ RULES = frozenset(
 )
 PREFIXES = RULES | {EQUALS, JUDGE}
 
-# Half a unit in the last place of two numbers and of the tolerance, with room to spare.
+# Relative rounding errors that count as equal: of the two numbers (a float has about 1.1e-16) and of the tolerance.
 _NOISE = 1e-15
 _TOLERANCE_NOISE = 1e-9
-# The results of a check by name, since a bare True says little.
+# Named, because a bare True as an argument says little.
 _PASSED, _FAILED = True, False
 
 
 class Matching(Struct, frozen=True):
-    """Lenient: the expectation is part of the output. Strict: the same keys, and nothing is read out of text.
+    """Options of a comparison.
 
-    A bare name in `ignore` holds at any depth, a dotted one is a path from the root without list indexes.
+    By default the output may have more keys than the expectation, and JSON inside a text is parsed. With
+    `strict` the keys must be the same, and texts are not parsed. A name in `ignore` applies at any depth; a
+    dotted name is a path from the root without list indexes.
     """
 
     strict: bool = False
@@ -63,20 +65,20 @@ class Matching(Struct, frozen=True):
 
 
 def compare(expected: Any, actual: Any, matching: Matching, path: str = "") -> list[Check]:
-    """One check for every leaf of the expectation, and in strict mode for every key it does not have.
+    """Return one check for every leaf of the expectation, and in strict mode for every unexpected key.
 
-    Lists have the same length and order in both modes. `path` is where the compared value stands.
+    Lists must have the same length and order in both modes. `path` is the path of the compared value.
     """
     comparison = _JsonComparison(matching)
     try:
         comparison.value(expected, actual, path, "")
-    except RecursionError:  # the values are left out: what is this deep cannot be written either
+    except RecursionError:  # the values are left out, because they could not be written as JSON either
         return [Check(path, "type", _FAILED, why="it is nested too deeply to be compared")]
     return comparison.checks
 
 
 class _JsonComparison:
-    """Gathers the checks of one expectation. A trail is a path as `ignore` has it: names without indexes."""
+    """Collects the checks of one expectation. A `trail` is a path without list indexes, as in `ignore`."""
 
     __slots__ = ("checks", "matching")
 
@@ -85,12 +87,14 @@ class _JsonComparison:
         self.checks: list[Check] = []
 
     def value(self, expected: Any, actual: Any, path: str, trail: str) -> None:
-        if isinstance(expected, str) and actual == expected and ":" not in expected:  # most leaves, and fast
+        if (
+            isinstance(expected, str) and actual == expected and ":" not in expected
+        ):  # fast path for most leaves
             self.checks.append(Check(path, "equal", _PASSED, expected, actual))
         elif isinstance(expected, dict):
             self._object(expected, actual, path, trail)
         elif actual is MISSING:
-            self._fail(path, "missing", expected, MISSING, "there is nothing to compare")
+            self._fail(path, "missing", expected, MISSING, "the output has no such value")
         elif isinstance(expected, list):
             self._list(expected, actual, path, trail)
         elif isinstance(expected, str):
@@ -99,38 +103,41 @@ class _JsonComparison:
             self.checks.append(_scalar(expected, actual, path, self.matching.tolerance))
 
     def _object(self, expected: dict[str, Any], actual: Any, path: str, trail: str) -> None:
-        wanted, before = self._heeded(expected, trail), len(self.checks)
-        if self._says_nothing(expected, wanted):
-            self._nothing(actual, path)
+        wanted = self._without_ignored(expected, trail)
+        count_before = len(self.checks)
+        if self._is_all_ignored(expected, wanted):
+            self._add_ignored(actual, path)
             return
-        actual = self._read(actual)
+        actual = self._parse_text(actual)
         if not isinstance(actual, dict):
             self._wrong_type(expected, actual, path)
             return
-        self._keys(wanted, actual, path, trail)
+        self._compare_keys(wanted, actual, path, trail)
         if self.matching.strict:
-            self._extra(wanted, actual, path, trail)
-        if len(self.checks) == before and expected:
-            self._nothing(actual, path)
-        elif len(self.checks) == before:
+            self._refuse_extra_keys(wanted, actual, path, trail)
+        if len(self.checks) == count_before and expected:
+            self._add_ignored(actual, path)
+        elif len(self.checks) == count_before:
             self.checks.append(Check(path, "equal", _PASSED, expected, actual))
 
-    def _keys(self, wanted: dict[str, Any], actual: dict[str, Any], path: str, trail: str) -> None:
+    def _compare_keys(self, wanted: dict[str, Any], actual: dict[str, Any], path: str, trail: str) -> None:
         for key, value in wanted.items():
-            place = child_path(path, key)
-            names = f"{trail}.{key}" if trail else key
+            key_path = child_path(path, key)
+            key_trail = f"{trail}.{key}" if trail else key
             if key in actual:
-                self.value(value, actual[key], place, names)
-            elif isinstance(value, dict) and self._says_nothing(value, self._heeded(value, names)):
-                self._nothing(MISSING, place)
+                self.value(value, actual[key], key_path, key_trail)
+            elif isinstance(value, dict) and self._is_all_ignored(
+                value, self._without_ignored(value, key_trail)
+            ):
+                self._add_ignored(MISSING, key_path)
             else:
-                self._missing(value, actual, place)
+                self._add_missing(value, actual, key_path)
 
-    def _says_nothing(self, expected: dict[str, Any], wanted: dict[str, Any]) -> bool:
-        """Everything in it is ignored. In lenient mode such an object need not even be there."""
+    def _is_all_ignored(self, expected: dict[str, Any], wanted: dict[str, Any]) -> bool:
+        """Return whether all keys of an object are ignored. Without `strict` it may then be missing."""
         return bool(expected) and not wanted and not self.matching.strict
 
-    def _missing(self, value: Any, actual: dict[str, Any], path: str) -> None:
+    def _add_missing(self, value: Any, actual: dict[str, Any], path: str) -> None:
         why = (
             f"the key is missing; there are: {name_list(actual)}"
             if actual
@@ -138,14 +145,16 @@ class _JsonComparison:
         )
         self._fail(path, "missing", value, MISSING, why)
 
-    def _extra(self, wanted: dict[str, Any], actual: dict[str, Any], path: str, trail: str) -> None:
-        for key, value in self._heeded(actual, trail).items():
+    def _refuse_extra_keys(
+        self, wanted: dict[str, Any], actual: dict[str, Any], path: str, trail: str
+    ) -> None:
+        for key, value in self._without_ignored(actual, trail).items():
             if key not in wanted:
-                why = f"the key is not expected; strict mode wants only: {name_list(wanted) or 'no key'}"
+                why = f"the key is not expected; strict mode allows only: {name_list(wanted) or 'no key'}"
                 self._fail(child_path(path, key), "extra", MISSING, value, why)
 
     def _list(self, expected: list[Any], actual: Any, path: str, trail: str) -> None:
-        actual = self._read(actual)
+        actual = self._parse_text(actual)
         if not isinstance(actual, (list, tuple)):
             self._wrong_type(expected, actual, path)
         elif len(expected) != len(actual):
@@ -157,37 +166,37 @@ class _JsonComparison:
             for index, value in enumerate(expected):
                 self.value(value, actual[index], f"{path}[{index}]", trail)
 
-    def _read(self, actual: Any) -> Any:
-        """Lenient mode reads JSON that a model wrote as text; what cannot be read stays a text."""
+    def _parse_text(self, actual: Any) -> Any:
+        """Return the object or list that a model wrote as JSON text. Other values are returned unchanged."""
         if not isinstance(actual, str) or self.matching.strict:
             return actual
         try:
-            read = read_json(actual)
+            parsed = read_json(actual)
         except ValueError:
             return actual
-        return read if isinstance(read, (dict, list)) else actual
+        return parsed if isinstance(parsed, (dict, list)) else actual
 
-    def _unread(self, actual: str) -> str:
+    def _why_not_parsed(self, actual: str) -> str:
         if self.matching.strict:
-            return "strict mode reads no JSON out of text"
+            return "strict mode does not parse texts as JSON"
         try:
             read_json(actual)
         except ValueError as error:
-            return f"it is no JSON ({error})"
+            return f"it is not JSON ({error})"
         return "as JSON it is neither an object nor a list"
 
     def _wrong_type(self, expected: dict[str, Any] | list[Any], actual: Any, path: str) -> None:
         if actual is MISSING:
-            self._fail(path, "missing", expected, MISSING, "there is nothing to compare")
+            self._fail(path, "missing", expected, MISSING, "the output has no such value")
             return
         why = f"expected {container_text(expected)}, found "
         if isinstance(actual, str):
-            why += f"the text {short_text(actual)}; {self._unread(actual)}"
+            why += f"the text {short_text(actual)}; {self._why_not_parsed(actual)}"
         else:
             why += container_text(actual) if isinstance(actual, (dict, list, tuple)) else short_text(actual)
         self._fail(path, "type", expected, actual, why)
 
-    def _heeded(self, value: dict[str, Any], trail: str) -> dict[str, Any]:
+    def _without_ignored(self, value: dict[str, Any], trail: str) -> dict[str, Any]:
         ignore = self.matching.ignore
         if not ignore:
             return value
@@ -197,7 +206,7 @@ class _JsonComparison:
             if key not in ignore and not (trail and f"{trail}.{key}" in ignore)
         }
 
-    def _nothing(self, actual: Any, path: str) -> None:
+    def _add_ignored(self, actual: Any, path: str) -> None:
         why = "every expected field is ignored: nothing was compared"
         self.checks.append(Check(path, "nothing", _PASSED, MISSING, actual, why))
 
@@ -206,7 +215,7 @@ class _JsonComparison:
 
 
 def _text(expected: str, actual: Any, path: str) -> Check:
-    """Exactly the same text, in both modes."""
+    """Compare texts. They must be exactly equal in both modes."""
     if isinstance(actual, str) and actual == expected:
         return Check(path, "equal", _PASSED, expected, actual)
     kind = "type" if isinstance(actual, (dict, list, tuple)) else "equal"
@@ -214,7 +223,7 @@ def _text(expected: str, actual: Any, path: str) -> Check:
 
 
 def _scalar(expected: Any, actual: Any, path: str, tolerance: float) -> Check:
-    """Numbers, true, false and null: 5 is 5.0, and true is not 1."""
+    """Compare numbers, true, false and null. 5 equals 5.0, and true does not equal 1."""
     if is_number(expected) and is_number(actual):
         passed = same_number(expected, actual, tolerance)
         why = "" if passed else number_why(expected, actual, tolerance)
@@ -229,7 +238,7 @@ def _scalar(expected: Any, actual: Any, path: str, tolerance: float) -> Check:
 
 
 def prefix_check(expected: str, actual: Any, path: str) -> Check | None:
-    """The check that the prefix asks for; None where the text has none and is itself what is expected."""
+    """Return the check that the prefix of an expected text selects, or None if it has no prefix."""
     word, colon, rest = expected.partition(":")
     if not colon or word not in PREFIXES:
         return None
@@ -246,7 +255,7 @@ def prefix_check(expected: str, actual: Any, path: str) -> Check | None:
 
 
 def expectation_problems(expected: Any, path: str = "") -> list[tuple[str, str]]:
-    """(path, message) of every prefix that cannot be used, such as a bad pattern or a limit in words."""
+    """Return (path, message) of every prefix that cannot be used, such as `max_chars:many`."""
     return list(_prefix_problems(expected, path))
 
 
@@ -254,7 +263,7 @@ def _prefix_problems(expected: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(expected, str):
         word, colon, rest = expected.partition(":")
         if colon and word in PREFIXES and (message := _prefix_problem(word, rest)):
-            yield path, f"{message}; a text that begins like this is written `{EQUALS}:{word}:…`"
+            yield path, f"{message}. To expect this text literally, write `{EQUALS}:{word}:…`"
     elif isinstance(expected, dict):
         for key, value in expected.items():
             yield from _prefix_problems(value, child_path(path, key))
@@ -267,14 +276,14 @@ def _prefix_problem(word: str, rest: str) -> str:
     if word == EQUALS or (word == JUDGE and rest.strip()):
         return ""
     if not rest.strip() and word != "non_empty":
-        return f"{word}: something is needed after the colon"
+        return f"{word}: the value after the colon is missing"
     problem = rule_problem(_prefix_rule(word, rest))
     return f"{word}: {problem}" if problem else ""
 
 
 @lru_cache(maxsize=4096)
 def _prefix_rule(word: str, rest: str) -> Rule:
-    """What cannot be read as a value is left as it is: `rule_problem` names it."""
+    """Return the rule of a prefix. An invalid value stays a text; `rule_problem` reports it."""
     if word == "contains":
         return Rule("contains_any", (rest,))
     if word == "regex":
@@ -294,7 +303,7 @@ def _number(text: str) -> int | str:
 
 
 def matching_of(evaluation_config: dict[str, Any]) -> Matching:
-    """The three fields that say how to compare; the others belong to whoever runs the comparison."""
+    """Read the three fields about comparing from `evaluation_config`. Other fields concern the suite."""
     for path, message in matching_problems(evaluation_config):
         raise UsageError(f"{path}: {message}")
     return Matching(
@@ -305,13 +314,13 @@ def matching_of(evaluation_config: dict[str, Any]) -> Matching:
 
 
 def matching_problems(evaluation_config: dict[str, Any]) -> list[tuple[str, str]]:
-    """What is wrong with these fields; null is the same as leaving one out."""
+    """Return (path, message) of all problems in these fields. Null counts as not set."""
     problems = []
     strict, tolerance = evaluation_config.get("strict_mode"), evaluation_config.get("tolerance")
     if strict is not None and not isinstance(strict, bool):
-        problems.append(("strict_mode", f"true or false, not {strict!r}"))
+        problems.append(("strict_mode", f"expected true or false, found {strict!r}"))
     if tolerance is not None and not (is_number(tolerance) and 0 <= tolerance <= sys.float_info.max):
-        problems.append(("tolerance", f"a number that is not negative, not {tolerance!r}"))
+        problems.append(("tolerance", f"expected a number of at least 0, found {tolerance!r}"))
     return problems + _ignore_problems(evaluation_config.get("ignore_fields"))
 
 
@@ -319,11 +328,11 @@ def _ignore_problems(names: Any) -> list[tuple[str, str]]:
     if names is None:
         return []
     if not isinstance(names, (list, tuple)):
-        return [("ignore_fields", f"a list of names, not {names!r}")]
+        return [("ignore_fields", f"expected a list of names, found {names!r}")]
     return [
         (
             f"ignore_fields[{index}]",
-            "a name such as `timestamp`, or a path without indexes: `items.timestamp`",
+            "expected a name such as `timestamp`, or a path without indexes such as `items.timestamp`",
         )
         for index, name in enumerate(names)
         if not isinstance(name, str) or not name.strip() or "[" in name
@@ -331,15 +340,16 @@ def _ignore_problems(names: Any) -> list[tuple[str, str]]:
 
 
 def is_number(value: Any) -> bool:
-    """True and false are no numbers."""
+    """Return whether the value is a number. True and false are not."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def same_number(expected: float, actual: float, tolerance: float) -> bool:
-    """Inclusive: 0.90 is within 0.05 of 0.85, although the difference of the floats is a little more.
+    """Return whether two numbers differ by at most the tolerance. Without a tolerance they must be equal.
 
-    Without a tolerance only equal numbers are the same; NaN never is. The slack grows with the size of the
-    numbers as their rounding does and no faster, so that milliseconds since 1970 are told apart.
+    0.90 is within 0.05 of 0.85, although the difference of the floats is slightly larger: rounding errors are
+    allowed. The allowance is proportional to the numbers, so that milliseconds since 1970 remain distinct. NaN
+    equals nothing.
     """
     if expected == actual:
         return True
@@ -347,17 +357,17 @@ def same_number(expected: float, actual: float, tolerance: float) -> bool:
         return False
     try:
         difference = abs(expected - actual)
-        rounded = isinstance(difference, float)
-        slack = _NOISE * max(abs(expected), abs(actual)) if rounded else 0.0
+        is_float = isinstance(difference, float)
+        slack = _NOISE * max(abs(expected), abs(actual)) if is_float else 0.0
     except OverflowError:  # an integer beyond every float
         return False
     return difference < math.inf and difference <= tolerance * (1 + _TOLERANCE_NOISE) + slack
 
 
 def number_why(expected: float, actual: float, tolerance: float) -> str:
-    """The sentence for two numbers that are not the same."""
+    """Return the message for two different numbers. It suggests a tolerance if they are nearly equal."""
     if tolerance:
         return f"{actual} differs from {expected} by more than {tolerance}"
     if isinstance(actual, float) and same_number(expected, actual, 1e-9 * abs(actual)):
-        return f"expected {expected}, found {actual}; for numbers that are rounded set a tolerance"
+        return f"expected {expected}, found {actual}; set a tolerance to allow rounding errors"
     return f"expected {expected}, found {actual}"

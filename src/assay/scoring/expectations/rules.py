@@ -1,10 +1,13 @@
 """Rules about one output: `max_chars`, `contains_any`, `regex_match` and others.
 
-The prefixes of expectations (`contains:`, `regex:` …) and the rules of pipeline files are the same rules. Rules in
-files look like `{id, kind, target, ...}`, with the value under `value` or under the kind's own name.
+    rule = rule_of({"id": "short", "kind": "max_chars", "target": "summary", "max": 200})
+    apply_rules([rule], {"summary": "…"})
 
-Patterns search the first 100,000 characters. That bounds the text, not the pattern: its author must avoid a
-pattern that backtracks without end, such as `(a+)+$`.
+The prefixes of expectations (`contains:`, `regex:` and others) and the rules of pipeline files use the same code. In
+a file, the value of a rule is under `value` or under a name of its kind, such as `max` or `pattern`.
+
+Patterns search the first 100,000 characters. This limits the text but not the time: a pattern such as `(a+)+$`,
+which backtracks exponentially, can still run for ever.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from assay.core.errors import UsageError
 from assay.scoring.expectations.checks import MISSING, Check, as_text, lookup, name_list, short_text
 from assay.scoring.patterns import compile_pattern
 
+# Number of characters of a text that a pattern searches.
 SEARCHED = 100_000
-"""How many characters of a text a pattern sees."""
 
+# The target of a rule without a target. The caller decides which output has this name.
 OUTPUT = "output"
-"""The target of a rule that names none: the caller says which output that is."""
 
 _CJK = re.compile(
     "[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]",
@@ -32,9 +35,9 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 class Rule(Struct, frozen=True):
-    """`value` is what its kind needs: a number, a text, a pattern, or a tuple of texts.
+    """One rule. `value` depends on the kind: a number, a text, a pattern, or a tuple of texts.
 
-    `trim` takes white space off both ends first where that matters: not for lengths, not for patterns.
+    `trim` removes white space at both ends of the output first. It has no effect on lengths and patterns.
     """
 
     kind: str
@@ -46,7 +49,7 @@ class Rule(Struct, frozen=True):
 
 
 def apply_rules(rules: Iterable[Rule], outputs: dict[str, Any]) -> list[Check]:
-    """One check for each rule. The target is a key of `outputs` or a path into them."""
+    """Return one check for each rule. The target of a rule is a key of `outputs` or a path into them."""
     checks = []
     for rule in rules:
         target = rule.target or OUTPUT
@@ -62,24 +65,27 @@ def apply_rules(rules: Iterable[Rule], outputs: dict[str, Any]) -> list[Check]:
 
 
 def rule_value(rule: Rule) -> Any:
-    """The value as JSON has it."""
+    """Return the value of a rule as JSON: a tuple becomes a list."""
     return list(rule.value) if isinstance(rule.value, tuple) else rule.value
 
 
 def rule_violation(rule: Rule, actual: Any) -> str:
-    """Why this value breaks the rule; empty where it keeps it. Every value breaks an unusable rule."""
+    """Return why the output breaks the rule, or an empty text. Every output breaks an invalid rule."""
     return rule_problem(rule) or _TESTS[rule.kind](rule, actual)
 
 
 def rule_problem(rule: Rule) -> str:
-    """What is wrong with the rule itself, for a sentence that begins with its place."""
+    """Return what is wrong with the rule itself, or an empty text."""
     if rule.kind not in _TESTS:
         return f"there is no rule {rule.kind!r}; known: {', '.join(_TESTS)}"
     return _VALUES[rule.kind](rule.value)
 
 
 def estimated_tokens(text: str) -> int:
-    """An estimate without a tokenizer: each CJK character, each word and every four other characters."""
+    """Estimate the tokens of a text: one per CJK character, per word, and per four other characters.
+
+    No tokenizer is used, because the tokenizer of the evaluated model is unknown.
+    """
     rest, characters = _CJK.subn("", text)
     words = _WORD.findall(rest)
     others = len(rest) - sum(map(len, words))
@@ -97,7 +103,7 @@ def _max_tokens(rule: Rule, actual: Any) -> str:
 
 
 def _non_empty(rule: Rule, actual: Any) -> str:
-    """Null, an empty list and an empty object are empty; 0 and false are not."""
+    """Null, empty texts, lists and objects are empty. 0 and false are not."""
     if actual is None or (isinstance(actual, (list, tuple, dict)) and not actual):
         return f"it is empty: {short_text(actual)}"
     return (
@@ -108,7 +114,7 @@ def _non_empty(rule: Rule, actual: Any) -> str:
 def _allowed_values(rule: Rule, actual: Any) -> str:
     allowed = {_folded(rule, _trimmed(rule, as_text(value))) for value in rule.value}
     text = _folded(rule, _trimmed(rule, as_text(actual)))
-    return "" if text in allowed else f"{short_text(actual)} is none of {_alternatives(rule.value)}"
+    return "" if text in allowed else f"{short_text(actual)} is not one of {_alternatives(rule.value)}"
 
 
 def _contains_any(rule: Rule, actual: Any) -> str:
@@ -135,7 +141,7 @@ def _regex_match(rule: Rule, actual: Any) -> str:
 
 
 def _starts_with(rule: Rule, actual: Any) -> str:
-    """The end of the beginning is kept: `Dear ` wants the space."""
+    """Trims only the left side of the expected text: `Dear ` requires the space."""
     start = rule.value.lstrip() if rule.trim else rule.value
     text = _folded(rule, _trimmed(rule, as_text(actual)))
     return (
@@ -163,30 +169,30 @@ def _alternatives(values: Iterable[Any]) -> str:
 
 def _limit_problem(value: Any) -> str:
     right = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-    return "" if right else f"a whole number that is not negative is needed, not {value!r}"
+    return "" if right else f"expected a whole number of at least 0, found {value!r}"
 
 
 def _nothing_problem(value: Any) -> str:
-    return "" if value is None else f"it takes no value, not {value!r}"
+    return "" if value is None else f"expected no value, found {value!r}"
 
 
 def _list_problem(value: Any) -> str:
     right = isinstance(value, (list, tuple)) and value and not any(_is_container(item) for item in value)
-    return "" if right else f"a list of values is needed, not {value!r}"
+    return "" if right else f"expected a list of values, found {value!r}"
 
 
 def _words_problem(value: Any) -> str:
     right = isinstance(value, (list, tuple)) and value and all(isinstance(w, str) and w for w in value)
-    return "" if right else f"a list of texts is needed, none of them empty, not {value!r}"
+    return "" if right else f"expected a list of non-empty texts, found {value!r}"
 
 
 def _text_problem(value: Any) -> str:
-    return "" if isinstance(value, str) and value.strip() else f"a text is needed, not {value!r}"
+    return "" if isinstance(value, str) and value.strip() else f"expected a text, found {value!r}"
 
 
 def _pattern_problem(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        return f"a pattern is needed, not {value!r}"
+        return f"expected a pattern, found {value!r}"
     try:
         compile_pattern(value)
     except UsageError as error:
@@ -220,9 +226,9 @@ _VALUES: dict[str, Callable[[Any], str]] = {
 }
 
 
-# Rules as files have them.
+# Reading rules from files.
 
-# Where the value of each kind may stand besides `value`.
+# Names under which a file may give the value of a rule, besides `value`.
 _VALUE_FIELDS: dict[str, tuple[str, ...]] = {
     "max_chars": ("max_chars", "max"),
     "max_tokens": ("max_tokens", "max"),
@@ -233,23 +239,25 @@ _VALUE_FIELDS: dict[str, tuple[str, ...]] = {
     "starts_with": ("prefix",),
     "ends_with": ("suffix",),
 }
+RULE_KINDS = tuple(_VALUE_FIELDS)
+"""Every kind of rule."""
 _ALWAYS = frozenset({"id", "kind", "target", "value", "ignore_case", "trim"})
-# Fields that people add to a rule for themselves. They change nothing.
+# Fields that authors add as notes. They have no effect.
 _REMARKS = frozenset({"action", "description", "name", "message", "note", "severity"})
 _FLAGS = ("ignore_case", "trim")
 
 
 def rule_of(data: dict[str, Any]) -> Rule:
-    """The rule; raises with everything that is wrong with it."""
+    """Return the rule. Raises UsageError with all problems."""
     if problems := _rule_file_problems(data):
         raise UsageError("; ".join(f"{path}: {message}" if path else message for path, message in problems))
     return _build_rule(data)
 
 
 def rule_problems(rules: Any) -> list[tuple[str, str]]:
-    """(path, message) of everything wrong in a list of rules; an unknown kind or field is wrong too."""
+    """Return (path, message) of all problems in a list of rules, including unknown kinds and fields."""
     if not isinstance(rules, list):
-        return [("", f"a list of rules is needed, not {rules!r}")]
+        return [("", f"expected a list of rules, found {rules!r}")]
     return [
         (f"[{index}].{path}" if path else f"[{index}]", message)
         for index, data in enumerate(rules)
@@ -286,7 +294,7 @@ def _unknown_fields(data: dict[str, Any], kind: str) -> list[tuple[str, str]]:
 def _value_problems(data: dict[str, Any], kind: str) -> list[tuple[str, str]]:
     fields = _value_fields(data, kind)
     if len(fields) > 1:
-        return [(fields[1], f"the value stands under {fields[0]} already")]
+        return [(fields[1], f"the value is already given as {fields[0]}")]
     where = fields[0] if fields else next(iter(_VALUE_FIELDS[kind]), "value")
     problem = rule_problem(_build_rule(data))
     return [(where, problem)] if problem else []

@@ -1,8 +1,11 @@
-"""Filters turn the replies to one request into what is scored. One file each, found by its name.
+"""Filters, one per file. A filter extracts the scored answer from the replies of a model.
 
-A filter's `build(**options)` returns a function from the list of repeats to a list, or, for filters that
-select, to a single value. Replies are strings until a filter such as `map` makes something else of them.
-A filter that looks at the document too says `TAKES_DOC = True`: then its function takes `(replies, doc)`.
+    def build(*, suffix: str = ".") -> Filter:         # options of the filter are keyword arguments
+        return lambda replies: [reply.removesuffix(suffix) for reply in replies]
+
+The function gets the replies to one request, one for each repeat. It returns a list, or a single value if it
+selects one. Replies are strings until a filter such as `map` replaces them. A filter that needs the document
+sets `TAKES_DOC = True`; its function then gets `(replies, doc)`.
 """
 
 from __future__ import annotations
@@ -15,5 +18,5 @@ DocFilter = Callable[[list[Any], dict[str, Any]], Any]
 
 
 def takes_doc(module: Any) -> bool:
-    """Whether the filter of this module wants the document beside the replies."""
+    """Return whether the filter of this module needs the document in addition to the replies."""
     return bool(getattr(module, "TAKES_DOC", False))

@@ -1,7 +1,7 @@
-"""Applies a Python function of the user's own.
+"""Filter `custom`: applies a Python function of the user.
 
-The harness hands it all documents at once, we hand it one: a function that looks across documents sees
-only one.
+lm-evaluation-harness calls the function once with all documents. assay calls it once per document, so a function
+that compares documents does not work here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TAKES_DOC = True
 
 
 def build(*, filter_fn: Callable[[list[list[Any]], list[dict[str, Any]]], Iterable[Any]]) -> DocFilter:
-    """`filter_fn(resps, docs)` takes lists over documents and gives what is left of each one's replies."""
+    """Return the filter. `filter_fn(resps, docs)` gets lists of one document and returns its filtered replies."""
     if not callable(filter_fn):
         raise UsageError(f"`filter_fn` is {filter_fn!r}; name a Python function: !function file.function")
     return lambda replies, doc: next(iter(filter_fn([replies], [doc])))

@@ -1,4 +1,4 @@
-"""Is known by name only: the harness has it as a stub that does nothing."""
+"""Filter `decontaminate`: refused. lm-evaluation-harness has it as a stub that does nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from assay.scoring.filters import Filter
 
 
 def build(*, path: str = "") -> Filter:
-    """Refused: a run that says it was decontaminated and was not would be worse."""
+    """Raise UsageError: a run must not claim to be decontaminated if it is not."""
     raise UsageError(
-        "`decontaminate` does nothing in the harness and is not supported; leave this filter out"
+        "`decontaminate` is not supported: in lm-evaluation-harness it does nothing. Remove this filter"
     )

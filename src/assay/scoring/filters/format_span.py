@@ -1,4 +1,7 @@
-"""Named entities in one form: `person: Ada, Bo $$ places: Rome` is `per: ada $ per: bo $ loc: rome`."""
+"""Filter `format_span`: named entities in one form.
+
+`person: Ada, Bo $$ places: Rome` becomes `per: ada $ per: bo $ loc: rome`.
+"""
 
 from __future__ import annotations
 
@@ -23,22 +26,22 @@ _LABELS = {
     "loc": "LOC",
     "org": "ORG",
 }
-_NAMED = [(re.compile(rf"\b{name}\s*:"), f"{label}:") for name, label in _LABELS.items()]
+_LABEL_PATTERNS = [(re.compile(rf"\b{name}\s*:"), f"{label}:") for name, label in _LABELS.items()]
 _SPAN = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
 
 
 def build() -> Filter:
-    """Takes no options."""
+    """Return the filter. There are no options."""
     return lambda replies: [_formatted(reply) for reply in replies]
 
 
 def _formatted(reply: str) -> str:
-    """All labels with their entities, one by one; an entity "none" is left out."""
+    """Return each entity with its label. Entities named "none" are left out."""
     text = reply.lower()
-    for pattern, label in _NAMED:
+    for pattern, label in _LABEL_PATTERNS:
         text = pattern.sub(label, text)
     text = text.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
     spans = [
-        (label.lower(), entity.strip()) for label, all_ in _SPAN.findall(text) for entity in all_.split(",")
+        (label.lower(), entity.strip()) for label, names in _SPAN.findall(text) for entity in names.split(",")
     ]
     return " $ ".join(f"{label}: {entity}" for label, entity in spans if entity.lower() != "none")

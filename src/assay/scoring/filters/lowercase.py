@@ -1,4 +1,4 @@
-"""Lower-cases replies."""
+"""Filter `lowercase`: converts replies to lower case."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from assay.scoring.filters import Filter
 
 
 def build() -> Filter:
-    """Takes no options."""
+    """Return the filter. There are no options."""
     return lambda replies: [reply.lower() for reply in replies]

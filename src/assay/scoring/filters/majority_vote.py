@@ -1,4 +1,4 @@
-"""Keeps the most frequent reply."""
+"""Filter `majority_vote`: returns the most frequent reply."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from assay.scoring.filters import Filter
 
 
 def build() -> Filter:
-    """A tie goes to the reply that came first. An "[invalid]" of an earlier filter votes too, and may win."""
+    """Return the filter. In a tie the earlier reply wins. An "[invalid]" of an earlier filter counts as a vote."""
     return lambda replies: [Counter(replies).most_common(1)[0][0]]

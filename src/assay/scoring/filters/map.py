@@ -1,4 +1,4 @@
-"""Replaces replies by a table."""
+"""Filter `map`: replaces replies by values of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from assay.scoring.filters import Filter
 
 
 def build(*, mapping_dict: dict[Any, Any] | None = None, default_value: Any = None) -> Filter:
-    """What the table does not have becomes `default_value`, which may be null."""
+    """Return the filter. A reply that is not in `mapping_dict` becomes `default_value`."""
     table = {} if mapping_dict is None else mapping_dict
     if not isinstance(table, dict):
         raise UsageError(f"`mapping_dict` is {table!r}; expected a mapping from replies to values")

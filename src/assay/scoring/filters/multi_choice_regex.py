@@ -1,4 +1,7 @@
-"""Finds which choice a reply names: by a pattern, by the choice's text, or by its letter after a colon."""
+"""Filter `multi_choice_regex`: finds the choice that a reply names.
+
+It tries three ways in this order: a pattern, the text of a choice, and the letter of a choice after a colon.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,12 @@ def build(
     ignore_punctuation: bool = False,
     regexes_to_ignore: list[str] | None = None,
 ) -> DocFilter:
-    """What a text or a letter finds becomes `(A)`, `(B)`, …; what the pattern finds stays as it is.
+    """Return the filter. A choice found by its text or letter becomes `(A)`, `(B)` and so on.
 
-    The `ignore` options and `regexes_to_ignore` hold for the search by text.
+    A match of the pattern is returned unchanged. The `ignore` options and `regexes_to_ignore` apply only to the
+    search by text.
     """
-    first = _finder(compile_pattern(regex_pattern), group_select, {})
+    by_pattern = _finder(compile_pattern(regex_pattern), group_select, {})
     ignored = [compile_pattern(pattern) for pattern in regexes_to_ignore or ()]
 
     def clean(text: str) -> str:
@@ -45,7 +49,7 @@ def build(
             _finder(*_letters(choices, group_select)),
         )
         texts = [reply if isinstance(reply, str) else "" for reply in replies]
-        return [first(text) or by_text(clean(text)) or by_letter(text) or fallback for text in texts]
+        return [by_pattern(text) or by_text(clean(text)) or by_letter(text) or fallback for text in texts]
 
     return find
 
@@ -58,23 +62,33 @@ def _choices(doc: dict[str, Any]) -> Any:
 
 
 def _texts(choices: list[str], group_select: int) -> tuple[re.Pattern[str], int, dict[str, str]]:
-    """The longest text first, so that a choice which begins another one does not hide it."""
+    """Return the arguments of `_finder` for the texts of the choices.
+
+    Longer texts come first in the pattern: otherwise a choice that is the beginning of another one would match.
+    """
     patterns = sorted(map(re.escape, choices), key=len, reverse=True)
-    return re.compile("|".join(patterns)), group_select, {text: _name(at) for at, text in enumerate(choices)}
+    return (
+        re.compile("|".join(patterns)),
+        group_select,
+        {text: _name(index) for index, text in enumerate(choices)},
+    )
 
 
 def _letters(choices: list[str], group_select: int) -> tuple[re.Pattern[str], int, dict[str, str]]:
-    letters = [chr(ord("A") + at) for at in range(len(choices))]
+    letters = [chr(ord("A") + index) for index in range(len(choices))]
     pattern = re.compile(rf":\s*({'|'.join(map(re.escape, letters))})")
-    return pattern, group_select, {letter: _name(at) for at, letter in enumerate(letters)}
+    return pattern, group_select, {letter: _name(index) for index, letter in enumerate(letters)}
 
 
-def _name(position: int) -> str:
-    return f"({chr(ord('A') + position)})"
+def _name(index: int) -> str:
+    return f"({chr(ord('A') + index)})"
 
 
 def _finder(pattern: re.Pattern[str], group_select: int, names: dict[str, str]) -> Find:
-    """Of all matches the chosen one, of its groups the first with text; empty where nothing is found."""
+    """Return a function that finds the selected match in a text and translates it by `names`.
+
+    Of several groups the first that is not empty counts. The result is empty if there is no match.
+    """
 
     def find(text: str) -> str:
         matches = pattern.findall(text)
@@ -90,5 +104,5 @@ def _finder(pattern: re.Pattern[str], group_select: int, names: dict[str, str]) 
 
 
 def _without_punctuation(text: str) -> str:
-    """Without everything that Unicode calls punctuation."""
+    """Return the text without the characters that Unicode classifies as punctuation."""
     return "".join(letter for letter in text if not unicodedata.category(letter).startswith("P"))

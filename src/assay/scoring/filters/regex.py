@@ -1,4 +1,4 @@
-"""Extracts what a pattern finds."""
+"""Filter `regex`: extracts the part of a reply that a pattern matches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from assay.scoring.patterns import compile_pattern
 def build(
     *, regex_pattern: str = r"#### (\-?[0-9\.\,]+)", group_select: int = 0, fallback: str = "[invalid]"
 ) -> Filter:
-    """`group_select` picks among all matches, -1 the last. Of several groups the first with text counts."""
+    """Return the filter.
+
+    `group_select` is the index of the match: 0 is the first, -1 the last. If the pattern has several groups, the
+    first group that is not empty counts. The default pattern is that of GSM8K.
+    """
     find = compile_pattern(regex_pattern).findall
 
     def extract(reply: Any) -> str:

@@ -1,4 +1,4 @@
-"""Strips white space at both ends."""
+"""Filter `remove_whitespace`: removes white space at both ends of a reply."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from assay.scoring.filters import Filter
 
 
 def build() -> Filter:
-    """Takes no options."""
+    """Return the filter. There are no options."""
     return lambda replies: [reply.strip() for reply in replies]

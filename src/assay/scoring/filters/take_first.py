@@ -1,4 +1,4 @@
-"""Keeps the first reply and drops the list around it."""
+"""Filter `take_first`: returns the first reply, not in a list."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from assay.scoring.filters import Filter
 
 
 def build() -> Filter:
-    """Takes no options."""
+    """Return the filter. There are no options."""
     return lambda replies: replies[0]

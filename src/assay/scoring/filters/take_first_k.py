@@ -1,4 +1,4 @@
-"""Keeps the first k replies."""
+"""Filter `take_first_k`: returns the first k replies."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from assay.scoring.filters import Filter
 
 
 def build(*, k: int) -> Filter:
-    """Fewer than k replies are an error: a vote over fewer would be called maj@k and be none."""
+    """Return the filter. It raises ValueError for fewer than k replies, since a score maj@k needs k of them."""
 
     def take(replies: list[Any]) -> list[Any]:
         if len(replies) < k:
-            raise ValueError(f"take_first_k wants {k} replies, there are {len(replies)}; raise `repeats`")
+            raise ValueError(f"take_first_k needs {k} replies, but there are {len(replies)}; raise `repeats`")
         return replies[:k]
 
     return take

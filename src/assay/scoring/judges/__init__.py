@@ -1,11 +1,16 @@
-"""Judges ask a model. One file each, found by its name, with its versioned prompt beside it.
+"""Judges that ask a model, one per file. The versioned prompt is a text file beside it.
 
-`rubric` asks whether a text is good enough: its `build(**options)` returns an object with `fingerprint`,
-which changes with its prompt, and `judge(asker, rubric, text, reference=None)`. Each of the others puts one
-kind of question into words: its `build()` returns a `JudgePrompt` (see `scoring/judge_prompt.py`). A reply
-that cannot be read is invalid: never a pass, never a failure.
+There are two kinds:
 
-A new wording of a prompt is a new file (`answer.v2.txt`), a new `VERSION`, and another judge.
+- `rubric` judges whether a text meets a rubric. `build()` returns an object with `fingerprint`, which changes with
+  the prompt, and `judge(asker, rubric, text, reference=None)`.
+- Each other judge answers one kind of question of `scoring/questions.py`. `build()` returns a `JudgePrompt` (see
+  `scoring/judge_prompt.py`).
+
+A reply that cannot be read makes the verdict invalid. It counts neither as passed nor as failed.
+
+To change the wording of a prompt, add a new file (`answer.v2.txt`) and change `VERSION`. This makes it another
+judge, which needs its own calibration.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from msgspec import Struct
 
 
 class JudgeVerdict(Struct, frozen=True):
-    """The verdict on a rubric. `passed` is None where the status is "invalid", and the reason says why."""
+    """The verdict on a rubric. If the status is "invalid", `passed` is None and `reason` tells why."""
 
     passed: bool | None
     reason: str

@@ -1,4 +1,4 @@
-"""Whether an answer is correct, makes something up, or leaves something out."""
+"""Judge `answer`: labels an answer as correct, as a hallucination or as an omission."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = "answer.v1"
 
 
 class AnswerPrompt(OneLabelPrompt[AnswerQuestion]):
-    """To make something up wins over leaving something out."""
+    """An answer that both makes something up and leaves something out is a hallucination."""
 
     def _values(self, question: AnswerQuestion) -> dict[str, str]:
         evidence, chosen = self._nearest(question.evidence, (question.question, question.reference))
@@ -26,5 +26,5 @@ class AnswerPrompt(OneLabelPrompt[AnswerQuestion]):
 
 
 def build() -> AnswerPrompt:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return AnswerPrompt(Path(__file__).with_name(f"{VERSION}.txt"))

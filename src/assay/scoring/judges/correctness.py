@@ -1,4 +1,4 @@
-"""Whether memories that were written are true, made up, or not worth keeping."""
+"""Judge `correctness`: labels written memories as true, made up, or not worth keeping."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ VERSION = "correctness.v1"
 
 
 class CorrectnessPrompt(LabelEachPrompt[CorrectnessQuestion]):
-    """One label for each memory, by the points of its session and of earlier ones."""
+    """Labels each memory, given the points of its session and of earlier sessions."""
 
+    # A later version of the format uses the label "error" for irrelevant memories.
     aliases: ClassVar[Mapping[str, str]] = {"error": IRRELEVANT}
-    """What a later version of the format calls it."""
 
     def parts(self, question: CorrectnessQuestion) -> list[CorrectnessQuestion]:
-        """Memories in batches, each with the points that are alike to its own."""
+        """Split the memories into batches. Each prompt gets the points that are most similar to its batch."""
         return [replace(question, texts=question.texts[batch]) for batch in batches(question.texts)]
 
     def _values(self, question: CorrectnessQuestion) -> dict[str, str]:
         points, chosen_points = self._nearest(question.points, question.texts, CHARACTERS // 2)
-        known, chosen_known = self._nearest(question.earlier_points, question.texts, CHARACTERS // 2)
+        earlier_points, chosen_known = self._nearest(question.earlier_points, question.texts, CHARACTERS // 2)
         return {
             "points": points,
             "chosen_points": chosen_points,
-            "known": known,
+            "known": earlier_points,
             "chosen_known": chosen_known,
             "memories": numbered([shortened(text) for text in question.texts]),
             **label_count(question),
@@ -39,5 +39,5 @@ class CorrectnessPrompt(LabelEachPrompt[CorrectnessQuestion]):
 
 
 def build() -> CorrectnessPrompt:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return CorrectnessPrompt(Path(__file__).with_name(f"{VERSION}.txt"))

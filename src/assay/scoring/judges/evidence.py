@@ -1,4 +1,4 @@
-"""Which pieces of evidence are covered by texts, such as those that an answer cites."""
+"""Judge `evidence`: labels which pieces of evidence are covered by texts, such as those that an answer cites."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ VERSION = "evidence.v1"
 
 
 class EvidencePrompt(LabelEachPrompt[EvidenceQuestion]):
-    """One label for each piece of evidence."""
+    """Labels each piece of evidence."""
 
     def parts(self, question: EvidenceQuestion) -> list[EvidenceQuestion]:
-        """Evidence in batches, each with the texts that are alike to its own."""
+        """Split the evidence into batches. Each prompt gets the texts that are most similar to its batch."""
         return [replace(question, evidence=question.evidence[batch]) for batch in batches(question.evidence)]
 
     def _values(self, question: EvidenceQuestion) -> dict[str, str]:
@@ -27,5 +27,5 @@ class EvidencePrompt(LabelEachPrompt[EvidenceQuestion]):
 
 
 def build() -> EvidencePrompt:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return EvidencePrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -1,4 +1,4 @@
-"""Whether memories hold a point that should not have been kept."""
+"""Judge `interference`: labels whether memories contain a point that should not have been stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = "interference.v1"
 
 
 class InterferencePrompt(OneLabelPrompt[InterferenceQuestion]):
-    """Looks at all memories together."""
+    """Labels the point, given all memories together."""
 
     def _values(self, question: InterferenceQuestion) -> dict[str, str]:
         memories, chosen = self._nearest(question.texts, (question.content,))
@@ -20,5 +20,5 @@ class InterferencePrompt(OneLabelPrompt[InterferenceQuestion]):
 
 
 def build() -> InterferencePrompt:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return InterferencePrompt(Path(__file__).with_name(f"{VERSION}.txt"))

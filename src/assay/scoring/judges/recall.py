@@ -1,4 +1,4 @@
-"""Which memory points are covered by what a session wrote."""
+"""Judge `recall`: labels which memory points are covered by the memories of a session."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ VERSION = "recall.v1"
 
 
 class RecallPrompt(LabelEachPrompt[RecallQuestion]):
-    """One label for each point; the prompt says which of them are updates."""
+    """Labels each point. The prompt marks points that are updates."""
 
     def parts(self, question: RecallQuestion) -> list[RecallQuestion]:
-        """Points in batches, each with the texts that are alike to its own."""
+        """Split the points into batches. Each prompt gets the texts that are most similar to its batch."""
         return [
             replace(question, points=question.points[batch], updates=question.updates[batch])
             for batch in batches(question.points)
@@ -33,5 +33,5 @@ class RecallPrompt(LabelEachPrompt[RecallQuestion]):
 
 
 def build() -> RecallPrompt:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return RecallPrompt(Path(__file__).with_name(f"{VERSION}.txt"))

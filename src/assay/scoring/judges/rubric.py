@@ -1,4 +1,4 @@
-"""Passes or fails a text by a rubric in plain words."""
+"""Judge `rubric`: passes or fails a text by a rubric in plain words."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from assay.scoring.judges import JudgeVerdict
 
 VERSION = "rubric.v1"
 
-# The prompt asks for the reason first: a model writes from left to right, so it weighs before it decides.
+# The prompt asks for the reason before the verdict: a model writes from left to right, so its verdict can follow
+# from its reason. 1024 tokens leave room for the reason.
 _PARAMS = {"temperature": 0, "max_tokens": 1024}
 _PROMPT = Path(__file__).with_name(f"{VERSION}.txt")
 
 
 class RubricJudge:
-    """Asks once, at temperature 0, and reads the reply strictly."""
+    """Asks once, at temperature 0. Only a reply in the exact format counts as a verdict."""
 
     @property
     def fingerprint(self) -> str:
-        """The version of the prompt and the sha256 of its file."""
+        """Version of the prompt and sha256 of its file."""
         return prompts.fingerprint(VERSION, _PROMPT)
 
     def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:
-        """The request. Equal arguments give an equal request, so that it is paid once."""
+        """Return the request. Equal arguments give equal requests, so that the log can answer a repeated one."""
         parts = prompts.read_parts(_PROMPT)
         values = {
             "mark": unique_marker(rubric, text, reference or ""),
@@ -45,10 +46,10 @@ class RubricJudge:
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
     async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:
-        """The verdict on one text. A failed call raises ModelError.
+        """Return the verdict on one text. Raises ModelError if the call failed.
 
-        It is invalid where the reply is no verdict, where the judge refuses, or where the text is too long
-        for it.
+        The verdict is invalid if the reply is not in the format, if the judge refuses to answer, or if the text
+        is too long for its context.
         """
         try:
             response = await asker.ask(self.request(asker, rubric, text, reference))
@@ -58,12 +59,12 @@ class RubricJudge:
 
 
 def build() -> RubricJudge:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return RubricJudge()
 
 
 def read_verdict(response: Response) -> JudgeVerdict:
-    """Read one JSON object with `passed` true or false, perhaps in a code fence. Anything else is invalid."""
+    """Read the verdict from a JSON object with `passed`, which may be in a code fence. Else it is invalid."""
     try:
         reply: Any = read_json(response.text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Whether memories hold the new state of a point that changed, the old one, or both."""
+"""Judge `update`: labels whether memories contain the new state of a changed point, the old one, or both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = "update.v1"
 
 
 class UpdatePrompt(OneLabelPrompt[UpdateQuestion]):
-    """Looks at all memories together."""
+    """Labels the change, given all memories together."""
 
     def _values(self, question: UpdateQuestion) -> dict[str, str]:
         memories, chosen = self._nearest(question.texts, (question.new, *question.old))
@@ -21,5 +21,5 @@ class UpdatePrompt(OneLabelPrompt[UpdateQuestion]):
 
 
 def build() -> UpdatePrompt:
-    """It has no options: everything that changes its verdicts is in the prompt file."""
+    """Return the judge. It has no options: only the prompt file determines its verdicts."""
     return UpdatePrompt(Path(__file__).with_name(f"{VERSION}.txt"))

@@ -1,11 +1,16 @@
-"""Metrics compare one target with one answer. One file each, found by its name.
+"""Metrics, one per file. A metric compares the target of a document with the model's answer.
 
-A metric's `build(**options)` returns `measure(target, answer)`. Its value for a doc is a number, or a pair
-[target, answer] where only all docs together have a value; `AGGREGATIONS` names what can make one number of
-them, the default first.
-`RIGHT_WRONG` says whether a doc without an answer counts as 0 (else it is left out and counted).
-`OUTPUT_TYPES` are those it may be used with. Only `generate_until` measures an answer; the others compute
-their metrics from log-likelihoods, so a metric of theirs alone has a `build` that refuses.
+    AGGREGATIONS = ("mean", "median", "nanmean")       # ways to get one number from all documents, default first
+    HIGHER_IS_BETTER = True
+    RIGHT_WRONG = True                                 # a document without an answer counts as 0, not as left out
+    OUTPUT_TYPES = ("generate_until",)                 # output types of tasks that may use the metric
+
+    def build() -> Measure:                            # options of the metric are keyword arguments
+        return lambda target, answer: 1.0 if answer == target else 0.0
+
+The value for a document is a number. Metrics such as F1, which need all documents, return the pair
+[target, answer] instead. Only tasks with `generate_until` call the measure. Other output types compute their
+metrics from log-likelihoods; `build` of a metric that exists only for them raises UsageError.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from assay.core.errors import UsageError
 
 Measure = Callable[[Any, Any], Any]
 
-# What a task file without `metric_list` is scored by.
+# The metrics of a task file without `metric_list`, by its output type. As in lm-evaluation-harness.
 DEFAULT_METRICS = {
     "generate_until": ("exact_match",),
     "loglikelihood": ("perplexity", "acc"),
@@ -27,11 +32,11 @@ DEFAULT_METRICS = {
 
 
 def pair(target: Any, answer: Any) -> list[Any]:
-    """The measure of metrics that need all docs: what was wanted and what was given."""
+    """Measure of metrics that need all documents: return target and answer for the aggregation."""
     return [target, answer]
 
 
 def no_measure(name: str, output_types: tuple[str, ...]) -> UsageError:
-    """For a metric that is computed from log-likelihoods."""
+    """Return the error for a metric that has no measure because it is computed from log-likelihoods."""
     where = f"output_type {' or '.join(output_types)}" if output_types else "`process_results`"
-    return UsageError(f"{name!r} is computed from log-likelihoods and belongs to {where}")
+    return UsageError(f"{name!r} is computed from log-likelihoods; it can be used with {where} only")

@@ -1,6 +1,7 @@
-"""1.0 where the answer names the target label, else 0.0; white space around it does not matter.
+"""`acc`: accuracy.
 
-With choices: where the right one is the likeliest. Of an answer the harness itself has no accuracy: it fails.
+For multiple choice, 1.0 if the right choice is the most likely one. For a generated answer, 1.0 if it equals the
+target apart from white space around it; lm-evaluation-harness fails in this case.
 """
 
 from __future__ import annotations
@@ -14,5 +15,5 @@ OUTPUT_TYPES = ("loglikelihood", "multiple_choice", "generate_until")
 
 
 def build() -> Measure:
-    """Takes no options."""
+    """Return the measure. There are no options."""
     return lambda target, answer: 1.0 if str(target).strip() == str(answer).strip() else 0.0

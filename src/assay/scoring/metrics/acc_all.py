@@ -1,4 +1,7 @@
-"""Whether all answers to a question are right; pairs [said yes, document] come from `process_results`."""
+"""`acc_all`: 1 if all answers to a question are right (MultiRC).
+
+The task's `process_results` returns the pairs [model said yes, document].
+"""
 
 from __future__ import annotations
 
@@ -11,5 +14,5 @@ OUTPUT_TYPES: tuple[str, ...] = ()
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("acc_all", OUTPUT_TYPES)

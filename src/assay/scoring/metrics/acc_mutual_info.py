@@ -1,4 +1,4 @@
-"""1.0 where the prompt makes the right choice more likely by more than it does the others."""
+"""`acc_mutual_info`: 1.0 if the prompt raises the log-likelihood of the right choice more than of any other."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("multiple_choice",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("acc_mutual_info", OUTPUT_TYPES)

@@ -1,4 +1,4 @@
-"""1.0 where the right choice is the likeliest by its length in characters."""
+"""`acc_norm`: 1.0 if the right choice has the highest log-likelihood per character."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("multiple_choice",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("acc_norm", OUTPUT_TYPES)

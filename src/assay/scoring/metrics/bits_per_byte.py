@@ -1,4 +1,4 @@
-"""Of the whole text."""
+"""`bits_per_byte`: negative log2-likelihood of the whole text, divided by its length in UTF-8 bytes."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("loglikelihood_rolling",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("bits_per_byte", OUTPUT_TYPES)

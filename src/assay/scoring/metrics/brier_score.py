@@ -1,4 +1,4 @@
-"""How far the choices' probabilities are from the right choice."""
+"""`brier_score`: squared distance between the probabilities of the choices and the right choice."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("multiple_choice",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("brier_score", OUTPUT_TYPES)

@@ -1,4 +1,4 @@
-"""Collects answers without scoring them; its value is always 999, as in the harness."""
+"""`bypass`: collects answers without scoring them. The value is always 999, as in lm-evaluation-harness."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("generate_until", "loglikelihood", "multiple_choice")
 
 
 def build() -> Measure:
-    """Takes no options."""
+    """Return the measure. There are no options."""
     return lambda _target, _answer: None

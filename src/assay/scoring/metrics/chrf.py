@@ -1,4 +1,4 @@
-"""Shared character sequences of answers and references, over all docs."""
+"""`chrf`: character sequences that answers share with references, over all documents (sacrebleu)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ OUTPUT_TYPES = ("generate_until",)
 
 
 def build() -> Measure:
-    """Needs the extra `bleu`, and says so before the first request."""
+    """Return the measure. Raises MissingExtra before the first request if `assay[bleu]` is not installed."""
     check_installed("chrf")
     return pair

@@ -1,4 +1,4 @@
-"""1.0 where answer and target are the same text, else 0.0."""
+"""`exact_match`: 1.0 if answer and target are the same text, else 0.0."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def build(
     regexes_to_ignore: list[str] | None = None,
     quirks: bool = False,
 ) -> Measure:
-    """Both sides are cleaned in the same order: regexes, case, ASCII punctuation, digits.
+    """Return the measure. Target and answer are cleaned in this order: regexes, case, ASCII punctuation, digits.
 
-    What is no text is compared as it is: 1 equals 1.0 and not "1". `quirks` compares as the harness does in
-    arrays: NULs at the end do not count, and a text that grows in lower case is cut to its old length.
+    Values that are not texts are compared unchanged: 1 equals 1.0 but not "1".
+
+    `quirks` reproduces lm-evaluation-harness, which compares numpy arrays of fixed-length texts: NUL characters
+    at the end are ignored, and a text that becomes longer in lower case is cut to its old length.
     """
     lower = _lower_in_place if quirks else str.lower
     steps: list[Callable[[str], str]] = [_without(pattern) for pattern in regexes_to_ignore or ()]
@@ -47,8 +49,8 @@ def build(
 
 
 def _without(pattern: str) -> Callable[[str], str]:
-    found = compile_pattern(pattern)
-    return lambda text: found.sub("", text)
+    regex = compile_pattern(pattern)
+    return lambda text: regex.sub("", text)
 
 
 def _lower_in_place(text: str) -> str:

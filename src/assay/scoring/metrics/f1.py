@@ -1,4 +1,7 @@
-"""F1 of labels over all docs; with `aggregation: mean`, of the words an answer shares with its target."""
+"""`f1`: F1 of labels over all documents.
+
+With `aggregation: mean` it is the word overlap of each answer with its target, averaged over documents.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ _WORD = re.compile(r"[\u3400-\u9fff]|[^\W_]+")
 
 
 def build() -> Measure:
-    """A pair for each doc: `f1` as aggregation needs all of them."""
+    """Return the measure for the aggregation `f1`: pairs [target, answer], since F1 needs all documents."""
     return pair
 
 
 def build_mean() -> Measure:
-    """Word overlap of one answer, which may be averaged: words by Unicode, Chinese by character."""
+    """Return the measure for the aggregation `mean`: the word overlap of one answer with its target."""
     return word_f1
 
 
 def word_f1(target: Any, answer: Any) -> float:
-    """Twice the shared words by all words; two empty texts agree."""
+    """Return 2 * shared words / all words. Each Chinese character is a word. Two empty texts have 1.0."""
     return overlap_f1(_words(target), _words(answer))
 
 

@@ -1,4 +1,4 @@
-"""The right choice's index and all log-likelihoods; needs an aggregation of the user's own."""
+"""`likelihood`: the index of the right choice and all log-likelihoods. Needs an aggregation function of the user."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("multiple_choice",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("likelihood", OUTPUT_TYPES)

@@ -1,4 +1,4 @@
-"""Matthews' correlation of right and given labels, over all docs."""
+"""`mcc`: Matthews correlation coefficient of target labels and answered labels, over all documents."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("multiple_choice", "generate_until")
 
 
 def build() -> Measure:
-    """Takes no options."""
+    """Return the measure. There are no options."""
     return pair

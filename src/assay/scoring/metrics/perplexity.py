@@ -1,4 +1,4 @@
-"""Of the target after the prompt."""
+"""`perplexity`: perplexity of the target after the prompt."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("loglikelihood",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("perplexity", OUTPUT_TYPES)

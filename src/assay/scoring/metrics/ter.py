@@ -1,4 +1,4 @@
-"""How many edits turn the answers into their references, over all docs."""
+"""`ter`: translation edit rate, the edits that turn answers into references, over all documents (sacrebleu)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ OUTPUT_TYPES = ("generate_until",)
 
 
 def build() -> Measure:
-    """Needs the extra `bleu`, and says so before the first request."""
+    """Return the measure. Raises MissingExtra before the first request if `assay[bleu]` is not installed."""
     check_installed("ter")
     return pair

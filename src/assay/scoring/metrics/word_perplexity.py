@@ -1,4 +1,4 @@
-"""Of the whole text, by word."""
+"""`word_perplexity`: perplexity of the whole text per word."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ OUTPUT_TYPES = ("loglikelihood_rolling",)
 
 
 def build() -> Measure:
-    """Refused: there is no answer to measure."""
+    """Raise UsageError: this metric has no measure for a generated answer."""
     raise no_measure("word_perplexity", OUTPUT_TYPES)

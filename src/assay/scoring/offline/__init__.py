@@ -1,7 +1,11 @@
-"""`offline`: a deterministic judge that compares words, numbers and dates. It asks no model.
+"""`offline`: a deterministic judge that compares words, numbers and dates. It calls no model.
 
-`answer.py` judges answers to questions, `memories.py` everything about memories. Both read texts with
-`words.py`, `numbers.py` and `dates.py`; `index.py` finds the texts that share a point's words.
+`answer.py` judges answers to questions, `memories.py` judges everything about memories. Both parse texts with
+`words.py`, `numbers.py` and `dates.py`. `index.py` finds the texts that share words with a memory point.
+
+Weights and thresholds were chosen on half of the LoCoMo conversations. `make judges` measures the judge on both
+halves; docs/judges.md has the figures. Any change of these files, comments included, changes FINGERPRINT: then run
+`make calibrate-offline` to renew the shipped calibration.
 """
 
 from __future__ import annotations
@@ -24,12 +28,12 @@ from assay.scoring.questions import (
     Verdict,
 )
 
+# `offline.v1@` and a hash of the judge's code. A changed judge needs a new calibration.
 FINGERPRINT: str
-"""`offline.v1@` and a hash of the judge's own code: a changed judge needs a calibration of its own."""
 
 
 def verdict(question: JudgeQuestion) -> Verdict:
-    """A label for each thing, with the measure behind it and a reason in words."""
+    """Return a label for each item of the question, with its measure (`sure`) and a reason in words."""
     if isinstance(question, AnswerQuestion):
         return judge_answer(question)
     if isinstance(question, EvidenceQuestion):
@@ -45,7 +49,7 @@ def verdict(question: JudgeQuestion) -> Verdict:
 
 
 def __getattr__(name: str) -> str:
-    # FINGERPRINT is computed on first use: most commands that import this package never need it.
+    # FINGERPRINT is computed on first use, because most commands that import this package never need it.
     if name == "FINGERPRINT":
         return _fingerprint()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -53,7 +57,7 @@ def __getattr__(name: str) -> str:
 
 @cache
 def _fingerprint() -> str:
-    # text_overlap.py is part of the judge: its tokens are the words that are compared.
+    # text_overlap.py is part of the judge, because its `tokens` defines the words that are compared.
     files = [*sorted(Path(__file__).parent.glob("*.py")), Path(text_overlap.__file__)]
     hashes = (hashlib.sha256(file.read_bytes()).hexdigest() for file in files)
     return f"offline.v1@{hashlib.sha256(' '.join(hashes).encode()).hexdigest()[:16]}"

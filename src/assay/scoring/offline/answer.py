@@ -1,7 +1,7 @@
-"""Judges answers: the words, numbers and dates of the reference against those of the response.
+"""Judges answers: compares words, numbers and dates of the response with those of the reference.
 
-An answer starts with the share of the reference's words that it has. Findings (a wrong date, a missing
-number, yes against no) bound that share from above. From `THRESHOLD` on the answer is correct.
+The measure of an answer starts as the share of the reference's words that it contains. Findings, such as a wrong
+date or a missing number, limit the measure. An answer with at least `THRESHOLD` is correct.
 """
 
 from __future__ import annotations
@@ -28,36 +28,40 @@ from assay.scoring.offline.words import (
 )
 from assay.scoring.questions import CORRECT, HALLUCINATION, OMISSION, AnswerQuestion, Verdict
 
+# Just above 0.4, the highest limit of an answer with a missing or contradicted part.
 THRESHOLD = 0.42
-"""Just above the limit of an answer with a part missing or contradicted."""
 
-# Weights of words, chosen on half of the LoCoMo conversations; `make judges` shows the rest.
+# Weights of words, chosen on half of the LoCoMo conversations; `make judges` measures both halves. A word with the
+# same beginning as a word of the reference counts less than the word itself.
 _FUNCTION_WORD_WEIGHT = 0.2
 _SIMILAR_WEIGHT = 0.7
-# Below this share of words a wrong answer is about something else: made up rather than incomplete.
+# A wrong answer with a lower share of words is about something else: a hallucination rather than an omission.
 _ON_TOPIC = 0.2
-# An answer that says "not known" of a part keeps this much of its share.
+# Factor for an answer that says of some part that it is not known.
 _HEDGED_FACTOR = 0.6
-# The least share of an answer whose yes or no is right.
+# Lowest measure of an answer whose yes or no is right, before findings are applied.
 _RIGHT_YES_OR_NO = 0.6
+# Words of date expressions. They do not count as content of a reference beside its dates.
 _TIME_WORDS = (
     "week weekend day month year date time early late mid beginning end start first last next before after "
     "prior during approximately roughly exactly sometime ago yesterday today tomorrow"
 )
+# Words that replace a number without giving it.
 _VAGUE_NUMBERS = "few several many multiple numerous 几"
 _LIST_SEPARATOR = re.compile(r",(?!\d)|;|\band\b|&|、|，|和", re.IGNORECASE)
 _OR = re.compile(r"\bor\b|或", re.IGNORECASE)
+# Most content words of an item, for the rule that both items of a list of two must be present.
 _SHORT_ITEM = 3
 _WEEKDAY = re.compile(
     r"\b((?:mon|tues|wednes|thurs|fri|satur|sun)day)s?\b|(?:星期|周|礼拜)([一二三四五六日天\d])",
     re.IGNORECASE,
 )
-# Characters of a text that are read. No answer to a question needs more.
+# Number of characters that are read. Bounds the time; no answer to a question needs more.
 _MOST_CHARACTERS = 20_000
 
 
 class ParsedText(NamedTuple):
-    """What the judge reads out of a text. `words` are all words, `undated_words` those outside of dates."""
+    """The parts of a text that are compared. `words` are all words, `undated_words` those outside dates."""
 
     text: str
     words: tuple[str, ...]
@@ -70,10 +74,11 @@ class ParsedText(NamedTuple):
 
 @lru_cache(1 << 12)
 def parse_text(text: str) -> ParsedText:
-    """Cached, because a question and its reference are met with several responses."""
+    """Parse a text. Cached, because a question and its reference are compared with several responses."""
     plain = in_digits(fold(text[:_MOST_CHARACTERS]))
     dates = tuple(dates_in(plain))
     undated = plain
+    # From the end, so that the positions of earlier dates stay valid.
     for dated in reversed(dates):
         undated = f"{undated[: dated.start]} {undated[dated.end :]}"
     weekdays = frozenset("".join(match.groups("")).lower() for match in _WEEKDAY.finditer(undated))
@@ -89,7 +94,11 @@ def parse_text(text: str) -> ParsedText:
 
 
 class AnswerFinding(NamedTuple):
-    """Bounds how correct an answer can be. `made_up`: it says something else, rather than less."""
+    """A reason against an answer. It limits the measure of the answer to `limit`.
+
+    Any limit below THRESHOLD rejects the answer. How far below only ranks rejected answers among each other.
+    `made_up` is true if the answer contradicts the reference, and false if it only says less.
+    """
 
     limit: float
     reason: str
@@ -97,26 +106,28 @@ class AnswerFinding(NamedTuple):
 
 
 def judge_answer(question: AnswerQuestion) -> Verdict:
-    """Correct where enough words are there and nothing is contradicted. An empty response is an omission."""
+    """Return Correct if the answer has enough words of the reference and contradicts nothing in it."""
     comparison = _AnswerComparison(question)
     response, reference = comparison.response, comparison.reference
     if not question.response.strip():
-        return Verdict((OMISSION,), "nothing was answered", sure=(0.0,))
+        return Verdict((OMISSION,), "the answer is empty", sure=(0.0,))
     if reference.words:
         is_same = reference.words == response.words
     else:
         is_same = question.reference.strip() == question.response.strip()
     if is_same:
-        return Verdict((CORRECT,), "the reference's own words", sure=(1.0,))
+        return Verdict((CORRECT,), "the same words as the reference", sure=(1.0,))
     if is_unanswerable(reference.text, len(reference.words)):
         if abstains(response.text):
-            return Verdict((CORRECT,), "nobody can know, and the answer says so", sure=(1.0,))
-        return Verdict((HALLUCINATION,), "nobody can know, and the answer claims something", sure=(0.0,))
+            reason = "the reference says that this is unknown, and so does the answer"
+            return Verdict((CORRECT,), reason, sure=(1.0,))
+        reason = "the reference says that this is unknown, but the answer claims something"
+        return Verdict((HALLUCINATION,), reason, sure=(0.0,))
     return comparison.verdict()
 
 
 class _AnswerComparison:
-    """One question, its reference and a response."""
+    """Compares the response to one question with its reference."""
 
     def __init__(self, question: AnswerQuestion) -> None:
         self.question = parse_text(question.question)
@@ -140,7 +151,9 @@ class _AnswerComparison:
             )
             if finding
         ]
-        sure = min([start.limit * (_HEDGED_FACTOR if is_hedged else 1.0), *(each.limit for each in findings)])
+        sure = min(
+            [start.limit * (_HEDGED_FACTOR if is_hedged else 1.0), *(finding.limit for finding in findings)]
+        )
         reasons = [start.reason]
         if is_hedged:
             reasons.append("the answer says that something is not known")
@@ -156,7 +169,7 @@ class _AnswerComparison:
         return Verdict((label,), "; ".join(reasons), sure=(sure,))
 
     def _start(self, word_share: float) -> AnswerFinding:
-        """How correct the answer is if nothing speaks against it."""
+        """Return the measure of the answer before findings against it are applied."""
         start = AnswerFinding(word_share, f"{100 * word_share:.0f} % of the reference's words", made_up=False)
         if self.reference.dates:
             start = self._dates_and_words(word_share)
@@ -170,36 +183,47 @@ class _AnswerComparison:
         return AnswerFinding(limit, f"{start.reason}; {agreement}", made_up=False)
 
     def _response_says(self) -> bool | None:
-        """Yes or no, also where the response only repeats or denies what was asked."""
+        """Return whether the response means yes or no.
+
+        A response that only repeats or negates the words of the question counts too: `She does not like tea.`
+        """
         answer = yes_or_no(self.response.text)
-        asked = frozenset(self.question.words) - function_words()
-        if answer is None and len(asked & set(self.response.words)) >= len(asked) / 2:
+        question_words = frozenset(self.question.words) - function_words()
+        repeated = question_words & set(self.response.words)
+        if answer is None and len(repeated) >= len(question_words) / 2:
             return not is_negated(self.response.text)
         return answer
 
     def _content_words(self) -> list[str]:
-        """The reference's words that carry content, without those of the question if others are left."""
+        """Return the content words of the reference, without those of the question unless none remain."""
         words = [
             word
             for word in self.reference.undated_words
             if word not in function_words() and word not in _stems(_TIME_WORDS) and not word.isdecimal()
         ]
-        asked = set(self.question.words)
-        return [word for word in words if word not in asked] or words
+        question_words = set(self.question.words)
+        return [word for word in words if word not in question_words] or words
 
     def _word_share(self) -> float:
-        """The mean of two shares: of all words of the reference, and of those that the question lacks."""
-        wanted = list(dict.fromkeys(self.reference.undated_words))
-        asked = set(self.question.words)
+        """Return the share of the reference's words that the response has.
+
+        It is the mean of two shares: of all words, and of the words that the question does not contain. The
+        latter carry the answer.
+        """
+        reference_words = list(dict.fromkeys(self.reference.undated_words))
+        question_words = set(self.question.words)
         words = self.response.words
-        # Neighbours joined: `bookshelf` is met by `book shelf`.
-        present = frozenset(words) | {one + two for one, two in pairwise(words)}
-        new = [word for word in wanted if word not in asked]
-        share = _weighted_share(wanted, present)
-        return (share + _weighted_share(new, present)) / 2 if new else share
+        # Adjacent words are also joined, so that `book shelf` matches `bookshelf`.
+        present = frozenset(words) | {first + second for first, second in pairwise(words)}
+        new_words = [word for word in reference_words if word not in question_words]
+        share = _weighted_share(reference_words, present)
+        return (share + _weighted_share(new_words, present)) / 2 if new_words else share
 
     def _dates_and_words(self, word_share: float) -> AnswerFinding:
-        """Dates decide where the reference has nothing else. Beside words they weigh at most half."""
+        """Return the measure of a reference with dates.
+
+        If the reference has other content words, the dates weigh at most half. Otherwise they decide alone.
+        """
         dates, content = self.reference.dates, len(self._content_words())
         missed = self._missed_dates()
         right = 1 - len(missed) / len(dates)
@@ -213,6 +237,7 @@ class _AnswerComparison:
                 (nearness(dated.span, other.span) for dated in self.response.dates for other in missed),
                 default=0.0,
             )
+            # At most 0.4, because one date at least is missed; the distance only ranks rejected answers.
             return AnswerFinding(0.4 * right + 0.4 * nearest, reason, made_up=False)
         return AnswerFinding(0.85 if self._extra_dates() else 0.95, reason, made_up=False)
 
@@ -233,40 +258,48 @@ class _AnswerComparison:
         ]
 
     def _wrong_dates(self) -> AnswerFinding | None:
-        """A date is missing, or another one stands in its place. A date of the question is no other one."""
+        """A date of the reference is missing, or the response has another date instead.
+
+        Dates that occur in the question do not count as another date.
+        """
         missed = self._missed_dates()
         if not missed:
             return None
         content = self._content_words()
-        wanted = _quote(self.reference, missed[0])
-        asked = self.question.dates
+        missed_date = _quote(self.reference, missed[0])
+        question_dates = self.question.dates
         wrong = [
             dated
             for dated in self._extra_dates()
-            if not any(overlap(dated.span, other.span) for other in asked)
+            if not any(overlap(dated.span, other.span) for other in question_dates)
         ]
         if not wrong:
             return AnswerFinding(
-                1.0 if content else 0.4, f"the date {wanted} is not in the answer", made_up=False
+                1.0 if content else 0.4, f"the date {missed_date} is not in the answer", made_up=False
             )
-        answered = _quote(self.response, wrong[0])
+        wrong_date = _quote(self.response, wrong[0])
         if is_vaguer(wrong[0].span, missed[0].span) and overlap(wrong[0].span, missed[0].span):
-            return AnswerFinding(0.4, f"{answered} is vaguer than {wanted}", made_up=False)
-        reason = f"the date {wanted} is not in the answer, which says {answered}"
+            return AnswerFinding(0.4, f"{wrong_date} is vaguer than {missed_date}", made_up=False)
+        reason = f"the date {missed_date} is not in the answer, which says {wrong_date}"
         return AnswerFinding(0.3 if content else 0.4, reason, made_up=True)
 
     def _wrong_numbers(self) -> AnswerFinding | None:
-        """A number of the reference is missing. `one` may be missing unless another number is there."""
+        """A number of the reference is missing.
+
+        The number 1 may be missing (`a cat` for `one cat`), unless the response has another or a vague number.
+        """
         if self.reference.durations and not self._durations_differ():
             return None
-        wanted, present = Counter(self.reference.numbers), Counter(self.response.numbers)
-        asked = frozenset(self.question.numbers)
-        other = [number for number in present if number not in wanted and number not in asked]
-        missing = [number for number, count in wanted.items() if present[number] < (count if other else 1)]
+        expected, present = Counter(self.reference.numbers), Counter(self.response.numbers)
+        question_numbers = frozenset(self.question.numbers)
+        other = [number for number in present if number not in expected and number not in question_numbers]
+        missing = [number for number, count in expected.items() if present[number] < (count if other else 1)]
         if not other:
             vague = _stems(_VAGUE_NUMBERS)
             is_vague = not vague.isdisjoint(self.response.words) and vague.isdisjoint(self.reference.words)
-            missing = [number for number in missing if number not in asked and (number != 1 or is_vague)]
+            missing = [
+                number for number in missing if number not in question_numbers and (number != 1 or is_vague)
+            ]
         if not missing:
             return None
         reason = f"the number {missing[0]:g} is not in the answer"
@@ -282,32 +315,36 @@ class _AnswerComparison:
     def _durations_differ(self) -> bool:
         durations = self.response.durations
         return any(
-            not any(wanted.equals(duration) for duration in durations) for wanted in self.reference.durations
+            not any(expected.equals(duration) for duration in durations)
+            for expected in self.reference.durations
         )
 
     def _wrong_weekday(self) -> AnswerFinding | None:
-        wanted, present = self.reference.weekdays, self.response.weekdays
-        if wanted and present and not wanted & present:
+        expected, present = self.reference.weekdays, self.response.weekdays
+        if expected and present and not expected & present:
             return AnswerFinding(0.3, "another day of the week", made_up=True)
         return None
 
     def _wrong_yes_or_no(self) -> AnswerFinding | None:
-        wanted, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
-        if wanted is None:
+        expected, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
+        if expected is None:
             return None
         if answer is None:
             answer = not is_negated(self.response.text)
-        return None if wanted == answer else AnswerFinding(0.15, "yes against no", made_up=True)
+        return None if expected == answer else AnswerFinding(0.15, "one says yes, the other no", made_up=True)
 
     def _denial(self) -> AnswerFinding | None:
-        """The response denies a word that the reference affirms."""
+        """The response negates a word that the reference affirms."""
         affirmed = frozenset(self._content_words()) - denied_words(self.reference.text)
         if not denied_words(self.response.text) & affirmed or is_negated(self.reference.text):
             return None
         return AnswerFinding(0.3, "the answer denies what the reference says", made_up=True)
 
     def _missing_items(self) -> AnswerFinding | None:
-        """Of a list of two short items both must be there; of alternatives one is enough."""
+        """The reference is a list of two short items, and the response lacks one of them.
+
+        Alternatives (`tea or coffee`) are not a list: one is enough.
+        """
         items = []
         for item in _LIST_SEPARATOR.split(self.reference.text):
             words = [word for word in words_of(item) if word not in function_words()]

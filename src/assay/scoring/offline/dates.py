@@ -1,13 +1,13 @@
-"""Dates in a text, and whether two dates agree.
+"""Finds dates in a text, and compares two dates.
 
     [dated] = dates_in("the week before 9 June 2023")
     dated.span.days  # 7
 
-Dates are read in many spellings: `7 May 2023`, `May 7th`, `2023-05-07`, `2023年5月7日`, `spring 2022`. Words
+Dates are recognised in many spellings: `7 May 2023`, `May 7th`, `2023-05-07`, `2023年5月7日`, `spring 2022`. Words
 before a date move it (`two days after`, `late`), and two dates may be the ends of a range.
 
-The file goes from spans of days (`Span`) over the spellings (`dates_in`) and the words that move a date to
-the comparison (`agree`).
+The file has four parts: spans of days (`Span`), spellings of dates (`dates_in`), words that move a date, and the
+comparison (`agree`).
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from collections.abc import Callable
 from datetime import date
 from typing import NamedTuple
 
+# The year of a date that has none. It is a leap year, so that 29 February exists.
 ANY_YEAR = 2000
-"""Stands for the year of a date without one. It is a leap year, so 29 February exists."""
-# Other numbers of four digits are no years.
+# Numbers of four digits outside this range are not years.
 _FIRST_YEAR, _LAST_YEAR = 1500, 2199
 
 
 class Span(NamedTuple):
-    """Days from `first` to `last` as ordinals. `yearly` marks a date without a year, placed in `ANY_YEAR`.
+    """The days from `first` to `last`, as ordinals of Python's `date`.
 
-    A date that is given relative to another one keeps how: `the week before 9 June` has 9 June as its
-    `anchor` and `week before` as its `relation`.
+    `yearly` marks a date without a year; its days are in `ANY_YEAR`. A date that is relative to another date
+    remembers it: `the week before 9 June` has the days of 9 June as `anchor`, and a `relation` that names the
+    count, the unit and the direction.
     """
 
     first: int
@@ -39,11 +40,11 @@ class Span(NamedTuple):
 
     @property
     def days(self) -> int:
-        """The number of days."""
+        """Number of days."""
         return self.last - self.first + 1
 
     def in_year(self, year: int) -> Span:
-        """The same days of this year. A span that has a year stays as it is."""
+        """Return the same days in this year. A span that has a year is returned unchanged."""
         if not self.yearly:
             return self
         first, last = date.fromordinal(self.first), date.fromordinal(self.last)
@@ -51,16 +52,16 @@ class Span(NamedTuple):
         return span.as_range() if self.relation == "range" else span
 
     def as_range(self) -> Span:
-        """Marked as a range that was given by its two ends."""
+        """Return the span, marked as a range of which the text gives both ends."""
         return self._replace(relation="range", anchor=(self.first, self.last))
 
     def shifted(self, days: int) -> Span:
-        """Moved by this number of days."""
+        """Return the span, moved by this number of days."""
         return self._replace(first=self.first + days, last=self.last + days)
 
 
 class Dated(NamedTuple):
-    """A date, and its place in the text."""
+    """A date, and the position of its words in the text."""
 
     span: Span
     start: int
@@ -74,7 +75,7 @@ def _move_to_year(day: date, year: int) -> int:
 
 
 def _span_of_days(year: int | None, month: int, day: int, last: int = 0) -> Span | None:
-    """One day, or the days up to `last` of the same month; None where there is no such day."""
+    """Return one day, or the days up to `last` of the same month. None if there is no such day."""
     placed_year = ANY_YEAR if year is None else year
     if not (_FIRST_YEAR <= placed_year <= _LAST_YEAR and 1 <= month <= 12):
         return None
@@ -93,12 +94,13 @@ def _span_of_month(year: int | None, month: int) -> Span | None:
 
 
 def _span_of_season(year: int | None, month: int) -> Span | None:
-    """Three months from this one on. Winter begins in December and ends in the next year."""
+    """Return three months from this one on. Winter begins in December and ends in the next year."""
     first = _span_of_month(year, month)
     if first is None:
         return None
     last_month = month + 2
     placed_year = ANY_YEAR if year is None else year
+    # The season ends on the 28th, which exists in every month.
     end = date(placed_year + (last_month > 12), (last_month - 1) % 12 + 1, 28).toordinal()
     return Span(first.first, end, first.yearly)
 
@@ -108,33 +110,34 @@ def _span_of_years(first: int, last: int) -> Span:
 
 
 def overlap(one: Span, two: Span) -> bool:
-    """Whether they have a day in common. The year counts only where both have one."""
+    """Return whether two spans share a day. The year counts only if both have one."""
     if one.yearly == two.yearly:
         return one.first <= two.last and two.first <= one.last
     with_year, without_year = (two, one) if one.yearly else (one, two)
     first_year = date.fromordinal(with_year.first).year
     last_year = date.fromordinal(with_year.last).year
-    # The year before too: a range without a year may go over the turn of the year.
+    # Also the year before: a range without a year may cross the turn of the year.
     return any(
         overlap(without_year.in_year(year), with_year) for year in range(first_year - 1, last_year + 1)
     )
 
 
 def days_apart(one: Span, two: Span) -> int:
-    """Days between them; 0 where they overlap."""
+    """Return the number of days between two spans. 0 if they overlap."""
     if one.yearly != two.yearly:
         return 0 if overlap(one, two) else 365
     return max(0, one.first - two.last, two.first - one.last)
 
 
-def _nearest_weekday(span: Span, day: int, way: int) -> Span:
-    """The nearest Monday (0) to Sunday (6) before (-1) or after (1) a span."""
-    edge = span.first if way < 0 else span.last
-    step = (date.fromordinal(edge).weekday() - day) * -way % 7 or 7
-    return Span(edge + way * step, edge + way * step, span.yearly)
+def _nearest_weekday(span: Span, day: int, direction: int) -> Span:
+    """Return the nearest Monday (0) to Sunday (6) before (-1) or after (1) a span."""
+    edge = span.first if direction < 0 else span.last
+    step = (date.fromordinal(edge).weekday() - day) * -direction % 7 or 7
+    weekday = edge + direction * step
+    return Span(weekday, weekday, span.yearly)
 
 
-# Spellings of dates. Each form is a pattern and the function that makes a span of its match.
+# Spellings of dates. A form is a pattern and the function that returns the span of a match.
 
 _MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = tuple(_MONTH_NAMES.split())
@@ -174,25 +177,26 @@ _BEFORE_MONTH = (
 
 
 def dates_in(text: str) -> list[Dated]:
-    """All dates in order. A range is one date, and `the week before 9 June 2023` is those seven days."""
+    """Return all dates in order. A range is one date; `the week before 9 June 2023` is a date of seven days."""
     if not _HINT.search(text):
         return []
     dates: list[Dated] = []
-    unread = text
+    remaining = text
     for pattern, build in _FORMS:
-        for match in pattern.finditer(unread):
+        for match in pattern.finditer(remaining):
             span = build(match)
             if span is not None:
                 start = match.start("month") if pattern is _LONE_MONTH else match.start()
                 dates.append(Dated(span, start, match.end()))
-                # Blanked out, so that a later and looser form does not read it again.
-                unread = unread[:start] + "\0" * (match.end() - start) + unread[match.end() :]
+                # Blanked out, so that later and looser forms do not match it again.
+                blank = "\0" * (match.end() - start)
+                remaining = remaining[:start] + blank + remaining[match.end() :]
     dates.sort(key=lambda dated: dated.start)
     return _relate(text, dates)
 
 
 def month_of(name: str) -> int:
-    """The number of the month that a word names, one typing error allowed; 0 where it names none."""
+    """Return the number of the month that a word names, or 0. One typing error is allowed."""
     name = name.lower()
     if name in _MONTH_NUMBERS:
         return _MONTH_NUMBERS[name]
@@ -203,13 +207,16 @@ def month_of(name: str) -> int:
 
 
 def _is_typo(word: str, meant: str) -> bool:
-    """One letter missing, added, changed, or two neighbours swapped. The first letter must be right."""
+    """Return whether one letter is missing, added or changed, or two adjacent letters are swapped.
+
+    The first letter must be right.
+    """
     if word[0] != meant[0] or abs(len(word) - len(meant)) > 1:
         return False
-    same = 0
-    while same < min(len(word), len(meant)) and word[same] == meant[same]:
-        same += 1
-    rest, wanted = word[same:], meant[same:]
+    common = 0
+    while common < min(len(word), len(meant)) and word[common] == meant[common]:
+        common += 1
+    rest, wanted = word[common:], meant[common:]
     return (
         rest[1:] in (wanted, wanted[1:])
         or rest == wanted[1:]
@@ -264,13 +271,13 @@ def _form(
     return re.compile(pattern, re.IGNORECASE), build
 
 
-# A text without any of these has no date; the search saves most texts from twenty patterns.
+# A text without any of these has no date. This search spares most texts the patterns below.
 _HINTS = "|".join((*_HOLIDAYS, *_SEASONS, *(name[:3] for name in MONTHS)))
 _HINT = re.compile(rf"\d|{_HINTS}", re.IGNORECASE)
-# `May`, `Mar` and other short names mean other things too: a month only in capitals, after a word that stands
-# before months.
+# `May`, `Mar` and other short names have other meanings too. They are months only if they are capitalised and
+# follow a word that usually precedes a month.
 _LONE_MONTH = re.compile(rf"(?i:{_BEFORE_MONTH})(?P<month>{_SHORT})\b")
-# From the strictest to the loosest: what one form has read, later forms do not see.
+# From the strictest to the loosest form, because later forms do not see the text that earlier forms have matched.
 _FORMS = [
     _form(rf"(?<![\d.]){_YEAR}[-/.](?P<month>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?!\d)", _day),
     _form(rf"(?<![\d/.])(?P<month>\d{{1,2}})/(?P<day>\d{{1,2}})/{_YEAR}", _day),
@@ -294,16 +301,17 @@ _FORMS = [
     ),
 ]
 
-# Words before a date that move it, and words between two dates that make a range or a list of them.
+# Words before a date that move it, and words between two dates that make a range or a list.
 
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAY = "|".join(_WEEKDAYS)
 _UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "weekend": 7, "month": 30, "year": 365}
+# Number for `few` and `several`.
 _FEW = 3
 _COUNTS = {"a": 1, "couple": 2, "couple of": 2, "few": _FEW, "several": _FEW}
-# Larger counts would leave the range of Python's dates.
+# Larger counts would exceed the range of Python's dates.
 _MOST_UNITS = 1000
-# How many characters before a date are searched.
+# Number of characters before a date in which words that move it are searched.
 _WINDOW = 48
 _RELATION = re.compile(
     r"(?:(?P<count>\d+|couple(?: of)?|few|several)\s+)?"
@@ -317,7 +325,7 @@ _PART = re.compile(
     r"(?:of\s+|in\s+)?(?:the\s+)?$",
     re.IGNORECASE,
 )
-# The thirds of a month or a year: from which to which.
+# Thirds of a month or a year: start and end of each.
 _THIRDS = {
     "early": (0, 1),
     "beginning": (0, 1),
@@ -338,33 +346,38 @@ _BETWEEN = re.compile(r"between\s+(?:the\s+)?$", re.IGNORECASE)
 
 
 def _relate(text: str, dates: list[Dated]) -> list[Dated]:
-    """The dates, moved by the words before them, with ranges joined.
+    """Return the dates, moved by the words before them, and with ranges joined.
 
-    A date without a year takes the year of the date that it is listed with: `May 3 and May 7, 2023`.
+    A date without a year gets the year of the next date of the list: `May 3 and May 7, 2023`.
     """
     moved = [_move_by_words(text, dated) for dated in dates]
+    # From the end, so that a year can pass through a list of several dates.
     for index in range(len(moved) - 2, -1, -1):
-        one, two = moved[index : index + 2]
-        between = text[one.end : two.start] if one.end <= two.start else "?"
+        earlier, later = moved[index : index + 2]
+        between = text[earlier.end : later.start] if earlier.end <= later.start else "?"
         is_list = _LIST.fullmatch(between)
-        if is_list and one.span.yearly and not two.span.yearly:
-            # The year of the later date, or the year before it: `December and January 2024`.
-            year = date.fromordinal(two.span.first).year
-            span = one.span.in_year(year)
-            if span.first > two.span.last:
-                span = one.span.in_year(year - 1)
-            one = moved[index] = one._replace(span=span)
-        is_bounded = is_list and _BETWEEN.search(text, max(0, one.start - _WINDOW), one.start)
-        if (_RANGE.fullmatch(between) or is_bounded) and one.span.yearly == two.span.yearly:
-            moved[index : index + 2] = [Dated(_join_range(one.span, two.span), one.start, two.end)]
+        if is_list and earlier.span.yearly and not later.span.yearly:
+            # Usually the year of the later date, but the year before it in `December and January 2024`.
+            year = date.fromordinal(later.span.first).year
+            span = earlier.span.in_year(year)
+            if span.first > later.span.last:
+                span = earlier.span.in_year(year - 1)
+            earlier = moved[index] = earlier._replace(span=span)
+        is_bounded = is_list and _BETWEEN.search(text, max(0, earlier.start - _WINDOW), earlier.start)
+        if (_RANGE.fullmatch(between) or is_bounded) and earlier.span.yearly == later.span.yearly:
+            span = _join_range(earlier.span, later.span)
+            moved[index : index + 2] = [Dated(span, earlier.start, later.end)]
     return moved
 
 
-def _join_range(one: Span, two: Span) -> Span:
-    """Without years a range may go over the turn of the year. With years, ends in wrong order are swapped."""
-    if two.last < one.first and one.yearly:
-        two = two.shifted(366)
-    return Span(min(one.first, two.first), max(one.last, two.last), one.yearly).as_range()
+def _join_range(start: Span, end: Span) -> Span:
+    """Return the range of two dates.
+
+    Without years it may cross the turn of the year. With years, ends in the wrong order are swapped.
+    """
+    if end.last < start.first and start.yearly:
+        end = end.shifted(366)  # ANY_YEAR is a leap year
+    return Span(min(start.first, end.first), max(start.last, end.last), start.yearly).as_range()
 
 
 def _move_by_words(text: str, dated: Dated) -> Dated:
@@ -378,7 +391,7 @@ def _move_by_words(text: str, dated: Dated) -> Dated:
 
 
 def _related_span(match: re.Match[str], span: Span) -> Span | None:
-    """`two days before`, `the Friday after`, `the week of`."""
+    """Return the span for `two days before`, `the Friday after` or `the week of` a date."""
     unit, way = match["unit"].lower(), match["way"].lower()
     count = _COUNTS.get((match["count"] or "a").lower()) or min(int(match["count"]), _MOST_UNITS)
     if way == "of":
@@ -397,7 +410,10 @@ def _related_span(match: re.Match[str], span: Span) -> Span | None:
 
 
 def _distant_span(count: int, length: int, sign: int, span: Span) -> Span:
-    """`a week before` are the seven days before; `two weeks before` is that day, give or take half a week."""
+    """Return the span at a distance of `count` units.
+
+    `a week before` is the seven days before. `two weeks before` is that day, give or take half a week.
+    """
     edge = span.first if sign < 0 else span.last
     if length == 1:
         return Span(edge + sign * count, edge + sign * count)
@@ -410,13 +426,14 @@ def _distant_span(count: int, length: int, sign: int, span: Span) -> Span:
 
 
 def _week_around(unit: str, span: Span) -> Span | None:
-    """`the week of 9 June` and `the weekend of 9 June`; other units say nothing new."""
+    """Return the span of `the week of 9 June` or `the weekend of 9 June`. None for other units."""
     if span.days > 7:
         return None
     anchor = (span.first, span.last)
     if unit == "week":
         if span.days > 2:
-            return span  # It is a week already.
+            return span  # it is already a week
+        # From the first day of a week that is centred on the date to the last day of a week that begins with it.
         return Span(span.first - 3, span.last + 6, span.yearly, "week of", anchor)
     if unit == "weekend":
         saturday = _nearest_weekday(Span(span.first + 3, span.first + 3), 5, -1)
@@ -426,7 +443,10 @@ def _week_around(unit: str, span: Span) -> Span | None:
 
 
 def _part_of_span(match: re.Match[str], span: Span) -> Span | None:
-    """`late May`, `the second week of May`, `the first half of 2023`; days have no parts."""
+    """Return the span of `late May`, `the second week of May` or `the first half of 2023`.
+
+    None for spans shorter than a month.
+    """
     part, unit = match["part"].lower(), (match["unit"] or "").lower()
     if span.days < 28:
         return None
@@ -458,13 +478,15 @@ def _week_of_month(part: str, unit: str, span: Span) -> Span | None:
 
 # Comparison.
 
+# Spans of at least this many days count as a month or more.
 _MONTH_DAYS = 28
 
 
 def agree(response: Span, reference: Span) -> bool:
-    """Whether they overlap and the response is not much vaguer than the reference.
+    """Return whether two dates overlap and the response is not much vaguer than the reference.
 
-    Dates with the same relation agree where their anchors do: two calendars differ about `the week before`.
+    Two dates with the same relation agree if their anchors are equal, and only then: the words have been read in
+    the same way, so the days need not be compared.
     """
     if response.relation and reference.relation and response.yearly == reference.yearly:
         if response.relation == reference.relation:
@@ -473,14 +495,16 @@ def agree(response: Span, reference: Span) -> bool:
             return overlap(response, reference)
     if is_vaguer(response, reference):
         return False
+    # A relative date may be off by one day.
     slack = 1 if response.relation or reference.relation else 0
     return days_apart(response, reference) <= slack
 
 
 def is_vaguer(response: Span, reference: Span) -> bool:
-    """A month for a day, a season for a month. A month is accepted for `early August`.
+    """Return whether the response is too vague: a month for a day, or a season for a month.
 
-    A day that is relative to another one, such as `the Friday before`, is met by the week that it is in.
+    A month is accepted for `early August`. For a day that is relative to another date, such as `the Friday
+    before`, its week is accepted.
     """
     if reference.days >= _MONTH_DAYS:
         factor = 1.5
@@ -492,7 +516,7 @@ def is_vaguer(response: Span, reference: Span) -> bool:
 
 
 def nearness(response: Span, reference: Span) -> float:
-    """How near a date that does not agree comes, from 0 to 1. Relative dates may be further off."""
+    """Return how near a date comes that does not agree, from 0 to 1. Relative dates may be further away."""
     gap = days_apart(response, reference)
     if is_vaguer(response, reference):
         return 0.5 if gap == 0 else 0.0

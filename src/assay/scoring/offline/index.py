@@ -1,4 +1,7 @@
-"""An index of memory texts by their words: a point costs only the pieces that share a word with it."""
+"""An index of memory texts by their words.
+
+A memory point is compared only with the pieces of text that share a word with it, not with all.
+"""
 
 from __future__ import annotations
 
@@ -17,25 +20,28 @@ if TYPE_CHECKING:
 
     Shares = NDArray[Any]
 
-# Longer texts are cut into pieces at the ends of sentences: a long text has some of every point's words.
+# Longer texts are split into pieces at the ends of sentences. A long text contains some words of any point, so it
+# would seem to cover every point.
 _PIECE_LENGTH = 400
 _SENTENCE = re.compile(rf"[^.!?\n。！？]{{0,{_PIECE_LENGTH}}}[.!?\n。！？]{{0,9}}\s{{0,9}}")
-# The weights and limits below were chosen on half of the LoCoMo conversations; `make judges` shows the rest.
+# The weights and limits below were chosen on half of the LoCoMo conversations; `make judges` measures both halves.
 _FUNCTION_WORD_WEIGHT = 0.2
+# The person whom a point is about weighs less, because memories often leave out the name.
 _SUBJECT_WEIGHT, _UNSEEN_SUBJECT_WEIGHT = 0.5, 0.2
 _SIMILAR_WEIGHT = 0.6
+# Long pieces match more words by chance. The penalty is relative to a piece of 20 words and stops at 200 words.
 _USUAL_WORDS, _LENGTH_PENALTY, _MOST_WORDS = 20, 0.06, 200
 
 
 class Piece(NamedTuple):
-    """A text, or some sentences of a long one, with its numbers in digits."""
+    """A text, or some sentences of a long text, with number words as digits."""
 
     text: str
     words: frozenset[str]
 
 
 class TextIndex:
-    """Pieces of texts. A word weighs by how few pieces have it."""
+    """Pieces of texts. The fewer pieces contain a word, the more it weighs."""
 
     def __init__(self, texts: tuple[str, ...]) -> None:
         import numpy as np
@@ -56,12 +62,15 @@ class TextIndex:
         self._by_prefix: dict[str, list[str]] = defaultdict(list)
         for word in postings:
             self._by_prefix[word[:COMMON_PREFIX]].append(word)
-        # Long pieces share many words with any point by chance.
+        # Long pieces share many words with any point by chance. This share is subtracted.
         sizes = np.array([min(len(piece.words), _MOST_WORDS) for piece in self.pieces], float)
         self._chance = _LENGTH_PENALTY * np.log((sizes + 5) / _USUAL_WORDS)
 
     def shares(self, point: str) -> Shares:
-        """The share of a point's weight that each piece has, less what its length makes likely: 0 to 1."""
+        """Return for each piece the share of the point's word weights that it contains, from 0 to 1.
+
+        The share that a piece of this length contains by chance is subtracted.
+        """
         import numpy as np
 
         weights = self._weights(point)
@@ -73,7 +82,7 @@ class TextIndex:
         return np.clip(shares / total - self._chance, 0, 1) if total else shares
 
     def share_together(self, point: str) -> float:
-        """The share of a point's weight that all texts have among them."""
+        """Return the share of the point's word weights that all texts together contain."""
         weights = self._weights(point)
         total = sum(weights.values())
         present = []
@@ -90,14 +99,14 @@ class TextIndex:
             frequency = len(self._postings.get(word, ()))
             rarity = math.log(1 + (len(self.pieces) + 1) / (frequency + 0.5))
             weights[word] = rarity * (_FUNCTION_WORD_WEIGHT if word in function_words() else 1.0)
-        # A point that begins with a name is about that person. Memories often leave out the name.
+        # A point that begins with a capital letter usually begins with the name of its subject.
         if words and point.lstrip()[:1].isupper():
             subject = words[0]
             weights[subject] *= _SUBJECT_WEIGHT if subject in self._postings else _UNSEEN_SUBJECT_WEIGHT
         return weights
 
     def _pieces_with(self, word: str) -> Iterator[tuple[Shares, float]]:
-        """Pieces that have the word, then those that have only a similar one, each with its factor."""
+        """Yield (pieces, factor): first the pieces with the word, then those with only a similar word."""
         import numpy as np
 
         exact = self._postings.get(word)
@@ -115,13 +124,13 @@ class TextIndex:
 
 @lru_cache(8)
 def index_of(texts: tuple[str, ...]) -> TextIndex:
-    """Cached, because all points of a session are looked for in the same texts."""
+    """Return the index of texts. Cached, because all points of a session are searched in the same texts."""
     return TextIndex(texts)
 
 
 @lru_cache(1 << 14)
 def pieces_of(text: str) -> tuple[Piece, ...]:
-    """The text itself, or groups of sentences where it is long. Cached, because memories keep their texts."""
+    """Return the pieces of a text. Cached, because memories keep most texts from session to session."""
     plain = in_digits(fold(text))
     if len(plain) <= _PIECE_LENGTH:
         parts = [plain]

@@ -1,6 +1,6 @@
-"""Judges memories: points that are covered, memories that are true, points that changed or must not be kept.
+"""Judges memories: which points they cover, whether they are true, and how they treat changed or unwanted points.
 
-A point is covered by the piece of text with the largest share of its words. A piece that shares the words and
+A point is covered if a piece of text contains a large enough share of its words. A piece that has the words but
 contradicts the point (another number, name or date in the same place) does not cover it.
 """
 
@@ -35,35 +35,36 @@ from assay.scoring.questions import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# A point is covered from this share on. Chosen, like the weights below, on half of the LoCoMo conversations.
 THRESHOLD = 0.36
-"""A point is covered from this share on. It was chosen on half of the LoCoMo conversations."""
 
-# Weight of what all texts have among them, beside the best single piece.
+# Weight of the share that all texts together contain. The best single piece has the rest.
 _TOGETHER_WEIGHT = 0.1
-# How much more a search among many texts finds by chance than one among ten.
+# Many texts contain a larger share of any point by chance. The correction is relative to ten texts.
 _CHANCE, _USUAL_TEXTS, _FEWEST_TEXTS = 0.06, 10, 3
-# A piece that contradicts the point counts half, and the point stays below the threshold.
+# The share of a piece that contradicts the point is halved. If it still is the best piece, the point is limited to a
+# value below the threshold.
 _CONTRADICTED_FACTOR, _CONTRADICTED_LIMIT = 0.5, 0.3
-# Bounds the search for contradictions: the best pieces only, and none with few shared words.
+# Limits of the search for contradictions: only the best pieces, and only those with enough shared words.
 _MOST_PIECES = 200
 _WORTH_CHECKING = 0.3
-# How many of the nearest points a memory is checked against.
+# A memory is checked against this many of its nearest points.
 _NEAREST_POINTS = 3
-# Share of the words that tell new from old which decides for one of them.
+# A piece is about the new (or old) state if it has this share of the words that only this state has.
 _DISTINCT_SHARE = 0.5
-# A text of more than twice a point's words denies many things; a denial says nothing about the point.
+# A negation in a text with more than this many times the point's words may concern something else.
 _DENIAL_LENGTH = 2
 
 
 class Coverage(NamedTuple):
-    """How well a point is covered, from 0 to 1, and the contradiction that speaks against it."""
+    """How well a point is covered, from 0 to 1, and the contradiction that was found, if any."""
 
     share: float
     contradiction: str
 
 
 def judge_coverage(points: tuple[str, ...], texts: tuple[str, ...]) -> Verdict:
-    """A label for each point. The reason names those that are missed, counted from 1."""
+    """Return a label for each point. The reason lists the missed points by number, from 1."""
     index = index_of(texts)
     coverages = [cover(index, point) for point in points]
     labels = tuple(COVERED if coverage.share >= THRESHOLD else MISSED for coverage in coverages)
@@ -81,9 +82,9 @@ def judge_coverage(points: tuple[str, ...], texts: tuple[str, ...]) -> Verdict:
 
 
 def cover(index: TextIndex, point: str) -> Coverage:
-    """The coverage by the best piece, corrected by what all texts have and by chance."""
+    """Return the coverage by the best piece, corrected by the share of all texts together and by chance."""
     if not index.pieces:
-        return Coverage(0.0, "there is no text")
+        return Coverage(0.0, "there are no texts")
     import numpy as np
 
     shares = index.shares(point)
@@ -108,12 +109,12 @@ def cover(index: TextIndex, point: str) -> Coverage:
 
 
 def chance_share(count: int) -> float:
-    """What this number of texts finds of a point by chance, beyond what ten texts find."""
+    """Return the share of a point that this number of texts contains by chance, relative to ten texts."""
     return _CHANCE * math.log(max(count, _FEWEST_TEXTS) / _USUAL_TEXTS)
 
 
 def judge_correctness(question: CorrectnessQuestion) -> Verdict:
-    """True where a memory carries a point, made up where it contradicts a near one, else irrelevant."""
+    """Label each memory: true if it covers a point, fabricated if it contradicts a near one, else irrelevant."""
     points = (*question.points, *question.earlier_points)
     points = tuple(dict.fromkeys(point for point in points if point.strip()))
     index = index_of(question.texts)
@@ -130,7 +131,7 @@ def judge_correctness(question: CorrectnessQuestion) -> Verdict:
 
 
 def _shares_by_text(index: TextIndex, points: tuple[str, ...], texts: int) -> NDArray[Any]:
-    """The share of each point (row) in each text (column): that of the text's best piece."""
+    """Return the share of each point (row) in each text (column). The best piece of a text counts."""
     import numpy as np
 
     shares = np.zeros((len(points), texts))
@@ -142,7 +143,7 @@ def _shares_by_text(index: TextIndex, points: tuple[str, ...], texts: int) -> ND
 def _judge_memory(
     index: TextIndex, number: int, points: tuple[str, ...], shares: NDArray[Any]
 ) -> tuple[str, float, str]:
-    """The label of one memory, its share, and the contradiction behind FABRICATED."""
+    """Return the label of one memory, its share, and the contradiction if it is FABRICATED."""
     threshold = THRESHOLD + chance_share(len(points))
     nearest = [(float(shares[row]), row) for row in shares.argsort()[::-1][:_NEAREST_POINTS]]
     first_contradiction = ""
@@ -160,9 +161,9 @@ def _judge_memory(
 
 
 def judge_update(question: UpdateQuestion) -> Verdict:
-    """Decided by the words that only the new point has, and those that only an old one has.
+    """Label a changed point by the words that only its new state has, and those that only an old state has.
 
-    A text that has both, such as `moved from Rome to Oslo`, holds the new state.
+    A text with both, such as `moved from Rome to Oslo`, counts for the new state.
     """
     index = index_of(question.texts)
     if question.old:
@@ -177,27 +178,27 @@ def judge_update(question: UpdateQuestion) -> Verdict:
         label = BOTH
     else:
         label = UPDATED
-    reason = f"the new one is {_held(new)}, the old one is {_held(old)}"
+    reason = f"the new state is {_coverage_text(new)}, the old state is {_coverage_text(old)}"
     return Verdict((label,), reason, sure=(new - min(new, old) / 2,))
 
 
 def judge_interference(question: InterferenceQuestion) -> Verdict:
-    """Memorized where the texts cover the point."""
+    """Label an unwanted point as memorized if the texts cover it."""
     coverage = cover(index_of(question.texts), question.content)
     label = MEMORIZED if coverage.share >= THRESHOLD else REJECTED
-    reason = f"it is {_held(coverage.share)}"
+    reason = f"the point is {_coverage_text(coverage.share)}"
     if coverage.contradiction:
         reason += f", {coverage.contradiction}"
     return Verdict((label,), reason, sure=(1 - coverage.share,))
 
 
-def _held(share: float) -> str:
+def _coverage_text(share: float) -> str:
     negation = "" if share >= THRESHOLD else "not "
-    return f"{negation}held ({100 * share:.0f} %)"
+    return f"{negation}covered ({100 * share:.0f} %)"
 
 
 def _new_and_old_share(index: TextIndex, new: str, old: str) -> tuple[float, float]:
-    """The best share of the new and of the old point, each among the pieces that speak of that one."""
+    """Return the best shares of the new and of the old state, each among the pieces that are about it."""
     new_words, old_words = _content_words(new), _content_words(old)
     only_new, only_old = new_words - old_words, old_words - new_words
     best_new = best_old = 0.0
@@ -214,10 +215,10 @@ def _new_and_old_share(index: TextIndex, new: str, old: str) -> tuple[float, flo
 
 
 def _side_of(piece: Piece, only_new: frozenset[str], only_old: frozenset[str]) -> int:
-    """1 for the new state, -1 for the old one, 0 where the piece has too little of either to tell."""
+    """Return 1 if the piece is about the new state, -1 for the old one, 0 if it has too few words of either."""
     new_share = len(only_new & piece.words) / len(only_new) if only_new else None
     old_share = len(only_old & piece.words) / len(only_old) if only_old else None
-    # A state without words of its own is told by the absence of the other's.
+    # If a state has no words of its own, the absence of the words of the other state counts for it.
     new = 1 - (old_share or 0.0) if new_share is None else new_share
     old = 1 - (new_share or 0.0) if old_share is None else old_share
     if new >= _DISTINCT_SHARE and new >= old:
@@ -229,20 +230,21 @@ def _content_words(text: str) -> frozenset[str]:
     return frozenset(words_of(in_digits(fold(text)))) - function_words()
 
 
-# Contradictions between a point and a text that shares its words.
+# Contradictions between a point and a text that has its words.
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_\u3400-\u9fff]+|[\u3400-\u9fff]|[.!?]+(?=\s)")
+# A time stamp that a memory puts before its text, such as `[2023-05-07 10:00]`.
 _TIME_STAMP = re.compile(
     r"\s*(?:\[[^\]\n]{4,60}\]|\([^)\n]{4,60}\)|(?=[^:\n]{0,30}\d)[\w\s,/.:-]{6,40}?(?::\s|\s[|-]\s))",
     re.IGNORECASE,
 )
 _WEEKDAYS = "monday tuesday wednesday thursday friday saturday sunday mon tue tues wed thu thurs fri sat sun"
-# Dates are compared as dates, so these words are no names.
+# These words are not names: dates are compared as dates.
 _DATE_WORDS = frozenset((*_WEEKDAYS.split(), *MONTHS))
 
 
 class TextClaim(NamedTuple):
-    """A number or a name in a text, and the words around it. `key` is its stem."""
+    """A number or a name in a text, with the words around it. `key` is its stem."""
 
     text: str
     key: str
@@ -251,7 +253,7 @@ class TextClaim(NamedTuple):
 
 
 class TextClaims(NamedTuple):
-    """What of a text can be contradicted."""
+    """The parts of a text that another text can contradict."""
 
     text: str
     words: frozenset[str]
@@ -261,44 +263,47 @@ class TextClaims(NamedTuple):
 
 @lru_cache(1 << 13)
 def find_contradiction(point: str, text: str) -> str:
-    """A contradiction in words: another number, name or date, or the opposite. Empty where none is seen."""
-    ours, theirs = _claims_of(point), _claims_of(text)
+    """Return the contradiction in words: another number, name or date, or a negation. Empty if there is none."""
+    point_claims, text_claims = _claims_of(point), _claims_of(text)
     return (
-        _other_claim(ours.numbers, theirs.numbers, ours, theirs)
-        or _other_claim(ours.names, theirs.names, ours, theirs)
-        or _other_date(ours.text, theirs.text)
-        or _opposite(ours, theirs)
+        _other_claim(point_claims.numbers, text_claims.numbers, point_claims, text_claims)
+        or _other_claim(point_claims.names, text_claims.names, point_claims, text_claims)
+        or _other_date(point_claims.text, text_claims.text)
+        or _opposite(point_claims, text_claims)
     )
 
 
 @lru_cache(1 << 13)
 def _claims_of(text: str) -> TextClaims:
-    """Cached, because the same texts are held against many points. A time stamp at the start is no claim."""
+    """Return the claims of a text, without a time stamp at its start.
+
+    Cached, because the same texts are compared with many points.
+    """
     plain = _TIME_STAMP.sub("", in_digits(fold(text)), count=1)
     tokens = _TOKEN.findall(plain)
     keys = [next(iter(words_of(token)), "") for token in tokens]
     numbers: list[TextClaim] = []
     names: list[TextClaim] = []
-    for place, (token, key) in enumerate(zip(tokens, keys, strict=True)):
+    for position, (token, key) in enumerate(zip(tokens, keys, strict=True)):
         is_number = token[0].isdigit()
         if not (is_number or token[0].isupper()) or not key or key in function_words():
             continue
         if token.lower() in _DATE_WORDS:
             continue
-        before = (keys[place - 2] if place > 1 else "", keys[place - 1] if place else "")
-        after = keys[place + 1] if place + 1 < len(keys) else ""
+        before = (keys[position - 2] if position > 1 else "", keys[position - 1] if position else "")
+        after = keys[position + 1] if position + 1 < len(keys) else ""
         (numbers if is_number else names).append(TextClaim(token, key, before, after))
     return TextClaims(plain, frozenset(words_of(plain)), tuple(numbers), tuple(names))
 
 
 def _other_claim(
-    ours: tuple[TextClaim, ...], theirs: tuple[TextClaim, ...], point: TextClaims, text: TextClaims
+    expected: tuple[TextClaim, ...], actual: tuple[TextClaim, ...], point: TextClaims, text: TextClaims
 ) -> str:
-    """Another number or name in the same place: after the same word, or before it."""
-    for claim in ours:
+    """Find another number or name in the same place: after the same word, or before the same word."""
+    for claim in expected:
         if claim.key in text.words:
             continue
-        for other in theirs:
+        for other in actual:
             if other.key not in point.words and _same_place(claim, other):
                 return f"it says {other.text}, not {claim.text}"
     return ""
@@ -307,25 +312,28 @@ def _other_claim(
 def _same_place(one: TextClaim, other: TextClaim) -> bool:
     word_before = one.before[1]
     same_word_before = word_before and word_before == other.before[1]
-    # A function word alone says little: then the word before it must agree too.
+    # If the word before is a function word, the word before that must agree too.
     if same_word_before and (word_before not in function_words() or one.before == other.before):
         return True
     return bool(one.after) and one.after == other.after and one.after not in function_words()
 
 
 def _other_date(point: str, text: str) -> str:
-    wanted = dates_in(point)
-    dates = dates_in(text) if wanted else []
-    missed = [date for date in wanted if not any(agree(other.span, date.span) for other in dates)]
+    point_dates = dates_in(point)
+    dates = dates_in(text) if point_dates else []
+    missed = [date for date in point_dates if not any(agree(other.span, date.span) for other in dates)]
     if not missed or not dates:
         return ""
-    ours = point[missed[0].start : missed[0].end].strip()
-    theirs = text[dates[0].start : dates[0].end].strip()
-    return f"it says {theirs}, not {ours}"
+    point_date = point[missed[0].start : missed[0].end].strip()
+    text_date = text[dates[0].start : dates[0].end].strip()
+    return f"it says {text_date}, not {point_date}"
 
 
 def _opposite(point: TextClaims, text: TextClaims) -> str:
-    """A text of about the same length that denies what the point says, or the reverse."""
+    """Return the contradiction if the text negates a word of the point, or the reverse.
+
+    Applies only to texts of about the same length as the point.
+    """
     if len(text.words) > _DENIAL_LENGTH * len(point.words):
         return ""
     text_denies = denied_words(text.text) & point.words

@@ -1,4 +1,4 @@
-"""Numbers and lengths of time in a text: in digits, in English words, in Chinese numerals."""
+"""Finds numbers and durations in a text: in digits, in English words, in Chinese numerals."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WORD = re.compile("[a-z]+")
 _ALL_NUMBER_WORDS = frozenset(
     (*_VALUES, *_ORDINALS, *_MULTIPLES, *_SCALES, *(f"{scale}s" for scale in _SCALES))
 )
-# Before `second` these make it a length of time: `5 second`, `a second`, `per second`.
+# After these words `second` is a unit of time and not the number 2: `5 second`, `a second`, `per second`.
 _BEFORE_SECOND = re.compile(r"(?:\d|\ba|\bper|\beach|\bevery|\bsplit)[\s-]*$", re.IGNORECASE)
 _CHINESE_DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _CHINESE_STEPS = {"十": 10, "百": 100, "千": 1000, "万": 10_000, "亿": 100_000_000}
@@ -53,6 +53,7 @@ _DURATION = re.compile(
     r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)(?:\s+|-)?(minute|hour|day|week|month|year|分钟|小时|天|周|星期|个?月|年)s?",
     re.IGNORECASE,
 )
+# Days of each unit. A month is a twelfth of a year.
 _DAYS = {
     "minute": 1 / 1440,
     "hour": 1 / 24,
@@ -69,43 +70,43 @@ _DAYS = {
     "个月": 30.4,
     "年": 365,
 }
-# Two units agree within this share: four weeks are a month.
+# Durations in different units may differ by this share, so that 30 days equal a month and 52 weeks equal a year.
 _UNIT_TOLERANCE = 0.07
 
 
 class Duration(NamedTuple):
-    """A length of time in days, and the unit that it was given in."""
+    """A duration in days, and the unit in which the text gives it."""
 
     days: float
     unit: str
 
     def equals(self, other: Duration) -> bool:
-        """Equal in the same unit, nearly equal in another one: a month has 30.4 days."""
+        """Return whether two durations are equal. With different units they only have to be nearly equal."""
         tolerance = 1e-9 if self.unit == other.unit else _UNIT_TOLERANCE * self.days
         return abs(self.days - other.days) <= tolerance
 
 
 def in_digits(text: str) -> str:
-    """The text with number words as digits: `twenty-one` is 21, `third` 3, `twice` 2, `三十` 30."""
+    """Return the text with number words as digits: `twenty-one` is 21, `third` 3, `twice` 2, `三十` 30."""
     text = text if text.isascii() else _CHINESE.sub(_from_chinese, text)
-    # The pattern tries every number word at every place. Most texts have none, and this test is cheap.
+    # The pattern tries every number word at every position, which is slow. Most texts contain none of them.
     if _ALL_NUMBER_WORDS.isdisjoint(_WORD.findall(text.lower())):
         return text
     return _NUMBER_WORDS.sub(_from_english, text)
 
 
 def numbers_in(text: str) -> list[float]:
-    """Every number of a text that has passed `in_digits`, in order. `10k` is ten thousand."""
+    """Return all numbers of a text in order. Expects the result of `in_digits`. `10k` is ten thousand."""
     numbers = []
     for match in _NUMBER.finditer(text):
-        # Longer numbers than any float are cut, not refused.
+        # Cut, because numbers of more than 308 digits exceed a float.
         value = float(match.group().replace(",", "")[:300])
         numbers.append(value * 1000 if _THOUSANDS.match(text, match.end()) else value)
     return numbers
 
 
 def durations_in(text: str) -> list[Duration]:
-    """Lengths of time: `2 weeks` and `14 days` are equal."""
+    """Return all durations of a text. `2 weeks` and `14 days` are equal durations."""
     durations = []
     for match in _DURATION.finditer(text):
         unit = match[2].lower()
@@ -114,7 +115,7 @@ def durations_in(text: str) -> list[Duration]:
 
 
 def without_ordinals(text: str) -> str:
-    """`7th` becomes `7`, so that both are the same word."""
+    """Return the text with `7th` replaced by `7`, so that both are the same word."""
     return _ORDINAL_ENDING.sub("", text)
 
 
@@ -135,7 +136,7 @@ def _from_english(match: re.Match[str]) -> str:
         value = _VALUES.get(word, _ORDINALS.get(word, _MULTIPLES.get(word, 0)))
         continues = part % 10 == 0 and part >= 20 and value < 10
         if part and not continues and part % 100:
-            # Two numbers side by side: `two three`.
+            # Two separate numbers side by side, such as `two three`.
             return match.group() if len(words) > 2 else f"{part} {value}"
         part += value
     return str(total + part)

@@ -1,7 +1,8 @@
-"""The words of a text as the judge compares them, and what some of them say: yes, no, not known.
+"""Words of a text in the form that is compared, and phrases with a meaning: yes, no, not known.
 
-Texts are folded first (accents, contractions), number words become digits (`numbers.py`), then words are
-stemmed and members of a word family become its first word. Chinese is compared by character.
+A text goes through three steps: `fold` removes accents and contractions, `numbers.in_digits` turns number words
+into digits, and `words_of` stems the words and replaces members of a word family by its first word. Chinese is
+compared by character.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from functools import cache
 from assay.scoring.offline.numbers import without_ordinals
 from assay.scoring.text_overlap import tokens
 
+# Similar words share at least this many first letters.
 COMMON_PREFIX = 5
-"""Letters that two similar words have in common at least."""
 
+# Words that carry grammar rather than content. They weigh a fifth of other words.
 _FUNCTION_WORDS = """
 a about above after all also although am an and any are around as at be because been before being both
 but by can could did do does doing done during each etc for from had has have having he her hers herself
@@ -27,7 +29,7 @@ within would yes you your probably go going t
 """
 _CHINESE_FUNCTION_WORDS = "的了是在和与他她它们我你也都就把被对从到有这那个着过吗呢吧啊"
 
-# Everyday English words that say the same: `mom` and `mother` are one word to the judge.
+# Families of everyday English words that count as the same word, such as `mom` and `mother`.
 _FAMILIES = """
 mother mom mum mama mommy, father dad papa daddy, child kid, grandmother grandma granny, grandfather
 grandpa, photo picture image photograph pic, movie film, job career profession occupation, buy purchase
@@ -58,12 +60,12 @@ _CONTRACTION = re.compile(r"['’](?:s|m|re|ve|ll|d)\b", re.IGNORECASE)
 _CONTRACTED_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
 _INITIALS = re.compile(r"\b(?:\w\.){2,}")
 _ACCENTS = re.compile("[\u0300-\u036f]")
-# Punctuation other than that of numbers, and the border between letters and digits.
+# Punctuation outside numbers, and the boundary between letters and digits.
 _SEPARATOR = re.compile(r"[^\w\s.,%$]|_|(?<!\d)[.,]|[.,](?!\d)|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
 
 
 def fold(text: str) -> str:
-    """The text without accents and contractions; equal for all Unicode spellings of a character."""
+    """Return the text without accents and contractions, in one Unicode normal form."""
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
@@ -72,7 +74,7 @@ def fold(text: str) -> str:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words in order, repetitions included. The text has passed `fold` and `numbers.in_digits`."""
+    """Return the words in order, with repetitions. Expects the result of `fold` and `numbers.in_digits`."""
     families = family_heads()
     stems = tokens(_SEPARATOR.sub(" ", without_ordinals(text.lower())))
     return tuple(families.get(stem, stem) for stem in stems)
@@ -80,13 +82,13 @@ def words_of(text: str) -> tuple[str, ...]:
 
 @cache
 def function_words() -> frozenset[str]:
-    """Words that carry grammar rather than content."""
+    """Return the words that carry grammar rather than content."""
     return frozenset(words_of(_FUNCTION_WORDS)) | frozenset(_CHINESE_FUNCTION_WORDS)
 
 
 @cache
 def family_heads() -> dict[str, str]:
-    """The stem of each member of a word family, with the stem of its first word. No stem is in two."""
+    """Map the stem of each member of a word family to the stem of its first word. No stem is in two families."""
     heads: dict[str, str] = {}
     for family in _FAMILIES.split(","):
         (head, *others) = [stem for word in family.split() for stem in tokens(word)]
@@ -96,7 +98,7 @@ def family_heads() -> dict[str, str]:
 
 
 def are_similar(word: str, other: str) -> bool:
-    """Whether they begin the same: `motivation` and `motivating`. Short words never are similar."""
+    """Return whether two words begin alike, such as `motivation` and `motivating`. Short words never do."""
     if len(word) < COMMON_PREFIX or not word.isalpha() or abs(len(other) - len(word)) > 3:
         return False
     return other.startswith(word[: max(COMMON_PREFIX, len(word) - 2)])
@@ -134,37 +136,37 @@ _DENIAL = re.compile(
     r"|(?:不再|不|没有|没|未)([\u3400-\u9fff]{1,2})",
     re.IGNORECASE,
 )
-# A longer reference that says "not known" somewhere says something else too.
+# Most words of a reference that means "not known". A longer one also states something.
 _SHORT_REFERENCE = 12
 
 
 def abstains(text: str) -> bool:
-    """Whether the text says that something is not known."""
+    """Return whether the text says that something is not known."""
     return bool(_UNKNOWN.search(text))
 
 
 def hedges(text: str) -> bool:
-    """Whether the text says of a part at least that it is not known: `no exact date was given`."""
+    """Return whether the text says of some part that it is not known: `no exact date was given`."""
     return abstains(text) or bool(_PARTLY_UNKNOWN.search(text))
 
 
 def is_unanswerable(reference: str, word_count: int) -> bool:
-    """Whether a reference means that nobody can know: it is empty, or says so in few words."""
+    """Return whether a reference means "not known": it is empty, or it is short and says so."""
     return not word_count or (word_count <= _SHORT_REFERENCE and abstains(reference))
 
 
 def yes_or_no(text: str) -> bool | None:
-    """True for a yes at the start, False for a no, None for neither."""
+    """Return True if the text begins with a yes, False if it begins with a no, else None."""
     match = _YES_OR_NO.match(text)
     return None if match is None else match["yes"] is not None
 
 
 def denied_words(text: str) -> frozenset[str]:
-    """The words right after a word of denial, without function words."""
+    """Return the words directly after a negation, without function words."""
     words = [word for match in _DENIAL.finditer(text) for word in words_of(match[1] or match[2])]
     return frozenset(words) - function_words()
 
 
 def is_negated(text: str) -> bool:
-    """Whether the first sentence has a word of denial. It serves answers that leave out the `no`."""
+    """Return whether the first sentence has a negation. Used for answers that do not begin with `no`."""
     return bool(_NEGATION.search(re.split(r"[.;。；]", text, maxsplit=1)[0]))

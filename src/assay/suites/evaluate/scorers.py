@@ -241,15 +241,19 @@ def _mean(repeats: list[Scored]) -> Scored:
     return Scored(None, status, reason, data)
 
 
+def find_metric(name: str) -> Any:
+    """The module of a metric that compares texts. Raises UsageError for any other name."""
+    module = registry.find("metric", name)
+    if "generate_until" not in module.OUTPUT_TYPES:
+        raise UsageError(f"the metric {name!r} is computed from log-likelihoods; only `assay task` has it")
+    return module
+
+
 class MetricScorer(EvaluateScorer):
     """A metric of assay, compared with a gold column."""
 
     def __init__(self, spec: NamedMetric, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
-        module = registry.find("metric", spec.name)
-        if "generate_until" not in module.OUTPUT_TYPES:
-            raise UsageError(
-                f"the metric {spec.name!r} is computed from log-likelihoods; `assay task` has it"
-            )
+        module = find_metric(spec.name)
         parameters = inspect.signature(module.build).parameters
         for option in spec.options:
             if option not in parameters:

@@ -49,6 +49,7 @@ from assay.suites.evaluate.scorers import (
     Rubric,
     RubricScorer,
     ScorerLike,
+    find_metric,
     gold_columns,
 )
 from assay.suites.evaluate.subjects import (
@@ -249,6 +250,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if isinstance(each, str):
             each = AnswerJudge() if each == "judge" else NamedMetric(each)
         if isinstance(each, NamedMetric):
+            find_metric(each.name)  # a mistyped name is told before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None
