@@ -34,8 +34,8 @@ Spoil = Callable[[JudgeQuestion, int], str]
 def mixed(matter: JudgeQuestion) -> Verdict:
     """Any of the labels, the same whenever it is asked: no figure is 0 or 1 by nature."""
     labels = matter.labels
-    by_chance = [zlib.crc32(f"{at} {matter!r}".encode()) for at in range(matter.count)]
-    return Verdict(tuple(labels[number % len(labels)] for number in by_chance), "so it is")
+    hashes = [zlib.crc32(f"{number} {matter!r}".encode()) for number in range(matter.count)]
+    return Verdict(tuple(labels[each % len(labels)] for each in hashes), "so it is")
 
 
 def unspoiled(_matter: JudgeQuestion, _attempt: int) -> str:
@@ -52,17 +52,23 @@ def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[a
 def figures(run: api.Run) -> dict[str, Any]:
     """By metric, what a figure is over what was judged."""
     return {
-        one.name: [one.value, one.numerator, one.denominator, one.interval, one.beside.get("pooled")]
-        for one in entry_of(run).metrics
+        metric.name: [
+            metric.value,
+            metric.numerator,
+            metric.denominator,
+            metric.interval,
+            metric.beside.get("pooled"),
+        ]
+        for metric in entry_of(run).metrics
     }
 
 
 def of(run: api.Run, key: str) -> dict[str, Any]:
-    return {one.name: getattr(one, key) for one in entry_of(run).metrics}
+    return {metric.name: getattr(metric, key) for metric in entry_of(run).metrics}
 
 
 def invalid(run: api.Run) -> dict[str, int]:
-    return {one.name: one.left_out.get("invalid", 0) for one in entry_of(run).metrics}
+    return {metric.name: metric.left_out.get("invalid", 0) for metric in entry_of(run).metrics}
 
 
 @pytest.fixture(scope="module")
@@ -135,16 +141,16 @@ def nulls(court: Court) -> None:
         [row["eval"] for row in lines(court.out / f"{name}_records.jsonl") if row["sample_id"] == "two"]
         for name in ("session", "qa")
     )
-    for found in questions:
-        assert (found["answer_label"], found["answer_is_valid"]) == (None, False)
-        assert (found["evidence_hit_rate"], found["num_evidence"]) == (None, 1)
-        assert found["answer_reasoning"].startswith("no verdict: ")
-    for found in sessions:
-        assert {found[name] for name in ("recall", "update_recall", "correctness_rate")} == {None}
-        assert {found[name] for name in ("update_score", "interference_score")} == {None}
-        assert [one["label"] for one in found["interference_records"]] == [None]
-        assert (found["interference_total_items"], found["update_total_items"]) == (0, 0)
-        assert {one["label"] for one in found["correctness_records"]} == {None}
+    for evaluation in questions:
+        assert (evaluation["answer_label"], evaluation["answer_is_valid"]) == (None, False)
+        assert (evaluation["evidence_hit_rate"], evaluation["num_evidence"]) == (None, 1)
+        assert evaluation["answer_reasoning"].startswith("no verdict: ")
+    for evaluation in sessions:
+        assert {evaluation[name] for name in ("recall", "update_recall", "correctness_rate")} == {None}
+        assert {evaluation[name] for name in ("update_score", "interference_score")} == {None}
+        assert [record["label"] for record in evaluation["interference_records"]] == [None]
+        assert (evaluation["interference_total_items"], evaluation["update_total_items"]) == (0, 0)
+        assert {record["label"] for record in evaluation["correctness_records"]} == {None}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -184,7 +190,7 @@ def test_a_judge_without_time_is_asked_later(
         received = Counter(court.said_to("judge-a"))
         assert court.run().exit_code == 0
         again = Counter(court.said_to("judge-a")) - received
-        assert all(" two " in said for said in again)
+        assert all(" two " in prompt for prompt in again)
         assert max(Counter(court.said_to("subject")).values()) == 1
 
 
@@ -219,9 +225,9 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
     with JudgingServer(Wavering(), other=reply) as server:
         court = Court(tmp_path / "court", server, one)
         single = court.run()
-        asked = court.calls()["judge-a"]
+        calls = court.calls()["judge-a"]
         run = court.run(votes=3, output_dir=f"{tmp_path}/votes")
-        assert court.calls()["judge-a"] == 4 * asked
+        assert court.calls()["judge-a"] == 4 * calls
     assert figures(run) == figures(single)
     assert flaky(single) == {}
     assert {name for name, (_, differ) in flaky(run).items() if differ} == {
@@ -230,8 +236,8 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
     }
     assert flaky(run)["question answering"] == (2, 1)
     assert typed("show", f"{tmp_path}/votes", "one") == 0
-    said = capsys.readouterr().out.splitlines()
-    marked = [line.split()[0] for line in said if "(flaky)" in line]
+    output = capsys.readouterr().out.splitlines()
+    marked = [line.split()[0] for line in output if "(flaky)" in line]
     assert marked == ["S01", "probe_1/1"]
 
 

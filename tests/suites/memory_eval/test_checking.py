@@ -21,17 +21,17 @@ UPDATE = ("memory_points", 1, "memory_points", 0)
 QUESTION = ("qa_checkpoints", 0, "questions", 0)
 
 
-def found(path: Path) -> list[Problem]:
+def checked(path: Path) -> list[Problem]:
     """What the checker says, without the file's name."""
     return [each._replace(where=each.where.removeprefix(f"{path} ")) for each in api.check(path)]
 
 
 def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
-    assert found(written(tmp_path / "a.json", GOOD)) == []
+    assert checked(written(tmp_path / "a.json", GOOD)) == []
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "problem"),
+    ("path", "value", "problem"),
     [
         ((*QUESTION, "evidence"), [{"memory_id": "mp_x"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "the sample has no memory point or image 'mp_x'")),
         ((*QUESTION, "evidence"), [{"image_id": "img"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].image_id", "the sample has no memory point or image 'img'")),
@@ -47,11 +47,11 @@ def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
         (("qa_checkpoints", 0, "questions"), [], Problem("$.qa_checkpoints[0].questions", "is empty: the checkpoint asks nothing", "warning")),
     ],
 )  # fmt: skip
-def test_what_a_run_would_bear_is_found(tmp_path: Path, at: Path_, value: Any, problem: Problem) -> None:
+def test_what_a_run_would_bear_is_found(tmp_path: Path, path: Path_, value: Any, problem: Problem) -> None:
     """The run takes such data as it is; only the checker speaks of it."""
-    path = written(tmp_path / "a.json", changed(at, value))
-    assert problem in found(path)
-    assert len(load_samples(path).samples) == 1
+    file = written(tmp_path / "a.json", changed(path, value))
+    assert problem in checked(file)
+    assert len(load_samples(file).samples) == 1
 
 
 def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
     value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S09"])
     value["memory_points"][0]["session_id"] = "S08"
     path = written(tmp_path / "a.json", value)
-    assert found(path) == [
+    assert checked(path) == [
         Problem("$.memory_points[0].session_id", "the sample has no session 'S08'"),
         Problem("$.qa_checkpoints[0].covered_sessions[1]", "the sample has no session 'S09'"),
         Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has the text 'Ada lives in Bern.'", "warning"),
@@ -69,23 +69,23 @@ def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_sessions_may_ask_about_all_of_them(tmp_path: Path) -> None:
     value = changed(("qa_checkpoints", 1, "covered_sessions"), [])
-    assert [each.level for each in found(written(tmp_path / "a.json", value))] == ["warning"]
+    assert [each.level for each in checked(written(tmp_path / "a.json", value))] == ["warning"]
 
 
 def test_a_session_stands_where_the_data_has_it(tmp_path: Path) -> None:
     """Points that are told in another order than the sessions are seen in the order of sessions."""
     value = changed(("memory_points",), GOOD["memory_points"][::-1])
-    assert found(written(tmp_path / "a.json", value)) == []
+    assert checked(written(tmp_path / "a.json", value)) == []
 
 
 def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
     """People copy it; the page also names every key that is read."""
     page = (EXAMPLES.parents[1] / "docs" / "memory-eval.md").read_text()
-    found_blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    assert found_blocks
-    for block in found_blocks:
+    blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    for block in blocks:
         (tmp_path / "a.json").write_text(block)
-        assert found(tmp_path / "a.json") == []
+        assert checked(tmp_path / "a.json") == []
     shapes = [
         each
         for each in vars(sample_files).values()

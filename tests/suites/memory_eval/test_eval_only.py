@@ -58,10 +58,10 @@ def court(tmp_path: Path, server: JudgingServer) -> Court:
 def test_a_second_judge_is_all_that_is_asked(court: Court, baselines: str) -> None:
     """No data, no model; the pipeline files keep their bytes and times; scores stand side by side."""
     first = court.run(baseline=[baselines])
-    files, asked, scored = stage_one(court.out), court.calls(), court.scorers()
+    files, calls, scored = stage_one(court.out), court.calls(), court.scorers()
     shutil.move(court.folder / "data", court.folder / "away")
     second = court.judged("openai/judge-b")
-    assert court.calls() - asked == {"judge-b": asked["judge-a"]}
+    assert court.calls() - calls == {"judge-b": calls["judge-a"]}
     assert stage_one(court.out) == files
     assert second.folder == first.folder
     (words, judged) = sorted(scored, key=lambda name: name.startswith("judged"))
@@ -80,13 +80,13 @@ def test_the_first_judge_again_is_asked_nothing(court: Court, baselines: str) ->
     before = stage_two(court.out)
     court.judged("offline")
     assert stage_two(court.out) != before
-    asked = court.calls()
+    calls = court.calls()
     for data in ("", f"{court.folder}/data", f"{court.folder}/nowhere"):
         court.judged("openai/judge-a", dataset=data)
-        assert (court.calls(), stage_two(court.out)) == (asked, before)
+        assert (court.calls(), stage_two(court.out)) == (calls, before)
     court.judged("offline")
     court.run(baseline=[baselines])
-    assert (court.calls(), stage_two(court.out)) == (asked, before)
+    assert (court.calls(), stage_two(court.out)) == (calls, before)
 
 
 def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
@@ -96,11 +96,11 @@ def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
     for baselines in (own, f"bm25,{own}"):
         out = f"{court.folder}/{len(baselines)}"
         run = court.run(baseline=[baselines], output_dir=out)
-        asked = court.calls()
-        for named in ([baselines], []):
-            again = court.judged("openai/judge-a", baseline=named, output_dir=out)
+        calls = court.calls()
+        for names in ([baselines], []):
+            again = court.judged("openai/judge-a", baseline=names, output_dir=out)
             assert (again.folder, subjects_of(again)) == (run.folder, subjects_of(run))
-        assert court.calls() == asked
+        assert court.calls() == calls
 
 
 def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
@@ -110,8 +110,8 @@ def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
     stopped = court.judged("openai/judge-b", max_calls=5)
     assert (stopped.exit_code, court.calls()["judge-b"]) == (3, 5)
     assert court.judged("openai/judge-b").exit_code == 0
-    said = court.said_to("judge-b")
-    assert len(said) == len(set(said))
+    prompts = court.said_to("judge-b")
+    assert len(prompts) == len(set(prompts))
     assert stage_one(court.out) == files
 
 
@@ -121,7 +121,7 @@ def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: st
     court.run(judge="offline")
     run = api.load(str(court.out))
     before = stage_two(court.out)
-    asked = court.calls()
+    calls = court.calls()
     if failure == "unreachable":
         stopped = court.judged("openai/judge-b", judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
         assert (stopped.exit_code, "cannot be reached" in stopped.reason) == (3, True)
@@ -138,7 +138,7 @@ def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: st
     assert loaded.report == run.report
     assert stage_two(court.out) == before
     assert court.run(judge="offline").asked is False
-    assert court.calls()[SUBJECT] == asked[SUBJECT]
+    assert court.calls()[SUBJECT] == calls[SUBJECT]
     assert court.judged("openai/judge-b").exit_code == 0
     assert stage_two(court.out) != before
 
@@ -158,39 +158,39 @@ def test_a_failed_judge_does_not_claim_the_files_of_a_later_run(court: Court) ->
 def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:
     """All is scored anew, by the judge's earlier words where it is asked the same."""
     court.run()
-    asked, scored = court.calls(), court.scorers()
+    calls, scored = court.calls(), court.scorers()
     path = court.folder / "data" / "s1.json"
     path.write_text(path.read_text().replace('"answer": "Rex1x1"', '"answer": "Bella"'))
-    found = aggregate_of(court.run())["question_answering"]
-    assert court.calls() - asked == {"judge-a": 1}
-    assert (found["num_valid"], found["correct_ratio"]) == (3, pytest.approx(2 / 3))
+    answers = aggregate_of(court.run())["question_answering"]
+    assert court.calls() - calls == {"judge-a": 1}
+    assert (answers["num_valid"], answers["correct_ratio"]) == (3, pytest.approx(2 / 3))
     assert sorted(court.scorers().values()) == sorted([*scored.values()] * 2)
     court.judged("openai/judge-a")
-    assert court.calls() - asked == {"judge-a": 1}
+    assert court.calls() - calls == {"judge-a": 1}
 
 
 def test_more_votes_are_two_more_calls(court: Court) -> None:
     """The vote that was cast is one of the three; the scores are those of another judge."""
     court.run()
-    asked, scored = court.calls()["judge-a"], court.scorers()
+    calls, scored = court.calls()["judge-a"], court.scorers()
     court.judged("openai/judge-a", votes=3)
-    assert court.calls()["judge-a"] == 3 * asked
+    assert court.calls()["judge-a"] == 3 * calls
     assert len(court.scorers()) == len(scored) + 1
     court.judged("openai/judge-a")
-    assert court.calls()["judge-a"] == 3 * asked
+    assert court.calls()["judge-a"] == 3 * calls
 
 
 def test_fresh_asks_the_judge_anew_and_spoils_nothing(court: Court) -> None:
     """The files become a run of their own; the run that wrote them is still there, and paid."""
     run = court.run()
-    asked, before = court.calls(), stage_two(court.out)
+    calls, before = court.calls(), stage_two(court.out)
     fresh = court.judged("openai/judge-a", fresh=True)
     assert fresh.folder != run.folder
-    assert court.calls() - asked == {"judge-a": asked["judge-a"]}
+    assert court.calls() - calls == {"judge-a": calls["judge-a"]}
     assert stage_two(court.out) == before
-    asked = court.calls()
+    calls = court.calls()
     assert [court.judged("openai/judge-a").folder, court.run().folder] == [run.folder, run.folder]
-    assert (court.calls(), stage_two(court.out)) == (asked, before)
+    assert (court.calls(), stage_two(court.out)) == (calls, before)
 
 
 def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer) -> None:
@@ -207,14 +207,14 @@ def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer
     assert court.calls()[SUBJECT] == 3
 
 
-@pytest.mark.parametrize("named", ["bm52", "bm25,STMemory"])
-def test_a_run_is_not_judged_under_another_name(court: Court, named: str) -> None:
+@pytest.mark.parametrize("names", ["bm52", "bm25,STMemory"])
+def test_a_run_is_not_judged_under_another_name(court: Court, names: str) -> None:
     """A slip in --baseline would pay for everything again; several names fit no files of one memory."""
     court.run()
-    asked = court.calls()
+    calls = court.calls()
     with pytest.raises(UsageError, match="but --baseline"):
-        court.judged("openai/judge-a", baseline=[named])
-    assert court.calls() == asked
+        court.judged("openai/judge-a", baseline=[names])
+    assert court.calls() == calls
 
 
 def test_one_of_several_is_judged_apart(court: Court) -> None:
@@ -227,9 +227,9 @@ def test_one_of_several_is_judged_apart(court: Court) -> None:
     changed = {name for name, content in stage_two(court.out).items() if before[name] != content}
     assert {Path(name).parent.name for name in changed} == {"bm25"}
     assert set(court.calls()) == {SUBJECT, "judge-a"}
-    asked = court.calls()
+    calls = court.calls()
     court.judged("openai/judge-a", baseline=["bm25"])
-    assert court.calls() == asked
+    assert court.calls() == calls
 
 
 @pytest.mark.parametrize("how", ["base_url", "judge_base_url", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"])
@@ -237,12 +237,12 @@ def test_the_judge_may_be_elsewhere(court: Court, how: str, monkeypatch: pytest.
     """By flag or by environment; the run is the same one, whose model was at another endpoint."""
     run = court.run(judge="offline")
     with JudgingServer() as elsewhere:
-        told: Row = {"base_url": None}
+        options: Row = {"base_url": None}
         if how.isupper():
             monkeypatch.setenv(how, elsewhere.url)
         else:
-            told[how] = elsewhere.url
-        assert court.judged("openai/judge-b", **told).folder == run.folder
+            options[how] = elsewhere.url
+        assert court.judged("openai/judge-b", **options).folder == run.folder
         assert {body["model"] for body in elsewhere.bodies} == {"judge-b"}
     assert set(court.calls()) == {SUBJECT}
 
@@ -256,8 +256,8 @@ def test_without_an_endpoint_of_its_own_the_judge_is_where_the_model_was(court: 
 
 def test_a_model_without_address_lends_none(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run of a function is judged at an endpoint; without one and without a key it is refused as such."""
-    told = {"model": f"python/{court.folder}/model.py:answer", "base_url": None}
-    court.run(judge="offline", **told)
+    options = {"model": f"python/{court.folder}/model.py:answer", "base_url": None}
+    court.run(judge="offline", **options)
     with pytest.raises(UsageError, match="no endpoint and no key"):
         court.judged("openai/judge-b", base_url=None)
     monkeypatch.setenv("OPENAI_BASE_URL", court.server.url)
@@ -326,11 +326,11 @@ def test_files_without_a_run_become_one(
 ) -> None:
     """The same figures as in place, only judge calls, and nothing asked when it is repeated."""
     run = foreign.judged()
-    asked = court.calls()
-    assert set(asked) == {SUBJECT, "judge-b"}
+    calls = court.calls()
+    assert set(calls) == {SUBJECT, "judge-b"}
     here = court.judged("openai/judge-b")
     assert aggregate_of(run) == aggregate_of(here)
-    assert court.calls()["judge-b"] == 2 * asked["judge-b"]
+    assert court.calls()["judge-b"] == 2 * calls["judge-b"]
     again = foreign.judged()
     assert (again.folder, again.asked) == (run.folder, False)
     for words in ([], ["s1"]):
@@ -343,8 +343,8 @@ def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
     """Keys that nobody here knows stay where they stand; an `eval` is replaced and comes last."""
     rows = [[FOREIGN[how](row) for row in kind] for kind in foreign.rows]
     foreign.write(*rows)
-    found = entry_of(foreign.judged())
-    assert (found.counts["sessions"], found.counts["questions"]) == (3, 3)
+    entry = entry_of(foreign.judged())
+    assert (entry.counts["sessions"], entry.counts["questions"]) == (3, 3)
     for records, written in zip(foreign.records(), rows, strict=True):
         assert [list(without(record, "eval").items()) for record in records] == [
             list(without(row, "eval").items()) for row in written
@@ -384,8 +384,8 @@ def test_a_sample_may_have_no_questions(foreign: Foreign) -> None:
     foreign.write(sessions, questions[2:])
     assert entry_of(foreign.judged()).counts["questions"] == 1
     foreign.write(sessions[2:], questions)
-    found = entry_of(foreign.judged())
-    assert (found.counts["samples"], found.counts["sessions"]) == (2, 1)
+    entry = entry_of(foreign.judged())
+    assert (entry.counts["samples"], entry.counts["sessions"]) == (2, 1)
     foreign.write([], [])
     with pytest.raises(UsageError, match="no line"):
         foreign.judged()
@@ -410,7 +410,7 @@ def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
     """File and line of each, the key that is missing, exit code 2, and no run folder."""
     sessions, questions = foreign.rows
     foreign.write(sessions, [*questions[:2], without(questions[2], "question")])
-    asked = court.calls()
+    calls = court.calls()
     with pytest.raises(InputError, match=r"pipeline_qa\.jsonl:3: .*`question`") as caught:
         foreign.judged(baseline=baseline)
     assert caught.value.exit_code == 2
@@ -419,5 +419,5 @@ def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
     with pytest.raises(InputError, match=r"pipeline_sessions\.jsonl:3: .*truncated") as caught:
         foreign.judged(baseline=baseline)
     assert caught.value.exit_code == 2
-    assert court.calls() == asked
+    assert court.calls() == calls
     assert not (foreign.out / "assay").exists()

@@ -33,18 +33,18 @@ QUESTION = {"question_type": MARK, "question_type_abbrev": MARK, "difficulty": M
 
 def marked(sessions: int = 3) -> dict[str, Any]:
     """A mark in every field that is gold: points with their ids, answers, evidence, kinds, and unknown keys."""
-    found = sample("s1", sessions)
-    for block in found["memory_points"]:
+    data = sample("s1", sessions)
+    for block in data["memory_points"]:
         for point in block["memory_points"]:
             name = f"{MARK}_{point['memory_id']}"
-            told = {"memory_id": name, "memory_content": f"{MARK} {point['memory_content']}"}
-            point.update(POINT, **told)
-    for checkpoint in found["qa_checkpoints"]:
+            texts = {"memory_id": name, "memory_content": f"{MARK} {point['memory_content']}"}
+            point.update(POINT, **texts)
+    for checkpoint in data["qa_checkpoints"]:
         checkpoint.update(checkpoint_id=f"{MARK}_{checkpoint['checkpoint_id']}", hint=MARK)
         for question in checkpoint["questions"]:
-            names = [{"memory_id": f"{MARK}_{one['memory_id']}"} for one in question["evidence"]]
+            names = [{"memory_id": f"{MARK}_{item['memory_id']}"} for item in question["evidence"]]
             question.update(QUESTION, answer=f"{MARK} {question['answer']}", evidence=names)
-    return found
+    return data
 
 
 @pytest.mark.parametrize("memory", ["GAMemory", "RFMemory", "MBMemory", "SCMemory", "MTMemory", "oracle"])
@@ -54,12 +54,12 @@ def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> No
         court = Court(tmp_path / "court", server, marked())
         run = court.run(baseline=[memory])
         bodies = [(body["model"], json.dumps(body)) for body in server.bodies]
-    asked = [body for model, body in bodies if model == SUBJECT]
+    requests = [body for model, body in bodies if model == SUBJECT]
     judged = [body for model, body in bodies if model != SUBJECT]
     assert entry_of(run, memory).counts["samples"] == 1
-    assert len([body for body in asked if "Question: " in body]) == 3
-    assert memory == "oracle" or len(asked) > 3
-    assert not [body for body in asked if MARK in body]
+    assert len([body for body in requests if "Question: " in body]) == 3
+    assert memory == "oracle" or len(requests) > 3
+    assert not [body for body in requests if MARK in body]
     assert judged
     assert all(MARK in body for body in judged)
     for name in STAGE_ONE:
@@ -78,8 +78,8 @@ def test_a_missing_key_is_no_answer(
     data, own = ("--dataset", f"{court.folder}/data", "--baseline", "bm25"), court.values()["model"]
     python = f"python/{court.folder}/model.py:answer"
     out = tmp_path / "out"
-    for told in (("--model", own, "--judge", "offline"), ("--model", python, "--judge", "openai/judge")):
-        assert typed("memory", "eval", *data, *told, "--output-dir", str(out)) == 2
+    for flags in (("--model", own, "--judge", "offline"), ("--model", python, "--judge", "openai/judge")):
+        assert typed("memory", "eval", *data, *flags, "--output-dir", str(out)) == 2
         assert "OPENAI_API_KEY" in capsys.readouterr().err
         assert not out.exists()
     out.mkdir()
@@ -96,13 +96,13 @@ def test_places_of_evidence_are_in_the_inputs_of_those_that_declare(tmp_path: Pa
     spec = MemoryEvalSuite.resolve(assay.spec("memory-eval", **samples.values(baseline=["bm25,oracle"])))
     suite = MemoryEvalSuite(spec)
     (row,) = suite.rows().iterate()
-    asked = {
+    inputs = {
         subject: [
             due.evidence for visit in suite.case(row, subject).inputs.sessions for due in visit.questions
         ]
         for subject in suite.subjects()
     }
-    assert asked == {"bm25": [(), ()], "oracle": [("0", "1"), ("2", "3")]}
+    assert inputs == {"bm25": [(), ()], "oracle": [("0", "1"), ("2", "3")]}
 
 
 def test_a_solver_passes_places_on_only_where_they_are_declared(tmp_path: Path) -> None:

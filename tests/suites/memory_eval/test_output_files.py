@@ -51,6 +51,6 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     assert (stopped.exit_code, "STMemory" in stopped.reason) == (3, True)
     assert list((samples.out / "bm25").iterdir()) == []
     (samples.out / "STMemory").unlink()
-    asked = len(samples.asked())
+    prompts = len(samples.asked())
     assert samples.run(baseline=["bm25,STMemory"]).exit_code == 0
-    assert len(samples.asked()) == asked
+    assert len(samples.asked()) == prompts

@@ -62,8 +62,8 @@ def test_what_a_session_shows(tmp_path: Path) -> None:
     samples = Samples(tmp_path)
     samples.run()
     first, second, _ = lines(samples.out / "pipeline_sessions.jsonl")
-    assert [held["memory_id"] for held in second["memory_snapshot"]] == ["0", "1", "2", "3"]
-    assert [held["session_id"] for held in second["memory_snapshot"]] == ["S01", "S01", "S02", "S02"]
+    assert [item["memory_id"] for item in second["memory_snapshot"]] == ["0", "1", "2", "3"]
+    assert [item["session_id"] for item in second["memory_snapshot"]] == ["S01", "S01", "S02", "S02"]
     assert first["memory_snapshot"][0] == {
         "memory_id": "0",
         "text": "user: my pet1x1 of s1 is called Rex1x1\nassistant: I see. (shows a dog1)",
@@ -132,10 +132,10 @@ def test_a_run_whose_files_were_written_over_writes_them_again(
     first = samples.run()
     monkeypatch.chdir(tmp_path)
     samples.run(top_k=2, fresh=True, output_dir="out")
-    asked = len(samples.asked())
+    prompts = len(samples.asked())
     assert samples.run().folder == first.folder
     assert {row["retrieval"]["top_k"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {5}
-    assert (len(samples.asked()), samples.run().asked) == (asked, False)
+    assert (len(samples.asked()), samples.run().asked) == (prompts, False)
 
 
 def test_strange_pipeline_files_are_not_written_over(tmp_path: Path) -> None:
@@ -166,9 +166,9 @@ def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
 def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
     """It is gold, which no memory saw; `oracle` did, so what it found would be another thing now."""
     samples = Samples(tmp_path)
-    told = {"baseline": ["oracle"], "output_dir": f"{tmp_path}/told"}
+    oracle = {"baseline": ["oracle"], "output_dir": f"{tmp_path}/told"}
     samples.run()
-    samples.run(**told)
+    samples.run(**oracle)
     before = len(samples.asked())
     path = samples.folder / "data" / "s1.json"
     path.write_text(path.read_text().replace('[{"memory_id": "mp_S02_1"}]', '[{"memory_id": "mp_S01_1"}]'))
@@ -176,7 +176,7 @@ def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
     assert lines(samples.out / "pipeline_qa.jsonl")[1]["gold_evidence_memory_ids"] == ["mp_S01_1"]
     assert len(samples.asked()) == before
     with pytest.raises(UsageError, match="different settings"):
-        samples.run(**told)
+        samples.run(**oracle)
 
 
 def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
@@ -184,9 +184,9 @@ def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
     samples = Samples(tmp_path)
     run = samples.run(judge=None, no_judge=True)
     assert names(samples.out) == {*FIVE, "assay"}
-    found = entry_of(run)
-    assert [metric.name for metric in found.metrics] == ["f1", "bleu1"]
-    assert not found.judges
+    entry = entry_of(run)
+    assert [metric.name for metric in entry.metrics] == ["f1", "bleu1"]
+    assert not entry.judges
     record = lines(samples.out / "qa_records.jsonl")[0]["eval"]
     assert (record["answer_label"], record["answer_is_valid"]) == (None, False)
 
@@ -312,7 +312,7 @@ def test_killed_while_files_get_their_names(
         path.write_text(path.read_text().replace('"answer": "Rex1x1"', f'"answer": "{answer}"'))
         with monkeypatch.context() as killed:
             places = [OutputLines.publish] * published
-            killed.setattr(OutputLines, "publish", lambda lines, left=places: left.pop()(lines))
+            killed.setattr(OutputLines, "publish", lambda lines, calls=places: calls.pop()(lines))
             with pytest.raises(IndexError):
                 samples.run()
         assert samples.run().exit_code == 0
@@ -331,15 +331,15 @@ def test_an_answer_that_is_still_to_come_is_no_omission(tmp_path: Path) -> None:
         return (500, {}) if down and is_last else (200, chat('{"answer": "Rex", "citations": [1]}'))
 
     with LoopbackServer(answer) as server:
-        told = {"model": "openai/fake", "base_url": server.url, "max_retries": 0}
-        first = samples.run(**told)
+        options = {"model": "openai/fake", "base_url": server.url, "max_retries": 0}
+        first = samples.run(**options)
         assert (first.exit_code, entry_of(first).counts["failed"]) == (3, 1)
         assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s1"}
         assert aggregate_of(first)["question_answering"]["num_total"] == 2
         down.clear()
-        asked = len(server.bodies)
-        assert samples.run(**told).exit_code == 0
-        assert len(server.bodies) == asked + 1
+        requests = len(server.bodies)
+        assert samples.run(**options).exit_code == 0
+        assert len(server.bodies) == requests + 1
     rows = lines(samples.out / "pipeline_qa.jsonl")
     assert [(row["sample_id"], row["generated_answer"]) for row in rows] == [
         *[("s1", "Rex"), ("s1", "Rex")],

@@ -53,8 +53,8 @@ def test_points_are_new_updates_or_interference(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "update"), [("True", True), ("false", False), (True, True), (None, False)])
 def test_an_update_is_marked_by_a_truth_or_a_text(tmp_path: Path, value: Any, update: bool) -> None:
-    at = ("memory_points", 0, "memory_points", 0, "is_update")
-    (sample,) = loaded(tmp_path / "a.json", changed(at, value))
+    path = ("memory_points", 0, "memory_points", 0, "is_update")
+    (sample,) = loaded(tmp_path / "a.json", changed(path, value))
     assert sample.sessions[1].points[0].update is update
 
 
@@ -72,8 +72,8 @@ def test_an_answer_is_a_text(tmp_path: Path, answer: Any, text: str) -> None:
 
 
 def test_a_turn_may_show_an_image_alone(tmp_path: Path) -> None:
-    at = ("sessions", 1, "dialogue", 0, "content")
-    assert loaded(tmp_path / "a.json", without(at))[0].sessions[1].turns[0].captions == ("a tram",)
+    path = ("sessions", 1, "dialogue", 0, "content")
+    assert loaded(tmp_path / "a.json", without(path))[0].sessions[1].turns[0].captions == ("a tram",)
     written(tmp_path / "a.json", without(("sessions", 1, "dialogue", 1, "content")))
     assert problems(tmp_path / "a.json") == ["a.json $.sessions[1].dialogue[1].content: is missing"]
 
@@ -114,7 +114,7 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "told"),
+    ("path", "value", "message"),
     [
         (("sessions",), [], "$.sessions: is empty: a sample needs at least one session"),
         (("sessions", 2, "session_id"), "S01", "$.sessions[2].session_id: duplicate id 'S01', first used at $.sessions[1].session_id"),
@@ -125,9 +125,11 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         (("qa_checkpoints", 0, "questions", 0, "evidence"), [{}], "$.qa_checkpoints[0].questions[0].evidence[0].memory_id: is missing"),
     ],
 )  # fmt: skip
-def test_what_makes_a_run_impossible_is_refused(tmp_path: Path, at: Path_, value: Any, told: str) -> None:
-    written(tmp_path / "a.json", changed(at, value))
-    assert f"a.json {told}" in problems(tmp_path / "a.json")
+def test_what_makes_a_run_impossible_is_refused(
+    tmp_path: Path, path: Path_, value: Any, message: str
+) -> None:
+    written(tmp_path / "a.json", changed(path, value))
+    assert f"a.json {message}" in problems(tmp_path / "a.json")
 
 
 def test_a_sample_id_stands_once_in_all_files(tmp_path: Path) -> None:
@@ -142,12 +144,12 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     assert problems(written(tmp_path / "y.json", [])) == ["y.json: there is no sample in it"]
 
 
-def leaves(value: Any, at: Path_ = ()) -> Iterator[Path_]:
+def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
     """Every place below a value."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, below in inside:
-        yield (*at, key)
-        yield from leaves(below, (*at, key))
+        yield (*path, key)
+        yield from leaves(below, (*path, key))
 
 
 def is_refused(path: Path) -> bool:
@@ -155,12 +157,12 @@ def is_refused(path: Path) -> bool:
     try:
         samples = load_samples(path).samples
     except InputError as error:
-        told = error.problems
+        problems_list = error.problems
     else:
         assert len(samples) == 1
         return False
-    assert told
-    assert set(told) <= set(check_samples(path))
+    assert problems_list
+    assert set(problems_list) <= set(check_samples(path))
     return True
 
 
@@ -190,8 +192,8 @@ def test_a_value_of_another_type_is_refused_where_it_matters(
 
 
 def test_keys_that_may_be_absent_may_be(tmp_path: Path) -> None:
-    keys = [at for at in leaves(GOOD) if isinstance(at[-1], str)]
-    needed = [at[-1] for at in keys if is_refused(written(tmp_path / "a.json", without(at)))]
+    keys = [path for path in leaves(GOOD) if isinstance(path[-1], str)]
+    needed = [path[-1] for path in keys if is_refused(written(tmp_path / "a.json", without(path)))]
     assert len(needed) == 40
     assert not {"timestamp", "attachments", "caption", "is_update", "evidence", "difficulty"} & set(needed)
 
@@ -209,11 +211,11 @@ def test_a_checkpoint_is_due_once_after_its_last_session(tmp_path: Path) -> None
 @pytest.mark.parametrize("covered", [[], None])
 def test_a_checkpoint_without_sessions_is_due_at_the_end_with_a_warning(tmp_path: Path, covered: Any) -> None:
     path = written(tmp_path / "a.json", changed(("qa_checkpoints", 0, "covered_sessions"), covered))
-    found = load_samples(path)
-    assert found.warnings == [
+    loaded = load_samples(path)
+    assert loaded.warnings == [
         f"{path} $.qa_checkpoints[0].covered_sessions: names no session, so the checkpoint is asked after the last session"
     ]
-    (sample,) = found.samples
+    (sample,) = loaded.samples
     assert [each.part for each in sample.questions_after("S02")] == ["early/1", "late/1", "late/2"]
 
 
@@ -221,9 +223,9 @@ def test_a_cut_leaves_out_checkpoints_that_reach_beyond_it(tmp_path: Path) -> No
     value = changed(("qa_checkpoints", 1, "covered_sessions"), [])
     value["qa_checkpoints"].append(deepcopy(GOOD["qa_checkpoints"][1]) | {"checkpoint_id": "third"})
     (sample,) = loaded(tmp_path / "a.json", value)
-    first, left = sample.first_sessions(2)
+    first, removed = sample.first_sessions(2)
     assert [session.id for session in first.sessions] == ["S00", "S01"]
-    assert ([each.id for each in first.checkpoints], left) == (["early"], 2)
+    assert ([each.id for each in first.checkpoints], removed) == (["early"], 2)
     assert [each.part for each in first.questions_after("S01")] == ["early/1"]
     assert sample.first_sessions(3) == sample.first_sessions(None) == (sample, 0)
 

@@ -36,13 +36,15 @@ def best(matter: JudgeQuestion) -> Verdict:
 
 def values(scores: list[Score]) -> dict[tuple[str, str], Any]:
     """Values by part and metric, the status where there is none."""
-    return {(one.part, one.metric): one.status if one.value is None else one.value for one in scores}
+    return {
+        (score.part, score.metric): score.status if score.value is None else score.value for score in scores
+    }
 
 
 def only(scores: list[Score], metric: str) -> Score:
     """The one score of a metric."""
-    (found,) = [one for one in scores if one.metric == metric]
-    return found
+    (match,) = [score for score in scores if score.metric == metric]
+    return match
 
 
 SESSION = session(
@@ -99,15 +101,15 @@ def test_parts_name_sessions_points_and_questions() -> None:
     """Equal ids of points get ~2, those without one their place; questions are counted by checkpoint."""
     update = [point("m", "one"), point("m", "two"), {"content": "three"}, "four"]
     rows = [session("S01", wrote=["x"], update=update), session("S02", wrote=["x"], interference=["i"])]
-    asked = [question(checkpoint=name, said=name) for name in ("c", "d", "c")]
-    scores = judge(Scripted(best), rows, asked)
+    questions = [question(checkpoint=name, said=name) for name in ("c", "d", "c")]
+    scores = judge(Scripted(best), rows, questions)
     parts = {metric: [s.part for s in scores if s.metric == metric] for metric in ("update", "interference")}
     assert parts["update"] == ["S01/m", "S01/m~2", "S01/3", "S01/4"]
     assert parts["interference"] == ["S02/1"]
     assert [score.part for score in scores if score.metric == "recall"] == ["S01", "S02"]
     assert [score.part for score in scores if score.metric == "answer"] == ["c/1", "d/1", "c/2"]
-    named = [(score.metric, score.part) for score in scores]
-    assert len(set(named)) == len(named)
+    metric_parts = [(score.metric, score.part) for score in scores]
+    assert len(set(metric_parts)) == len(metric_parts)
 
 
 def test_values_are_what_the_labels_are_worth() -> None:
@@ -144,8 +146,8 @@ def test_what_needs_no_judge_is_not_asked() -> None:
         "update": [point("b", "y")],
         "interference": [point("c", "z")],
     }
-    asked = [question(said=" \n", evidence=["e"]), question(said="")]
-    scores = judge(panel, [session("S01"), session("S02", **gold)], asked)
+    questions = [question(said=" \n", evidence=["e"]), question(said="")]
+    scores = judge(panel, [session("S01"), session("S02", **gold)], questions)
     assert panel.asked == []
     nothing = "not_applicable"
     assert values(scores) == {
@@ -184,13 +186,13 @@ def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
         Scripted(lambda matter: wrong if matter.kind == "recall" else best(matter)), [SESSION], [question()]
     )
     failed = [score for score in scores if score.status == "invalid"]
-    assert [(one.metric, one.value, one.data["denominator"]) for one in failed] == [
+    assert [(score.metric, score.value, score.data["denominator"]) for score in failed] == [
         ("recall", None, 2),
         ("update_recall", None, 1),
     ]
     assert all(score.reason.startswith("no verdict") for score in failed)
-    assert [one for one in scores if one not in failed] == [
-        one for one in plain if one.metric not in ("recall", "update_recall")
+    assert [score for score in scores if score not in failed] == [
+        score for score in plain if score.metric not in ("recall", "update_recall")
     ]
 
 
@@ -215,9 +217,9 @@ def test_votes_are_kept() -> None:
         )
     )
     scores = judge(panel, [SESSION], [])
-    found = only(scores, "recall").data
-    assert (found["labels"], found["stable"]) == (["covered", "covered"], False)
-    assert found["votes"] == [["covered", "missed"], ["covered", "covered"]]
+    data = only(scores, "recall").data
+    assert (data["labels"], data["stable"]) == (["covered", "covered"], False)
+    assert data["votes"] == [["covered", "missed"], ["covered", "covered"]]
     assert not {"votes", "stable", "labels"} & set(only(scores, "update_recall").data)
 
 
@@ -226,18 +228,18 @@ def test_answers_say_what_they_are_about() -> None:
     (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", said="kite")])
     assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
     assert (answer.data["answer"], answer.expected, answer.tags) == ("kite", "a red kite", ("MH", "hard"))
-    assert all((one.data["type"], one.tags) == ("MH", ("MH", "hard")) for one in others)
+    assert all((score.data["type"], score.tags) == ("MH", ("MH", "hard")) for score in others)
 
 
 def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:
     """Another judge's scores stand beside; the name is the same, so that runs can be compared."""
-    one, two, three = (
+    first, second, third = (
         EvalScorer(Scripted(best, name), lambda _: SampleRows([], []), gold).id
         for name, gold in (("a", ""), ("b", ""), ("a", "x"))
     )
-    assert len({one, two, three}) == 3
-    assert {name.partition("@")[0] for name in (one, two, three)} == {"judged"}
-    assert one == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
+    assert len({first, second, third}) == 3
+    assert {name.partition("@")[0] for name in (first, second, third)} == {"judged"}
+    assert first == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
 
 
 def test_the_offline_panel_judges_a_sample() -> None:
@@ -250,20 +252,20 @@ def test_the_offline_panel_judges_a_sample() -> None:
             interference=[point("c", "Volcanoes erupted near Naples yesterday")],
         )
     ]
-    asked = [question("Rome", "Rome", evidence=["Ann lives in Rome"], cited=["Ann lives in Rome"])]
-    found = values(judge(Panel("offline"), rows, asked))
-    assert (found["S01", "recall"], found["S01/c", "interference"]) == (0.5, 1.0)
-    assert (found["c/1", "answer"], found["c/1", "evidence"]) == (1.0, 1.0)
-    assert found["c/1", "retrieved_evidence"] == 0.0
+    questions = [question("Rome", "Rome", evidence=["Ann lives in Rome"], cited=["Ann lives in Rome"])]
+    scores = values(judge(Panel("offline"), rows, questions))
+    assert (scores["S01", "recall"], scores["S01/c", "interference"]) == (0.5, 1.0)
+    assert (scores["c/1", "answer"], scores["c/1", "evidence"]) == (1.0, 1.0)
+    assert scores["c/1", "retrieved_evidence"] == 0.0
 
 
 def test_words_are_compared_without_a_judge() -> None:
     """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
     rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
     scores = scores_of(LexicalScorer(lambda _: answer_rows(rows)))
-    found = values(scores)
-    assert (found["c/1", "f1"], found["c/1", "bleu1"]) == (1.0, 1.0)
-    assert found["c/2", "f1"] == pytest.approx(2 / 3)
-    assert found["c/2", "bleu1"] == pytest.approx(0.36787944)
-    assert (found["c/3", "f1"], found["c/3", "bleu1"]) == ("not_applicable", "not_applicable")
+    by_metric = values(scores)
+    assert (by_metric["c/1", "f1"], by_metric["c/1", "bleu1"]) == (1.0, 1.0)
+    assert by_metric["c/2", "f1"] == pytest.approx(2 / 3)
+    assert by_metric["c/2", "bleu1"] == pytest.approx(0.36787944)
+    assert (by_metric["c/3", "f1"], by_metric["c/3", "bleu1"]) == ("not_applicable", "not_applicable")
     assert {score.data["type"] for score in scores} == {"FR"}

@@ -50,8 +50,10 @@ def test_without_a_sample_in_common_they_are_not_compared(
     shutil.rmtree(samples.out / "assay")
     for memory, name in (("bm25", "s1"), ("STMemory", "s2")):
         for path in (samples.out / memory).glob("pipeline_*.jsonl"):
-            kept = [line for line in path.read_text().splitlines() if f'"sample_id":"{name}"' in line]
-            path.write_text("".join(f"{line}\n" for line in kept))
+            lines_of_sample = [
+                line for line in path.read_text().splitlines() if f'"sample_id":"{name}"' in line
+            ]
+            path.write_text("".join(f"{line}\n" for line in lines_of_sample))
     assert judge(samples) == 0
     out = capsys.readouterr().out
     assert "not compared: " in out

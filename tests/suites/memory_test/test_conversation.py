@@ -47,13 +47,13 @@ def test_what_cannot_be_asked_is_set_aside() -> None:
         ConversationQuestion.of("c", ["D", "x"], {}, source_index=2),
         ConversationQuestion.of("d", ["D1:1"], {}, source_index=3),
     ]
-    found = Conversation.of(3, "x", [ConversationSession.of(1, "", [("A", "hi")])], questions)
-    assert [question.text for question in found.questions] == ["a", "d"]
-    assert [(each.question_index, each.question, each.reason) for each in found.invalid] == [
+    conversation = Conversation.of(3, "x", [ConversationSession.of(1, "", [("A", "hi")])], questions)
+    assert [question.text for question in conversation.questions] == ["a", "d"]
+    assert [(each.question_index, each.question, each.reason) for each in conversation.invalid] == [
         (2, "b", "no_evidence"),
         (3, "c", "unparsable_evidence"),
     ]
-    assert found.task_id == "0003"
+    assert conversation.task_id == "0003"
 
 
 def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
@@ -62,9 +62,9 @@ def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
         ConversationSession.of(1, "monday", []),
         ConversationSession.of(4, "friday", [("A", "hi"), ("B", "ho")]),
     ]
-    found = Conversation.of(0, "x", sessions, [])
-    assert [session.number for session in found.sessions] == [4]
-    assert [(each.id, each.line, each.session, each.date) for each in found.messages] == [
+    conversation = Conversation.of(0, "x", sessions, [])
+    assert [session.number for session in conversation.sessions] == [4]
+    assert [(each.id, each.line, each.session, each.date) for each in conversation.messages] == [
         ("D4:1", "A: hi", "session_4", "friday"),
         ("D4:2", "B: ho", "session_4", "friday"),
     ]

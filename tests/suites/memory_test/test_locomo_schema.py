@@ -24,8 +24,8 @@ def sample(**more: Any) -> dict[str, Any]:
 
 
 def one(tmp_path: Path, **more: Any) -> Conversation:
-    (found,) = loaded("locomo", tmp_path / "data.json", [sample(**more)])
-    return found
+    (conversation,) = loaded("locomo", tmp_path / "data.json", [sample(**more)])
+    return conversation
 
 
 def test_the_examples_have_what_a_loader_must_know() -> None:
@@ -62,8 +62,8 @@ def test_an_image_is_told_by_what_was_looked_for_and_its_caption(tmp_path: Path)
     """Either may be missing, and so may both; links stay out."""
     base = {"speaker": "A", "text": "Look.", "img_url": ["https://x"]}
     turns = [{**base, "query": "q", "blip_caption": "c"}, {**base, "blip_caption": "c"}, base]
-    found = one(tmp_path, conversation={"session_1": turns})
-    assert [message.text for message in found.messages] == [
+    conversation = one(tmp_path, conversation={"session_1": turns})
+    assert [message.text for message in conversation.messages] == [
         "Look. (shows q, which is c)",
         "Look. (shows c)",
         "Look. (shows an image)",
@@ -94,25 +94,25 @@ def test_sessions_are_ordered_by_number_and_empty_ones_are_skipped(tmp_path: Pat
         "session_4_date_time": "today",
         "session_5": None,
     }
-    found = one(tmp_path, conversation=talk)
-    assert [(each.number, each.date) for each in found.sessions] == [(2, ""), (10, "")]
-    assert [message.id for message in found.messages] == ["D2:1", "D10:1"]
+    conversation = one(tmp_path, conversation=talk)
+    assert [(each.number, each.date) for each in conversation.sessions] == [(2, ""), (10, "")]
+    assert [message.id for message in conversation.messages] == ["D2:1", "D10:1"]
 
 
 def test_answers_may_be_numbers_and_adversarial_ones_are_no_references(tmp_path: Path) -> None:
     """What a fooled model would say passes on under its own name; an answer beside it is kept."""
-    asked = {"question": "?", "evidence": ["D1:1"]}
-    found = one(
+    question = {"question": "?", "evidence": ["D1:1"]}
+    conversation = one(
         tmp_path,
         qa=[
-            {**asked, "category": 2, "answer": 2022},
-            {**asked, "category": 5, "adversarial_answer": "trap"},
-            {**asked, "category": 5, "adversarial_answer": "trap", "answer": "No"},
+            {**question, "category": 2, "answer": 2022},
+            {**question, "category": 5, "adversarial_answer": "trap"},
+            {**question, "category": 5, "adversarial_answer": "trap", "answer": "No"},
         ],
     )
-    assert [question.reference for question in found.questions] == [2022, None, "No"]
-    assert [question.abstention for question in found.questions] == [False, True, True]
-    assert found.questions[1].metadata == {
+    assert [question.reference for question in conversation.questions] == [2022, None, "No"]
+    assert [question.abstention for question in conversation.questions] == [False, True, True]
+    assert conversation.questions[1].metadata == {
         "evidence": ["D1:1"],
         "category": 5,
         "adversarial_answer": "trap",
@@ -126,8 +126,8 @@ def test_every_problem_is_told_with_its_place(tmp_path: Path) -> None:
         qa=[{"question": " ", "category": "4", "answer": [], "evidence": [3]}, "what"],
     )
     del bad["sample_id"]
-    found = problems("locomo", tmp_path / "data.json", [sample(), bad])
-    assert found == [
+    messages = problems("locomo", tmp_path / "data.json", [sample(), bad])
+    assert messages == [
         "$[1].qa[0].question: is empty",
         "$[1].qa[0].category: must be a whole number (LoCoMo has 1 to 5), not a text",
         "$[1].qa[0].answer: must be a text or a number, not a list",
@@ -141,5 +141,5 @@ def test_every_problem_is_told_with_its_place(tmp_path: Path) -> None:
 
 
 def test_a_talk_without_messages_is_refused(tmp_path: Path) -> None:
-    (found,) = problems("locomo", tmp_path / "data.json", [sample(conversation={"speaker_a": "A"})])
-    assert found.startswith("$[0].conversation: has no session with a message")
+    (message,) = problems("locomo", tmp_path / "data.json", [sample(conversation={"speaker_a": "A"})])
+    assert message.startswith("$[0].conversation: has no session with a message")

@@ -34,16 +34,16 @@ def test_the_example() -> None:
 
 def test_one_conversation_needs_no_list_and_no_id(tmp_path: Path) -> None:
     """It is called by its number then."""
-    (found,) = loaded("plain", tmp_path / "data.json", talk())
-    assert found.sample_id == "0000"
+    (conversation,) = loaded("plain", tmp_path / "data.json", talk())
+    assert conversation.sample_id == "0000"
 
 
 def test_evidence_may_be_one_text_or_absent(tmp_path: Path) -> None:
     """Without evidence a question is counted as invalid."""
     questions = [{"question": "a", "evidence": "D1:1"}, {"question": "b"}]
-    (found,) = loaded("plain", tmp_path / "data.json", talk(questions=questions))
-    assert [question.places for question in found.questions] == [("D1:1",)]
-    assert [each.reason for each in found.invalid] == ["no_evidence"]
+    (conversation,) = loaded("plain", tmp_path / "data.json", talk(questions=questions))
+    assert [question.places for question in conversation.questions] == [("D1:1",)]
+    assert [each.reason for each in conversation.invalid] == ["no_evidence"]
 
 
 def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
@@ -77,6 +77,6 @@ def test_the_example_of_the_page_is_sound(tmp_path: Path) -> None:
     page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
     path = tmp_path / "data.json"
     path.write_text(page.partition("```json\n")[2].partition("```")[0])
-    (found,) = find_loader("plain").conversations(path)
-    assert len(found.questions) == 2
-    assert not found.invalid
+    (conversation,) = find_loader("plain").conversations(path)
+    assert len(conversation.questions) == 2
+    assert not conversation.invalid

@@ -16,11 +16,11 @@ KNOWN = frozenset({"D1:1", "D1:2", "D1:3"})
 
 
 def scored(
-    question: ConversationQuestion, said: str = "", found: Any = (), *, answers: bool = True
+    question: ConversationQuestion, answer: str = "", hits: Any = (), *, answers: bool = True
 ) -> dict[str, float | None]:
     """What a scorer says of one answer."""
     gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", 1)
-    data = {"test": 1, "question": 1, "answer": said, "hits": list(found)}
+    data = {"test": 1, "question": 1, "answer": answer, "hits": list(hits)}
     end = End(0, "k", "s", "m", "ask", 1, "ok", [])
     view = View(
         Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)]
@@ -35,7 +35,7 @@ def asked(category: Any = 4, **more: Any) -> ConversationQuestion:
 
 
 @pytest.mark.parametrize(
-    ("found", "share"),
+    ("hits", "share"),
     [
         ([["a", "D1:1"], ["b", "D1:2"]], 1.0),
         ([["a", "D1:1", "D1:2"]], 1.0),
@@ -44,15 +44,15 @@ def asked(category: Any = 4, **more: Any) -> ConversationQuestion:
         ([], 0.0),
     ],
 )
-def test_a_summary_of_more_than_a_packet_has_found_nothing(found: Any, share: float) -> None:
+def test_a_summary_of_more_than_a_packet_has_found_nothing(hits: Any, share: float) -> None:
     """It would have all evidence by holding everything; ids of items are no messages."""
-    assert scored(asked(), found=found, answers=False) == {"evidence_recall": share}
+    assert scored(asked(), hits=hits, answers=False) == {"evidence_recall": share}
 
 
 def test_categories_are_compared_as_locomo_does() -> None:
     """Part by part in 1, up to the semicolon in 3, whole in the others."""
-    said = "a red kite, blue boat"
-    assert scored(asked(1, reference="blue boat, red kite"), said)["f1"] == 1.0
+    answer = "a red kite, blue boat"
+    assert scored(asked(1, reference="blue boat, red kite"), answer)["f1"] == 1.0
     assert scored(asked(1, reference="blue boat"), "red kite, blue boat")["f1"] == 1.0
     assert scored(asked(4, reference="blue boat"), "red kite, blue boat")["f1"] == pytest.approx(2 / 3)
     assert scored(asked(3, reference="yes; since she said so"), "Yes")["exact_match"] == 1.0

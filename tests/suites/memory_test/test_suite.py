@@ -52,17 +52,17 @@ def test_a_limit_is_a_number_or_a_share_of_conversations(
 
 
 def test_yardsticks_follow_what_is_named_once(tmp_path: Path) -> None:
-    found = list(built(Talks(tmp_path), memory=["hybrid", "bm25"], references=True).memories)
-    assert found == ["hybrid", "bm25", *(name for name in REFERENCES if name != "bm25")]
+    names = list(built(Talks(tmp_path), memory=["hybrid", "bm25"], references=True).memories)
+    assert names == ["hybrid", "bm25", *(name for name in REFERENCES if name != "bm25")]
     alone = list(built(Talks(tmp_path), memory=["hybrid"], references=True).memories)
     assert alone == ["hybrid", "none", "FUMemory", "STMemory", "bm25", "oracle"]
 
 
 def test_an_empty_folder_is_of_whoever_comes(tmp_path: Path) -> None:
     """A run that was killed before its first file finds its folder again."""
-    one = output_folders(tmp_path, ["m"], "locomo", 0.0, "run-1")
-    assert output_folders(tmp_path, ["m"], "locomo", 0.0, "run-1") == one
-    assert [path.parent for path in one.values()] == [tmp_path / "locomo"]
+    folders = output_folders(tmp_path, ["m"], "locomo", 0.0, "run-1")
+    assert output_folders(tmp_path, ["m"], "locomo", 0.0, "run-1") == folders
+    assert [path.parent for path in folders.values()] == [tmp_path / "locomo"]
 
 
 def test_a_folder_is_taken_before_its_files_are_written(

@@ -33,15 +33,16 @@ def test_a_curve_has_every_conversation_at_each_point() -> None:
     tally = tally_of()
     tally.add_conversation(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
     tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0)])
-    found = tally.summary()
-    assert [(one["dialogs_inserted"], one["f1"]["value"]) for one in found["curve"]] == [
+    summary = tally.summary()
+    assert [(point["dialogs_inserted"], point["f1"]["value"]) for point in summary["curve"]] == [
         (30.0, 0.5),
         (55.0, 1.0),
         (60.0, 0.5),
     ]
-    assert found["metrics"][0]["value"] == 0.5
+    assert summary["metrics"][0]["value"] == 0.5
     assert [
-        (one["conversations"], one["dialogs_inserted"], one["f1"]["value"]) for one in found["tests"]
+        (point["conversations"], point["dialogs_inserted"], point["f1"]["value"])
+        for point in summary["tests"]
     ] == [
         (2, 30.0, 0.5),
         (2, 55.0, 1.0),
@@ -55,53 +56,58 @@ def test_headlines_and_categories_are_of_last_tests() -> None:
     tally.add_conversation(
         0, [2, 4], [], [score(1, 1, 1.0), score(2, 1, 0.0), score(2, 2, 0.5, category="x"), score(2, 3, None)]
     )
-    found = tally.summary()
-    assert (found["alias"], found["reference"]) == ("m (reference)", True)
-    assert [(one["metric"], one["value"], one["n"]) for one in found["metrics"]] == [("f1", 0.25, 2)]
-    assert {name: one["f1"]["value"] for name, one in found["categories"].items()} == {"1": 0.0, "x": 0.5}
+    summary = tally.summary()
+    assert (summary["alias"], summary["reference"]) == ("m (reference)", True)
+    assert [(metric["metric"], metric["value"], metric["n"]) for metric in summary["metrics"]] == [
+        ("f1", 0.25, 2)
+    ]
+    assert {name: metric["f1"]["value"] for name, metric in summary["categories"].items()} == {
+        "1": 0.0,
+        "x": 0.5,
+    }
 
 
 def test_evidence_that_names_no_message_is_counted() -> None:
     """By place; a question without any other has no recall, and is counted too."""
     tally = tally_of()
-    for named in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
-        tally.count_evidence(named, {"D1:1"})
+    for places in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
+        tally.count_evidence(places, {"D1:1"})
     assert (tally.counts["without_evidence"], tally.counts["unknown_places"]) == (1, 3)
 
 
 def test_seconds_and_tokens_are_by_stage() -> None:
     """Answers that took no time were none."""
     tally = tally_of()
-    fed = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
+    usage = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
     more = {"insert_seconds": [2.0], "tokens": {"storage": [1, 1], "retrieval": [7, 0]}}
     records = [
         answer(),
         answer(answer_seconds=2.0, tokens=[10, 1], search_seconds=1.5),
         answer(error="no"),
-        Record(0, "k", "s", "m", 1, "fed", data=fed),
+        Record(0, "k", "s", "m", 1, "fed", data=usage),
     ]
     tally.add_conversation(0, [2], records, [])
     tally.add_conversation(1, [2], [Record(1, "l", "s", "m", 1, "fed", data=more)], [])
-    found = tally.summary()
-    assert {stage: (one["n"], one["p50"]) for stage, one in found["seconds"].items()} == {
+    summary = tally.summary()
+    assert {stage: (seconds["n"], seconds["p50"]) for stage, seconds in summary["seconds"].items()} == {
         "insertion": (3, 2.0),
         "retrieval": (3, 0.5),
         "answer": (1, 2.0),
     }
-    assert found["tokens"] == {
+    assert summary["tokens"] == {
         "answer": {"input": 10, "output": 1},
         "storage": {"input": 6, "output": 3},
         "retrieval": {"input": 7, "output": 0},
     }
-    assert (found["counts"]["answers"], found["counts"]["errors"]) == (3, 1)
+    assert (summary["counts"]["answers"], summary["counts"]["errors"]) == (3, 1)
 
 
 def test_failed_conversations_are_named() -> None:
     tally = tally_of()
     tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
-    found = tally.summary()
-    assert found["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
-    assert (found["counts"]["failed"], found["counts"]["conversations"], found["curve"]) == (1, 0, [])
+    summary = tally.summary()
+    assert summary["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
+    assert (summary["counts"]["failed"], summary["counts"]["conversations"], summary["curve"]) == (1, 0, [])
 
 
 def test_an_interval_stays_within_what_is_possible() -> None:
@@ -109,8 +115,8 @@ def test_an_interval_stays_within_what_is_possible() -> None:
     tally = tally_of()
     tally.add_conversation(0, [2], [], [score(1, 1, 1.0), score(1, 2, 1.0)])
     tally.add_conversation(1, [2], [], [score(1, 1, 0.0), score(1, 2, 0.0)])
-    (found,) = tally.summary()["metrics"]
-    assert (found["value"], found["interval"]) == (0.5, (0.0, 1.0))
+    (metric,) = tally.summary()["metrics"]
+    assert (metric["value"], metric["interval"]) == (0.5, (0.0, 1.0))
 
 
 def test_the_report_has_the_numbers_of_the_summary() -> None:
@@ -120,22 +126,22 @@ def test_the_report_has_the_numbers_of_the_summary() -> None:
     tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0, "exact_match")])
     tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
     summary, entry = tally.summary(), tally.entry("f1", {"1": "multi-hop"}, [])
-    assert [metric.name for metric in entry.metrics] == [one["metric"] for one in summary["metrics"]]
-    for metric, one in zip(entry.metrics, summary["metrics"], strict=True):
+    assert [metric.name for metric in entry.metrics] == [values["metric"] for values in summary["metrics"]]
+    for metric, values in zip(entry.metrics, summary["metrics"], strict=True):
         assert (metric.value, metric.denominator, metric.clusters) == (
-            one["value"],
-            one["n"],
-            one["clusters"],
+            values["value"],
+            values["n"],
+            values["clusters"],
         )
-        assert (metric.interval, metric.stderr) == (one["interval"], one["stderr"])
+        assert (metric.interval, metric.stderr) == (values["interval"], values["stderr"])
     (part,) = entry.slices
     assert (part.by, part.name, part.title) == ("category", "1", "multi-hop")
     curve, of_tests = entry.curves
     assert [(point.x, point.metric.value) for point in curve.points] == [
-        (one["dialogs_inserted"], one["f1"]["value"]) for one in summary["curve"]
+        (values["dialogs_inserted"], values["f1"]["value"]) for values in summary["curve"]
     ]
     assert [(point.x, point.metric.value) for point in of_tests.points] == [
-        (one["dialogs_inserted"], one["f1"]["value"]) for one in summary["tests"] if "f1" in one
+        (values["dialogs_inserted"], values["f1"]["value"]) for values in summary["tests"] if "f1" in values
     ]
     assert entry.counts == {"conversations": 2, "failed": 1, "asked": 0, "errors": 0}
     ((example,),) = [examples.shown for examples in entry.examples]

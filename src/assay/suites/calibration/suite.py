@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER, LIMITED, NOT_JUDGED, Agreement, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.registry import unknown
@@ -38,6 +39,7 @@ from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
 from assay.store.calibrations import save_calibration, write_calibration
 from assay.store.judges import kappa_problem, panel_judge, rubric_judge
+from assay.suites.calibration.file_schema import file_schemas
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
@@ -259,6 +261,11 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         except InputError as error:
             return error.problems
         return []
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
