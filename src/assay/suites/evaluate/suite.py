@@ -247,7 +247,8 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             new = self._scorer(each, {other.name for other in built})
             if any(new.name == other.name for other in built):
                 raise UsageError(
-                    f"two scorers are called {new.name!r}; give one another name: assay.scorer(f, name=…)"
+                    f"two scorers are called {new.name!r}. Give one of them another name: "
+                    "assay.exact_match(…, name='NAME'), assay.scorer(FUNCTION, name='NAME')"
                 )
             built.append(new)
         return built
@@ -257,7 +258,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if isinstance(each, str):
             each = AnswerJudge() if each == "judge" else NamedMetric(each)
         if isinstance(each, NamedMetric):
-            find_metric(each.name)  # a mistyped name is told before a missing column
+            find_metric(each.metric)  # a mistyped name is told before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None
