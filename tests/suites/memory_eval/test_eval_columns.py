@@ -183,7 +183,7 @@ def test_nothing_to_judge_is_null(row: SessionRow, recall: float | None, correct
 
 
 def test_a_question_counts_its_evidence() -> None:
-    row = question(evidence=["a", "b"], cited=["x", "y", "z"], found=["x"])
+    row = question(evidence=["a", "b"], cited=["x", "y", "z"], retrieved=["x"])
     assert answered(says, row) == QaEval(
         answer_label="Hallucination",
         answer_reasoning="because of answer",
@@ -198,7 +198,7 @@ def test_a_question_counts_its_evidence() -> None:
 
 def test_citations_are_what_the_hit_rate_is_of() -> None:
     """What was only found is for the summary."""
-    evaluation = answered(says, question(evidence=["a", "b"], found=["x"]))
+    evaluation = answered(says, question(evidence=["a", "b"], retrieved=["x"]))
     assert (evaluation.evidence_hit_rate, evaluation.evidence_covered_count, evaluation.num_evidence) == (
         0.0,
         0,
@@ -231,7 +231,7 @@ def test_without_gold_evidence_there_is_no_hit_rate() -> None:
 
 def test_an_empty_answer_is_a_valid_omission() -> None:
     """Without the judge, who would not have been readable."""
-    evaluation = answered(without("answer"), question(said=""))
+    evaluation = answered(without("answer"), question(generated=""))
     assert (evaluation.answer_label, evaluation.answer_is_valid) == ("Omission", True)
 
 
@@ -251,7 +251,7 @@ def test_a_sample_gives_every_row_its_own_scores() -> None:
         session("S/1", wrote=["w1"], update=[point("1", "u1"), point("x/1", "u2")]),
         session("S/1", wrote=["w1"], update=[point("1", "u3")]),
     ]
-    questions = [question(checkpoint="S/1", said="x"), question(checkpoint="S/1", said="")]
+    questions = [question(checkpoint="S/1", generated="x"), question(checkpoint="S/1", generated="")]
     told = SAYS | {"recall": ("covered", "missed"), "correctness": ("correct",)}
 
     def one(matter: JudgeQuestion) -> Verdict:

@@ -79,7 +79,7 @@ def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
 
 def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -> None:
     panel = Scripted(best)
-    judge(panel, [], [question(evidence=["e"], cited=["c"], found=["f", "g"])])
+    judge(panel, [], [question(evidence=["e"], cited=["c"], retrieved=["f", "g"])])
     assert panel.asked == [
         AnswerQuestion("What is it?", "a red kite", "a red kite", ("e",)),
         EvidenceQuestion(("e",), ("c",)),
@@ -90,7 +90,7 @@ def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -
 def test_equal_matters_are_judged_once() -> None:
     """Citations that are all that was found, and a question that was asked twice, are paid once."""
     panel = Scripted(best)
-    row = question(evidence=["e"], cited=["c"], found=["c"])
+    row = question(evidence=["e"], cited=["c"], retrieved=["c"])
     scores = judge(panel, [], [row, row])
     assert [matter.kind for matter in panel.asked] == ["answer", "evidence"]
     assert len(scores) == 6
@@ -101,7 +101,7 @@ def test_parts_name_sessions_points_and_questions() -> None:
     """Equal ids of points get ~2, those without one their place; questions are counted by checkpoint."""
     update = [point("m", "one"), point("m", "two"), {"content": "three"}, "four"]
     rows = [session("S01", wrote=["x"], update=update), session("S02", wrote=["x"], interference=["i"])]
-    questions = [question(checkpoint=name, said=name) for name in ("c", "d", "c")]
+    questions = [question(checkpoint=name, generated=name) for name in ("c", "d", "c")]
     scores = judge(Scripted(best), rows, questions)
     parts = {metric: [s.part for s in scores if s.metric == metric] for metric in ("update", "interference")}
     assert parts["update"] == ["S01/m", "S01/m~2", "S01/3", "S01/4"]
@@ -123,7 +123,7 @@ def test_values_are_what_the_labels_are_worth() -> None:
         "evidence": ("missed", "covered"),
     }
     panel = Scripted(lambda matter: Verdict(says[matter.kind], "so"))
-    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], found=["d"])])
+    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], retrieved=["d"])])
     assert values(scores) == {
         ("S02", "recall"): 0.5,
         ("S02", "update_recall"): 0.0,
@@ -146,7 +146,7 @@ def test_what_needs_no_judge_is_not_asked() -> None:
         "update": [point("b", "y")],
         "interference": [point("c", "z")],
     }
-    questions = [question(said=" \n", evidence=["e"]), question(said="")]
+    questions = [question(generated=" \n", evidence=["e"]), question(generated="")]
     scores = judge(panel, [session("S01"), session("S02", **gold)], questions)
     assert panel.asked == []
     nothing = "not_applicable"
@@ -225,7 +225,9 @@ def test_votes_are_kept() -> None:
 
 def test_answers_say_what_they_are_about() -> None:
     """For comparisons: sample, type, difficulty, what was said and what was wanted."""
-    (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", said="kite")])
+    (answer, *others) = judge(
+        Scripted(best), [], [question(abbrev="MH", difficulty="hard", generated="kite")]
+    )
     assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
     assert (answer.data["answer"], answer.expected, answer.tags) == ("kite", "a red kite", ("MH", "hard"))
     assert all((score.data["type"], score.tags) == ("MH", ("MH", "hard")) for score in others)
