@@ -1,4 +1,4 @@
-"""A memory's entry: figures over what was judged and over all, by group, with what was left out."""
+"""The report entry of a memory: figures over valid verdicts and over all, groups, and counts."""
 
 from __future__ import annotations
 
