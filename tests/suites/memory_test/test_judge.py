@@ -183,7 +183,7 @@ def _lines(run: api.Run) -> list[str]:
     ("options", "message"),
     [
         ({"judge": "offline", "no_answer": True}, "--no-answer"),
-        ({"votes": 3}, "--votes says how often"),
+        ({"votes": 3}, "--votes is the number"),
         ({"judge": "openai-completions/m", "base_url": "http://127.0.0.1:1/v1"}, "cannot do chat"),
     ],
 )

@@ -256,7 +256,7 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     ("options", "changes", "said"),
     [
         ({"judge": "offline", "predict_only": True}, {}, "--predict-only"),
-        ({"votes": 2}, {}, "--votes says how often"),
+        ({"votes": 2}, {}, "--votes is the number"),
         ({"judge": "offline"}, {"metric_list": [{"metric": Fn("own.judge")}]}, "a metric of its own"),
         (
             {"judge": "offline"},

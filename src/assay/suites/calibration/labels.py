@@ -60,6 +60,8 @@ _WRONG = frozenset(
         "omission",
     }
 )
+VOTE_WORDS = _RIGHT | _WRONG
+"""Words that are votes, in any case."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _BYTE_IN_MESSAGE = re.compile(r"\(byte (\d+)\)")

@@ -31,7 +31,7 @@ NUMBERS = ("int", "float")
 AGGREGATES = ("mean", "rate", "distribution", "non_null_rate")
 COMPARISONS = ("equal", "tolerance", "bands", "within")
 TYPES = ("int", "float", "bool", "string", "array", "object", "any")
-_TYPE_ALIASES = {
+TYPE_ALIASES = {
     "integer": "int",
     "number": "float",
     "double": "float",
@@ -50,10 +50,19 @@ _DEFAULT_AGGREGATES = {
     "string": "distribution",
     "array": "distribution",
 }
-_KEYS = ("name", "version", "inputs", "outputs", "audit_key", "audit_key_field", "function", "hop_func_name")
-_INPUT_KEYS = ("type", "required", "label", "description", "desc")
-_OUTPUT_KEYS = ("type", "aggregate", "compare", "tolerance", "bands", "within", "label", "sub_field")
-_OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label": "label"}
+CONTRACT_KEYS = (
+    "name",
+    "version",
+    "inputs",
+    "outputs",
+    "audit_key",
+    "audit_key_field",
+    "function",
+    "hop_func_name",
+)
+INPUT_KEYS = ("type", "required", "label", "description", "desc")
+OUTPUT_KEYS = ("type", "aggregate", "compare", "tolerance", "bands", "within", "label", "sub_field")
+OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label": "label"}
 _BOOLEANS = {"true": True, "false": False}
 
 _FITS: dict[str, Callable[[Any], bool]] = {
@@ -165,9 +174,9 @@ class _ContractReader:
         value = self._yaml.value
         # The file may have keys for other purposes, so only a probable misspelling is a problem.
         for key in value:
-            if key not in _KEYS and (near := _near_key(str(key))):
+            if key not in CONTRACT_KEYS and (near := _near_key(str(key))):
                 self._add((str(key),), f"there is no such key; did you mean {near!r}?")
-        entries = self._fields("inputs", _INPUT_KEYS)
+        entries = self._fields("inputs", INPUT_KEYS)
         inputs = {name: self._type(entry, ("inputs", name)) for name, entry in entries.items()}
         outputs = {name: self._output(name, entry) for name, entry in self._fields("outputs").items()}
         contract = Contract(
@@ -233,7 +242,7 @@ class _ContractReader:
         if type_text is None:
             return "any"
         name = str(type_text).removesuffix("?").strip().lower()
-        name = _TYPE_ALIASES.get(name, name)
+        name = TYPE_ALIASES.get(name, name)
         if name not in TYPES:
             self._add(path, unknown("type", str(type_text), list(TYPES)))
             return "any"
@@ -253,8 +262,8 @@ class _ContractReader:
 
     def _output(self, name: str, mapping: dict[str, Any]) -> OutputField:
         path = ("outputs", name)
-        entry = {_OUTPUT_ALIASES.get(key, key): value for key, value in mapping.items()}
-        self._check_keys(entry, (*_OUTPUT_KEYS, "description", "desc"), path)
+        entry = {OUTPUT_ALIASES.get(key, key): value for key, value in mapping.items()}
+        self._check_keys(entry, (*OUTPUT_KEYS, "description", "desc"), path)
         type_ = self._type(entry, path)
         bands = self._bands(entry, type_, path)
         output = OutputField(
@@ -327,7 +336,7 @@ def _near_key(key: str) -> str | None:
     """Return the key that a misspelled key resembles, or None."""
     from difflib import get_close_matches  # imported late: only files with unknown keys need it
 
-    matches = get_close_matches(key, _KEYS, n=1, cutoff=0.8)
+    matches = get_close_matches(key, CONTRACT_KEYS, n=1, cutoff=0.8)
     return matches[0] if matches else None
 
 

@@ -32,9 +32,11 @@ DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
 # Parents of a task folder that are searched for settings. HOP keeps one file for all tasks of a project.
 _FOLDERS_ABOVE = 3
+SETTINGS_KEYS = ("defaults", "llms", "profiles", "shared_endpoint")
+PROFILE_KEYS = ("run", "verify", "description")
 # Keys of HOP's settings that have no meaning here.
 _UNUSED_KEYS = ("protocol", "inference_engine")
-_LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
+LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
 # Names of keys, and beginnings of values, that look like credentials. Settings are copied to the run folder,
 # so they must not contain any.
 _SECRET = re.compile(
@@ -171,7 +173,7 @@ class _SettingsReader:
 
     def settings(self) -> HopSettings:
         value = self._yaml.value
-        self._check_keys(value, ("defaults", "llms", "profiles", "shared_endpoint"))
+        self._check_keys(value, SETTINGS_KEYS)
         for path in _find_secrets(value):
             message = "remove the API key from this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead"
             self._add(path, message)
@@ -221,8 +223,8 @@ class _SettingsReader:
     def _llm(self, name: str, entry: dict[str, Any], defaults: dict[str, Any]) -> LlmSettings:
         path = ("llms", name)
         for key in entry:
-            if key not in _LLM_KEYS and not _SECRET.fullmatch(str(key)):
-                message = unknown("key", str(key), list(_LLM_KEYS))
+            if key not in LLM_KEYS and not _SECRET.fullmatch(str(key)):
+                message = unknown("key", str(key), list(LLM_KEYS))
                 self._add((*path, str(key)), f"{message} (put request parameters under `params`)")
         model = self._typed(entry, "model", str, path)
         if not (model and model.strip()) and (model is not None or entry.get("model") is None):
@@ -263,7 +265,7 @@ class _SettingsReader:
 
     def _profile(self, name: str, entry: dict[str, Any]) -> Profile:
         path = ("profiles", name)
-        self._check_keys(entry, ("run", "verify", "description"), path)
+        self._check_keys(entry, PROFILE_KEYS, path)
         run = self._side(entry, "run", path)
         if entry.get("run") is None:
             self._add((*path, "run"), "a profile needs the llm that answers: `run: NAME`")

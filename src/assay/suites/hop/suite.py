@@ -19,6 +19,7 @@ from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
@@ -46,6 +47,7 @@ from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop import check
 from assay.suites.hop.analysis import Analysis, RowResult, retry_count
+from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import RESULT_KEYS, ResultFile, analyse, file_name
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
@@ -282,6 +284,11 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a task folder, a contract, settings or a file of rows."""
         return check.check_file(path)
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
