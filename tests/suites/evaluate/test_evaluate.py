@@ -183,7 +183,7 @@ def test_a_function_that_fails_costs_its_case_and_raises_nothing() -> None:
     assert "raise ValueError" in errors[0].traceback
     assert errors[1] is not None
     assert "returned None; return the answer" in errors[1].message
-    with pytest.raises(assay.CheckFailed, match=r"2 of 3 cases failed\n.*no threes"):
+    with pytest.raises(assay.CheckFailed, match=r"2 of 3 cases have an error\n.*no threes"):
         run.check()
     assert run.check(max_errors=2) is run
 
@@ -480,3 +480,49 @@ def test_a_metric_name_that_is_not_unique_lists_the_ways_to_say_which() -> None:
 
 def shout_row(row: dict[str, str]) -> str:
     return row["question"].upper()
+
+
+def test_a_metric_and_a_run_print_value_interval_and_counts() -> None:
+    run = assay.evaluate(ROWS, answer=calculate, score="exact_match", target="answer")
+    assert str(run["exact_match"]) == "exact_match 0.667 (0.21–0.94) 2/3"
+    assert str(run).splitlines()[0] == "calculate  exact_match 0.667 (0.21–0.94) 2/3"
+
+
+def test_an_interval_has_the_same_names_after_loading() -> None:
+    """The second call returns the finished run from disk."""
+    for _ in range(2):
+        run = assay.evaluate(ROWS, answer=calculate, score="exact_match", target="answer")
+        assert run["exact_match"].interval is not None
+        assert run["exact_match"].interval.low == pytest.approx(0.2077, abs=1e-4)
+
+
+def test_subjects_of_a_run_and_two_runs_are_compared_as_objects() -> None:
+    subjects: dict[str, Callable[..., str]] = {"upper": shout_row, "sum": calculate}
+    run = assay.evaluate(ROWS, answer=subjects, score="exact_match", target="answer", name="sums")
+    comparison = assay.compare([run])
+    assert comparison.comparisons[0].rows[0].wins == 2
+    assert str(comparison).splitlines() == [
+        "upper → sum",
+        "  sums exact_match 0.000 → 0.667: +0.667 (-0.30 to 1.00), n=3, won 2, lost 0, p=0.5: unclear",
+    ]
+    runs = [
+        assay.evaluate(ROWS, answer=answer, score="exact_match", target="answer", name="sums")
+        for answer in (shout_row, calculate)
+    ]
+    assert assay.compare(runs).comparisons[0].rows == comparison.comparisons[0].rows
+
+
+def test_a_case_becomes_a_row_of_a_table() -> None:
+    """A name that the row has already gets a prefix."""
+    run = assay.evaluate(ROWS, answer=calculate, score="exact_match", target="answer")
+    assert [case.to_dict() for case in run.cases(failed=True)] == [
+        {
+            "question": "2*4",
+            "answer": "9",
+            "kind": "product",
+            "subject": "calculate",
+            "case.answer": "8",
+            "exact_match": 0.0,
+            "error": "",
+        }
+    ]

@@ -188,3 +188,23 @@ def test_a_scorer_that_hangs_costs_its_own_score() -> None:
 
     run = assay.evaluate(ROWS, answer=echo, score=slow, timeout=0.3)
     assert run["slow"].left_out == {"invalid": 1}
+
+
+def test_the_same_metric_is_used_twice_under_two_names() -> None:
+    loose = assay.exact_match("a", ignore_case=True, name="loose")
+    rows = [{"q": "Eins", "a": "eins"}, {"q": "zwei", "a": "zwei"}]
+    run = assay.evaluate(rows, answer=echo, score=[assay.exact_match("a"), loose])
+    assert (run["exact_match"].numerator, run["loose"].numerator) == (1, 2)
+    with pytest.raises(
+        assay.UsageError, match="two scorers are called 'exact_match'. Give one of them another"
+    ):
+        assay.evaluate(rows, answer=echo, score=["exact_match", assay.metric("exact_match", "a")], target="a")
+
+
+def test_a_run_names_its_judges_with_their_calibration() -> None:
+    rows = [{"question": "Where?", "a": "in Paris"}]
+    run = assay.evaluate(rows, answer=lambda question: "Paris", score="judge", target="a", judge="offline")
+    (judge,) = run.judges
+    assert judge.name == "offline"
+    assert judge.calibration is not None
+    assert judge.calibration.overall.kappa == pytest.approx(0.63, abs=0.01)

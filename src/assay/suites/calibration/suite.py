@@ -16,7 +16,7 @@ from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER, LIMITED, NOT_JUDGED, Agreement, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.registry import unknown
-from assay.core.report import Entry, Metric, Report, Slice, Table
+from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
@@ -387,7 +387,7 @@ def _metrics(result: Agreement) -> Iterator[Metric]:
         value=result.kappa,
         denominator=result.n,
         left_out=left_out,
-        interval=result.interval,
+        interval=Interval(*result.interval) if result.interval else None,
         interval_method=result.interval_method if result.interval else "",
         clusters=result.clusters if clustered else None,
         # Kappa divides by 0 then: chance agreement is 1.
