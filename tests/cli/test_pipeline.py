@@ -102,7 +102,7 @@ def test_rescoring_shows_the_suites_own_report(
     lab.tests(case(expected_outputs={"one": "judge:It greets."}))
     stopped = typed(capsys, "rescore", "out")
     assert stopped.code == 3
-    assert "the run's own command asks for it" in stopped.err
+    assert "Repeat the run's original command" in stopped.err
     assert "To continue: assay pipeline p.yaml" in stopped.err
 
 
