@@ -56,7 +56,7 @@ from assay.suites.task.catalog import (
 from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
-from assay.suites.task.options import TaskOptions, own_arguments, resolve_model
+from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
 from assay.suites.task.results import ResultsFile, file_names, sanitise
@@ -145,10 +145,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         for node in self._nodes:
             for config in tasks_of(node):
                 configs.setdefault(config.name, config)
-        wanted = self.options.samples
-        if missing := sorted(wanted.keys() - configs.keys()):
+        samples = self.options.samples
+        if missing := sorted(samples.keys() - configs.keys()):
             raise UsageError(f"--samples names {missing[0]!r}, which is not among the tasks of this run")
-        return [config for name, config in configs.items() if not wanted or name in wanted]
+        return [config for name, config in configs.items() if not samples or name in samples]
 
     def _refuse_equal_file_names(self) -> None:
         names: dict[str, str] = {}
@@ -199,7 +199,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def ask_identity(self) -> dict[str, Any]:
         """Return the settings of every task that affect requests, and the arguments for the provider."""
         identity: dict[str, Any] = {task.name: task.ask_identity() for task in self.tasks}
-        identity[_ARGUMENTS_KEY] = own_arguments(self.options)
+        identity[_ARGUMENTS_KEY] = provider_arguments(self.options)
         return identity
 
     def data_identity(self) -> list[Any]:
@@ -328,7 +328,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def overview(self, rows: Rows[TaskRow]) -> Overview:
         """Return the planned calls of each task and its first prompt, for `--dry-run` and `--write-out`."""
         overview = Overview(facts={"model": self.spec.model})
-        judged = 0
+        judged_documents = 0
         for task in self.tasks:
             overview.facts[f"task {task.name}"] = (
                 f"{task.count:,} of {task.original:,} documents, {task.config.output}, "
@@ -337,10 +337,12 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             overview.calls.append(_planned_calls(task, self.spec.model))
             overview.sections += _first_prompt(task)
             if self._judge is not None and self._judge.chain(task.name) is not None:
-                judged += task.count
+                judged_documents += task.count
         if self._judge is not None and JUDGE_ROLE in self.roles:
             info = self._judge.info
-            overview.calls.append(PlannedCalls(what="judge", model=info.name, calls=judged * info.votes))
+            overview.calls.append(
+                PlannedCalls(what="judge", model=info.name, calls=judged_documents * info.votes)
+            )
         return overview
 
     # Files without a run

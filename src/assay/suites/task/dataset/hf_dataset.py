@@ -492,10 +492,10 @@ def _part_sizes(total: int, train: float | None, test: float | None) -> tuple[in
     return train_rows, test_rows
 
 
-def _flat_items(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+def _flat_items(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     """Yield the values of nested structs by path: `a.b` for the key `b` of `a`."""
     for name, value in row.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat_items(value, f"{before}{name}.")
+            yield from _flat_items(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value
