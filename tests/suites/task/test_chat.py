@@ -63,7 +63,7 @@ def test_instruction_and_description_are_the_system_message(
 
 
 def test_instruction_and_description_before_a_text(lab: Lab) -> None:
-    """Without a chat template they stand before everything."""
+    """Without a chat template they are the start of the prompt."""
     lab.task(docs=docs_of("q=q"), description="Add.\n", **SHOTS)
     assert lab.run(system_instruction="Be brief.").asked() == ["Be brief.\n\nAdd.\none 1\n\ntwo 2\n\nq"]
 
@@ -79,8 +79,8 @@ def test_a_prefix_is_what_the_assistant_begins_with(lab: Lab, multiturn: bool | 
     assert asked[:-1] == messages(*(one if multiturn is False else before))
 
 
-def test_what_is_shown_is_what_is_sent(lab: Lab) -> None:
-    """The endpoint gets the messages; rows hold them as JSON in a list, and their hash is of that JSON."""
+def test_the_samples_file_shows_the_messages_that_are_sent(lab: Lab) -> None:
+    """Rows have them as JSON in a list; the hash covers that JSON."""
     with LoopbackServer(lambda body: (200, chat("q"))) as server:
         options = {"model": "openai/m", "base_url": server.url}
         found = talked(lab, options=options, **SHOTS)
@@ -91,14 +91,14 @@ def test_what_is_shown_is_what_is_sent(lab: Lab) -> None:
     assert found.results["t"]["exact_match,none"] == 1.0
 
 
-def test_letters_of_all_languages_stand_as_they_are(lab: Lab) -> None:
-    """The JSON of messages escapes nothing that it need not."""
+def test_messages_are_written_without_escapes(lab: Lab) -> None:
+    """Letters of all languages are kept."""
     lab.task(docs=docs_of("né=né"))
     (row,) = lab.run(apply_chat_template=True).rows()
     assert row["arguments"]["gen_args_0"]["arg_0"] == ['[{"role": "user", "content": "né"}]']
 
 
-def test_results_say_how_it_was_talked(lab: Lab) -> None:
+def test_results_contain_the_chat_settings(lab: Lab) -> None:
     """Template, turns, instruction and its hash."""
     file = talked(lab, options={"system_instruction": "Be brief."}).file
     assert (file["fewshot_as_multiturn"], file["chat_template"]) == (True, "")

@@ -70,8 +70,8 @@ def test_a_document_is_never_among_its_own_examples(lab: Lab, case: str, sampler
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
 @pytest.mark.parametrize("case", SAME)
-def test_with_quirks_it_is_as_the_harness_has_it(lab: Lab, case: str, sampler: str) -> None:
-    """The harness compares two settings; where they differ the document leaks, and that is counted."""
+def test_with_quirks_a_document_may_be_among_its_own_examples(lab: Lab, case: str, sampler: str) -> None:
+    """The harness compares two settings; where they differ the document leaks, and the leak is counted."""
     changes = SAME[case]
     fewshot = {**changes.get("fewshot_config", {}), "sampler": sampler}
     lab.task(docs=DOCS, num_fewshot=4, **{**changes, "fewshot_config": fewshot})
@@ -80,8 +80,8 @@ def test_with_quirks_it_is_as_the_harness_has_it(lab: Lab, case: str, sampler: s
     assert found.file.get("lm_eval_quirks", {}).get("fewshot_leak", 0) == leaks(found)
 
 
-def test_the_first_of_another_split_are_shown_to_all(lab: Lab) -> None:
-    """`first_n`: the same examples in the order of the file."""
+def test_first_n_shows_the_same_examples_to_all_documents(lab: Lab) -> None:
+    """In the order of the file."""
     lab.data("o.jsonl", OTHERS)
     changes: dict[str, Any] = {
         "dataset_kwargs": files(test="t", train="o"),
@@ -108,7 +108,7 @@ def test_training_comes_before_validation_and_test(lab: Lab) -> None:
 
 
 def test_random_examples_are_one_stream_over_the_documents(lab: Lab) -> None:
-    """The harness's: Random(1234).sample for each document; a limit does not change who comes first."""
+    """Random(1234).sample for each document, as in the harness; a limit does not change the examples."""
     lab.data("o.jsonl", OTHERS)
     lab.task(docs=DOCS, num_fewshot=2, training_split="train", dataset_kwargs=files(test="t", train="o"))
     stream = random.Random(1234)
@@ -118,15 +118,15 @@ def test_random_examples_are_one_stream_over_the_documents(lab: Lab) -> None:
 
 
 def test_the_evaluated_document_is_drawn_and_dropped(lab: Lab) -> None:
-    """The harness's way: one more is drawn, and the document itself left out."""
+    """As in the harness: one more example is drawn, and the document itself is dropped."""
     lab.task(docs=DOCS, num_fewshot=2, fewshot_split="test")
     stream = random.Random(1234)
     expected = [[other["q"] for other in stream.sample(DOCS, 3) if other != doc][:2] for doc in DOCS]
     assert shown(lab.run()) == expected
 
 
-def test_another_seed_draws_others(lab: Lab) -> None:
-    """The fourth of the harness's seeds is that of the examples."""
+def test_another_seed_draws_other_examples(lab: Lab) -> None:
+    """The fourth of the harness's seeds is for the examples."""
     lab.data("o.jsonl", OTHERS)
     lab.task(docs=DOCS, num_fewshot=3, training_split="train", dataset_kwargs=files(test="t", train="o"))
     stream = random.Random(7)
@@ -136,7 +136,7 @@ def test_another_seed_draws_others(lab: Lab) -> None:
 
 
 def test_fewshot_indices_choose_the_pool(lab: Lab) -> None:
-    """In their order. The harness leaves the setting unused, and so does --lm-eval-quirks, which names it."""
+    """In their order. The harness ignores the setting; --lm-eval-quirks does too, and counts it."""
     lab.data("o.jsonl", OTHERS)
     fewshot = {"sampler": "first_n", "fewshot_indices": [3, 1]}
     changes: dict[str, Any] = {"dataset_kwargs": files(test="t", train="o"), "fewshot_config": fewshot}
@@ -147,8 +147,8 @@ def test_fewshot_indices_choose_the_pool(lab: Lab) -> None:
     assert quirky.file["lm_eval_quirks"] == {"fewshot_indices": 5}
 
 
-def test_indices_that_are_not_there_are_refused(lab: Lab) -> None:
-    """Before anything is asked."""
+def test_unknown_fewshot_indices_are_refused(lab: Lab) -> None:
+    """Before the first request."""
     fewshot = {"samples": OTHERS, "fewshot_indices": [0, 9]}
     lab.task(docs=DOCS, num_fewshot=1, fewshot_config=fewshot)
     with pytest.raises(InputError, match=r"t.yaml:\d+ fewshot_config.* has 9, there are 4 examples"):
@@ -157,7 +157,7 @@ def test_indices_that_are_not_there_are_refused(lab: Lab) -> None:
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
 def test_too_few_examples_are_refused(lab: Lab, sampler: str) -> None:
-    """Nobody gets fewer than asked for without a word; the document itself is none."""
+    """The document itself does not count as an example."""
     lab.task(docs=DOCS[:3], num_fewshot=3, fewshot_split="test", fewshot_config={"sampler": sampler})
     few = "3 examples are needed, there are 2 others" if sampler == "first_n" else "4 examples .* there are 3"
     with pytest.raises(InputError, match=rf"t.yaml:\d+ fewshot_config.*: {few}"):
@@ -168,8 +168,8 @@ def test_too_few_examples_are_refused(lab: Lab, sampler: str) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
-def test_equal_documents_are_left_out_together(lab: Lab, sampler: str) -> None:
-    """Of twins none is shown to the other; where too few others are left, those documents fail alone."""
+def test_equal_documents_are_not_examples_of_each_other(lab: Lab, sampler: str) -> None:
+    """If too few others remain, only these documents fail."""
     docs = [DOCS[0], DOCS[1], DOCS[2], DOCS[2]]
     fewshot = {"sampler": sampler}
     lab.task(docs=docs, num_fewshot=2, fewshot_split="test", fewshot_config=fewshot)
@@ -180,8 +180,8 @@ def test_equal_documents_are_left_out_together(lab: Lab, sampler: str) -> None:
     assert "3 examples are needed, there are 2" in found.rows()[2]["error"]
 
 
-def test_a_sampler_nobody_has_is_refused_where_examples_are_wanted(lab: Lab) -> None:
-    """Without examples the setting says nothing."""
+def test_an_unknown_sampler_is_refused_if_there_are_examples(lab: Lab) -> None:
+    """Without examples the setting has no effect."""
     lab.task(docs=DOCS, num_fewshot=1, fewshot_config={"sampler": "best"})
     with pytest.raises(InputError, match=r"t.yaml:\d+ fewshot_config.sampler: there is no sampler 'best'"):
         lab.run()
@@ -189,8 +189,8 @@ def test_a_sampler_nobody_has_is_refused_where_examples_are_wanted(lab: Lab) -> 
     assert lab.run().asked()[0] == "e1"
 
 
-def test_examples_may_be_written_otherwise(lab: Lab) -> None:
-    """Text, target, delimiters and prefix of examples; the question itself has the task's own."""
+def test_fewshot_config_overrides_the_format_of_examples(lab: Lab) -> None:
+    """Text, target, delimiters and prefix; the question itself has the task's settings."""
     fewshot = {
         "sampler": "first_n",
         "samples": [{"q": "s", "a": "t", "u": "v"}],
@@ -203,15 +203,15 @@ def test_examples_may_be_written_otherwise(lab: Lab) -> None:
     assert lab.run().asked()[0] == "D: shot v = t! ## e1"
 
 
-def test_the_tasks_delimiters_are_those_of_examples(lab: Lab) -> None:
-    """Where fewshot_config says nothing."""
+def test_examples_inherit_the_delimiters_of_the_task(lab: Lab) -> None:
+    """If fewshot_config does not set them."""
     fewshot = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=2, fewshot_config=fewshot, target_delimiter=":", fewshot_delimiter=";")
     assert lab.run().asked()[0] == "o1:1;o2:2;e1"
 
 
-def test_a_prefix_stands_before_every_answer(lab: Lab) -> None:
-    """One space between prefix and example's answer; examples may have a prefix of their own."""
+def test_gen_prefix_comes_before_every_answer(lab: Lab) -> None:
+    """One space between the prefix and an example's answer; examples may have their own prefix."""
     fewshot: dict[str, Any] = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot)
     assert lab.run().asked()[0] == "o1 Answer: 1\n\ne1 Answer:"
@@ -222,7 +222,7 @@ def test_a_prefix_stands_before_every_answer(lab: Lab) -> None:
 
 
 def test_an_examples_label_is_shown_as_its_choice(lab: Lab) -> None:
-    """By number or as text; of several right answers the first is shown."""
+    """By number or as text; the first of several correct answers is shown."""
     samples = [{"q": "n", "a": "1"}, {"q": "l", "a": "['b', 'a']"}]
     changes: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
     fewshot = {"sampler": "first_n", "samples": samples}
@@ -232,7 +232,7 @@ def test_an_examples_label_is_shown_as_its_choice(lab: Lab) -> None:
 
 
 def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
-    """Shown ones are written out, asked ones are letters."""
+    """The examples show full texts, the question letters."""
     fewshot = {"sampler": "first_n", "samples": [{"q": "s", "a": "1"}], "doc_to_choice": ["alpha", "beta"]}
     changes: dict[str, Any] = {
         "output_type": "multiple_choice",
@@ -248,10 +248,10 @@ def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
     ("written", "given", "ours", "theirs"),
     [(None, 2, 2, 2), (1, 2, 2, 2), (2, 0, 0, 0), (0, 2, 2, 0), (1, None, 1, 1), (None, None, 0, 0)],
 )
-def test_the_number_of_examples_may_be_given(
+def test_num_fewshot_overrides_the_task_file(
     lab: Lab, written: int | None, given: int | None, ours: int, theirs: int
 ) -> None:
-    """It counts over the task's own, a 0 in the file too, which the harness lets nobody change."""
+    """Also a 0 in the file, which the harness does not allow."""
     fewshot = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=written, fewshot_config=fewshot)
     found = lab.run(num_fewshot=given)
@@ -259,8 +259,8 @@ def test_the_number_of_examples_may_be_given(
     assert lab.run(num_fewshot=given, lm_eval_quirks=True).file["n-shot"]["t"] == theirs
 
 
-def test_no_split_for_examples_is_said_before_anything_is_asked(lab: Lab) -> None:
-    """Data that makes its own splits may have none to show."""
+def test_a_missing_split_for_examples_is_an_error_before_the_first_request(lab: Lab) -> None:
+    """A custom_dataset may have no split for examples."""
     lab.task(docs=DOCS, num_fewshot=1, fewshot_split="shots")
     with pytest.raises(InputError, match="there is no split 'shots'; there are test"):
         lab.run()

@@ -18,7 +18,7 @@ from support.lab import FOUR, Fn, Lab, docs_of
 
 @pytest.mark.parametrize("place", ["evaluated", "examples"])
 def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) -> None:
-    """A run that was interrupted asks nothing more when process_docs gives something else."""
+    """An interrupted run stops if process_docs returns other documents."""
     lab.write(
         "utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n"
     )
@@ -37,8 +37,8 @@ def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) 
 
 
 @pytest.mark.parametrize("key", ["custom_dataset", "samples"])
-def test_data_made_by_chance_is_the_same_in_every_start(lab: Lab, key: str) -> None:
-    """As the harness seeds `random` before it loads tasks; so the same command finds its run."""
+def test_random_data_is_the_same_in_every_start(lab: Lab, key: str) -> None:
+    """`random` is seeded as in the harness, so the same command finds its run."""
     lab.write(
         "utils.py",
         "import random\n\n"
@@ -75,7 +75,7 @@ def test_process_docs_may_return_a_list(lab: Lab) -> None:
 
 
 def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
-    """What rows show is what was asked, a new start asks the same; documents differ, and so do seeds."""
+    """Rows show the prompts that were sent, and a new start sends the same; other seeds give others."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
     found = lab.run()
@@ -86,7 +86,7 @@ def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
 
 
 def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab) -> None:
-    """A run that was stopped goes on with the examples it began with."""
+    """A continued run uses the examples of its first start."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     shots = {"sampler": "first_n", "samples": [{"q": "example", "a": "x"}]}
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"), num_fewshot=1, fewshot_config=shots)
@@ -98,7 +98,7 @@ def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab
 
 
 def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
-    """Each is called with the document; what it returns is taken as it is, never read as a list."""
+    """Each gets the document; its return value is used unchanged and never parsed as a list."""
     lab.write(
         "utils.py",
         "def text(doc):\n    return f\"Q {doc['q']}\"\n"
@@ -147,7 +147,7 @@ def test_a_function_may_come_from_an_installed_module(lab: Lab) -> None:
 
 
 def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
-    """It is told metadata, --metadata and dataset_kwargs by name; no dataset_path is needed."""
+    """It gets metadata, --metadata and dataset_kwargs by name; dataset_path is not needed."""
     lab.write(
         "utils.py",
         "def make(**told):\n"
@@ -175,7 +175,7 @@ def test_examples_may_come_from_a_function(lab: Lab) -> None:
 
 
 def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> None:
-    """Undeclared ones are averaged; whole numbers stay whole in rows, and denominators count who has a value."""
+    """They are averaged; integers stay integers in rows, and the denominator counts documents with a value."""
     lab.write(
         "utils.py",
         "def grade(doc, results):\n"
@@ -229,8 +229,8 @@ def test_process_results_of_likelihoods_gets_pairs(lab: Lab) -> None:
     assert found.results["t"]["greedy,none"] is True
 
 
-def test_an_own_metric_is_called_as_the_harness_calls_it(lab: Lab) -> None:
-    """With references and predictions, and its options; its name is the function's."""
+def test_a_user_metric_is_called_as_in_the_harness(lab: Lab) -> None:
+    """With references, predictions and its options; its name is the function's."""
     lab.write(
         "utils.py",
         "def close(references, predictions, within):\n"
@@ -242,8 +242,8 @@ def test_an_own_metric_is_called_as_the_harness_calls_it(lab: Lab) -> None:
     assert found.column("close") == [True, False]
 
 
-def test_an_own_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> None:
-    """All of them are made one number by the aggregation of the metric that gave them."""
+def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> None:
+    """All of them use the aggregation of that metric."""
     lab.write(
         "utils.py",
         "def both(references, predictions):\n"
@@ -260,16 +260,16 @@ def test_an_own_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> No
 
 
 @pytest.mark.parametrize("options", [{}, {"unused": 1}])
-def test_an_own_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> None:
-    """One that does not know references and predictions is called with [target, answer], without options."""
+def test_a_user_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> None:
+    """A function without references and predictions gets [target, answer], without options."""
     lab.write("utils.py", "def same(items):\n    return float(items[0] == items[1])\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.same"), **options}])
     found = lab.run()
     assert found.results["t"]["same,none"] == 0.75
 
 
-def test_an_own_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
-    """Called for each; a mapping is read under the metric's name."""
+def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
+    """It is called for each target; of a mapping, the metric's own name counts."""
     lab.write(
         "utils.py",
         "def same(references, predictions):\n    return float(references == predictions)\n"
@@ -281,8 +281,8 @@ def test_an_own_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
     assert (found.column("same"), found.column("mapped")) == ([1.0, 0.0], [1.0, 0.0])
 
 
-def test_an_own_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
-    """Pairs or anything; it has no standard error."""
+def test_a_user_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
+    """Values may be pairs or anything; there is no standard error."""
     lab.write(
         "utils.py",
         "def grade(doc, results):\n    return {'pair': (doc['q'], results[0])}\n"
@@ -320,8 +320,8 @@ def test_a_filter_may_be_a_class(lab: Lab) -> None:
     assert lab.run().column("filtered_resps") == [["1!"]]
 
 
-def test_code_shows_in_results(lab: Lab) -> None:
-    """As source; inside filter_list by its name, as the harness writes it."""
+def test_results_contain_the_source_of_functions(lab: Lab) -> None:
+    """Inside filter_list only the name, as in the harness."""
     lab.write(
         "utils.py", "def text(doc):\n    return doc['q']\n\n\ndef mine(resps, docs):\n    return resps\n"
     )

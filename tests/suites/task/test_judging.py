@@ -54,7 +54,7 @@ def models(server: JudgingServer) -> list[str]:
 
 
 def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever judge the environment names for other commands; the run is the one it was."""
+    """Environment variables do not choose a judge; the run stays the same."""
     lab.task()
     plain = lab.run()
     for name in ("OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE"):
@@ -67,8 +67,8 @@ def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.Monkey
     assert set(found.column("metrics")[0]) == {"exact_match"}
 
 
-def test_offline_stands_beside_the_others(lab: Lab) -> None:
-    """In the table, in the results file and in every row, under the first filter; and it is named."""
+def test_the_offline_judge_is_a_metric_beside_the_others(lab: Lab) -> None:
+    """In the table, the results file and every row, under the first filter."""
     lab.task(docs=docs_of("7=7", "the sea=a boat"), filter_list=FILTERS)
     found = lab.run(judge="offline")
     judged = found.metric("judge")
@@ -120,8 +120,8 @@ def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingS
         server.questions.clear()
 
 
-def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None:
-    """So does a judge that comes later; the first one's word stands in the journal, and costs nothing."""
+def test_another_judge_calls_only_judges(lab: Lab, server: JudgingServer) -> None:
+    """Verdicts of the first judge stay in the journal and cost nothing."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server, judge=None))
     assert models(server) == ["m"] * 4
@@ -134,8 +134,8 @@ def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None
     assert models(server) == ["m"] * 4 + ["judge"] * 4 + ["judge-2"] * 4
 
 
-def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgingServer) -> None:
-    """Another first filter or another target does: the judge is shown something else."""
+def test_another_metric_calls_no_judge(lab: Lab, server: JudgingServer) -> None:
+    """Another first filter or target does, because the judge's input changes."""
     lab.task(docs=FOUR, filter_list=FILTERS)
     first = lab.run(**at(server))
     lab.task(docs=FOUR, filter_list=FILTERS, metric_list=[{"metric": "exact_match", "ignore_case": True}])
@@ -150,8 +150,8 @@ def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgingServer) -> 
     assert (len(server.questions), models(server).count("m")) == (12, 4)
 
 
-def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgingServer) -> None:
-    """Another metric is computed, and what the judge said stays."""
+def test_rescore_of_a_judged_run_sends_no_request(lab: Lab, server: JudgingServer) -> None:
+    """The new metric is computed, and the verdicts stay."""
     lab.task(docs=FOUR)
     run = lab.run(**at(server)).run
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "ignore_case": True}])
@@ -188,8 +188,8 @@ def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> No
     assert lab.run(**at(server, judge="offline")).metric("judge").value == 1.0
 
 
-def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
-    """It is asked once more, then left out by name; the row tells why."""
+def test_an_unreadable_verdict_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
+    """It is requested once more, then counted as invalid; the row has the reason."""
     server.spoil = about("1", "prose")
     lab.task(docs=FOUR)
     found = lab.run(**at(server))
@@ -199,8 +199,8 @@ def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServe
     assert ("judge" in found.rows()[0], found.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
 
 
-def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgingServer) -> None:
-    """An empty answer is wrong; a document without a target is left out."""
+def test_an_empty_answer_needs_no_judge(lab: Lab, server: JudgingServer) -> None:
+    """It is wrong; a document without a target is left out."""
     lab.task(docs=[{"q": "x\n", "a": "1"}, {"q": "2", "a": ""}, {"q": "3", "a": "3"}])
     found = lab.run(**at(server))
     judged = found.metric("judge")
@@ -217,8 +217,8 @@ def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
     assert (judged.value, judged.denominator, judged.left_out) == (0.0, 2, {"infra_error": 1})
 
 
-def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
-    """The other metrics are there; what is not judged is left out by name."""
+def test_a_judge_that_does_not_answer_is_called_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
+    """The other metrics are reported; the documents count as not judged."""
     server.spoil = about("4", "500")
     lab.task(docs=FOUR)
     found = lab.run(**at(server, max_retries=0))
@@ -231,7 +231,7 @@ def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: Judgi
 
 
 def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
-    """Alone they are refused; beside generated answers a notice tells, and the judge needs no likelihoods."""
+    """Alone they are refused; next to generated answers there is a notice."""
     choice: dict[str, Any] = {
         "output_type": "multiple_choice",
         "doc_to_choice": ["x", "z"],
@@ -256,7 +256,7 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     ("options", "changes", "said"),
     [
         ({"judge": "offline", "predict_only": True}, {}, "--predict-only"),
-        ({"votes": 2}, {}, "--votes says how often"),
+        ({"votes": 2}, {}, "--votes is the number of judge calls per verdict"),
         ({"judge": "offline"}, {"metric_list": [{"metric": Fn("own.judge")}]}, "a metric of its own"),
         (
             {"judge": "offline"},
@@ -268,7 +268,7 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
 def test_what_cannot_be_judged_is_refused(
     lab: Lab, options: dict[str, Any], changes: dict[str, Any], said: str
 ) -> None:
-    """Before anything is asked."""
+    """Before the first request."""
     lab.write("own.py", "def judge(**_):\n    return 1\n\n\ndef process(doc, results):\n    return {}\n")
     lab.task(**changes)
     with pytest.raises(UsageError, match=said):
@@ -276,16 +276,16 @@ def test_what_cannot_be_judged_is_refused(
     assert not asked(lab)
 
 
-def test_what_python_scores_is_judged_too(lab: Lab) -> None:
-    """Even where `process_results` gives no number at all."""
+def test_tasks_with_process_results_are_judged_too(lab: Lab) -> None:
+    """Even if it returns no number."""
     lab.write("own.py", "def process(doc, results):\n    return {}\n")
     lab.task(process_results=Fn("own.process"))
     judged = lab.run(judge="offline").metric("judge")
     assert (judged.denominator, judged.value) == (2, 0.5)
 
 
-def test_the_answer_is_what_the_filters_left() -> None:
-    """Of several the first; where they fail or find nothing, the reply as it is."""
+def test_the_judge_reads_the_filtered_answer() -> None:
+    """Of a list the first item; if the filters fail or find nothing, the reply unchanged."""
 
     def fails(*_: Any) -> Any:
         raise ValueError
@@ -302,15 +302,15 @@ def test_the_answer_is_what_the_filters_left() -> None:
         assert answer_to_judge(FilterChain("c", [("own", step)], ends_in_list=False), ["raw"], {}) == wanted
 
 
-def test_targets_are_texts() -> None:
-    """Each once; what is empty is none."""
+def test_the_judge_gets_distinct_targets_as_text() -> None:
+    """Empty targets are dropped."""
     assert reference_texts(["a", 7, "", None, "a"]) == ["a", "7"]
     assert reference_texts(0) == ["0"]
     assert reference_texts(None) == reference_texts([]) == reference_texts("  ") == []
 
 
-def test_runs_are_compared_by_it(lab: Lab) -> None:
-    """With the answers that the judge saw."""
+def test_runs_are_compared_by_the_judge(lab: Lab) -> None:
+    """With the answers that the judge read."""
     lab.task(docs=FOUR)
     lab.write("other.py", "async def silent(prompt, params):\n    return 'no idea'\n")
     runs = [
@@ -324,8 +324,8 @@ def test_runs_are_compared_by_it(lab: Lab) -> None:
     assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
 
 
-def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgingServer) -> None:
-    """The same judge under both names is paid once."""
+def test_a_judge_without_a_provider_is_an_openai_model(lab: Lab, server: JudgingServer) -> None:
+    """Both names are the same judge, which is called once."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
     second = lab.run(**at(server, judge="openai/judge"))
@@ -345,8 +345,8 @@ def test_a_judge_at_an_endpoint_of_its_own(
     assert (first.metric("judge").value, found.metric("judge").value) == (0.75, 1.0)
 
 
-def test_a_run_that_is_going_on_shows_both_scorers(lab: Lab) -> None:
-    """Without a summary the newest of each name counts, the judge last."""
+def test_an_unfinished_run_shows_both_scorers(lab: Lab) -> None:
+    """Without a summary the newest score of each name counts, the judge last."""
     lab.task()
     run = lab.run(judge="offline").run
     (run.folder / "summary.json").unlink()

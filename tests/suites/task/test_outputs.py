@@ -44,10 +44,8 @@ def test_several_right_choices(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, -1, "z", None, 0.5, [1, 7]])
-def test_a_label_outside_the_choices_is_refused_where_the_first_document_shows_it(
-    lab: Lab, wrong: Any
-) -> None:
-    """Before anything is asked, with the label and the choices."""
+def test_a_label_outside_the_choices_of_the_first_document_is_refused(lab: Lab, wrong: Any) -> None:
+    """Before the first request, with the label and the choices."""
     with pytest.raises(InputError, match=r"t.yaml:\d+ doc_to_target: the label .* is outside the 3 choices"):
         chosen(lab, [{"q": "x", "a": wrong}], doc_to_target="a")
     assert not (lab.folder / "out").exists()
@@ -55,7 +53,7 @@ def test_a_label_outside_the_choices_is_refused_where_the_first_document_shows_i
 
 @pytest.mark.parametrize("wrong", ["9", "z", "-1"])
 def test_a_later_label_outside_the_choices_fails_alone(lab: Lab, wrong: str) -> None:
-    """The others are scored; the document is left out and named, not counted as wrong."""
+    """The other documents are scored; this one is left out, not counted as wrong."""
     found = chosen(lab, docs_of("x=1", f"y={wrong}", "z=0"))
     assert (found.run.exit_code, found.metric("acc").denominator) == (3, 2)
     assert found.column("acc") == [1.0, None, 0.0]
@@ -64,8 +62,8 @@ def test_a_later_label_outside_the_choices_fails_alone(lab: Lab, wrong: str) -> 
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "None", "{}"])
-def test_a_label_that_is_no_label_fails_alone(lab: Lab, value: str) -> None:
-    """Whatever code returns."""
+def test_a_label_of_a_wrong_type_fails_alone(lab: Lab, value: str) -> None:
+    """A function may return anything."""
     lab.write("utils.py", f"def label(doc):\n    return {value} if doc['a'] == 'odd' else 1\n")
     found = chosen(lab, docs_of("x=1", "y=odd"), doc_to_target=Fn("utils.label"))
     assert (found.column("acc"), found.run.summary.infra_error) == ([1.0, None], 1)
@@ -87,13 +85,13 @@ def test_choices_are_a_list_a_mapping_a_column_or_a_template(lab: Lab, choice: A
 
 @pytest.mark.parametrize("choice", ["{{q}}", "q", "{{c[:0]}}", "{{ 5 }}", "[1, 2]"])
 def test_choices_that_are_no_texts_are_refused(lab: Lab, choice: str) -> None:
-    """With the key."""
+    """The message has the key."""
     with pytest.raises(InputError, match="doc_to_choice|expected text"):
         chosen(lab, [{"q": "x", "a": "0", "c": ["a"]}], doc_to_choice=choice)
 
 
 def test_multiple_choice_without_choices_is_refused(lab: Lab) -> None:
-    """The file says what is missing."""
+    """The message has the missing key."""
     with pytest.raises(InputError, match="t.yaml:1: multiple_choice needs the key 'doc_to_choice'"):
         chosen(lab, docs_of("x=1"), doc_to_choice=None)
 
@@ -124,7 +122,7 @@ def test_length_counts_letters_or_bytes(lab: Lab) -> None:
 
 
 def test_a_choice_without_length_is_never_the_likeliest_by_length(lab: Lab) -> None:
-    """Nothing is divided by zero."""
+    """There is no division by zero."""
     table = {" ": (-0.1, True), " b": (-1.0, False)}
     found = chosen(lab, docs_of("x=1"), table, doc_to_choice=["", "b"])
     assert (found.column("acc"), found.column("acc_norm")) == ([0.0], [1.0])
@@ -162,8 +160,8 @@ def test_the_other_metrics_of_choices(lab: Lab) -> None:
 # Several inputs
 
 
-def test_the_question_may_be_the_choice(lab: Lab) -> None:
-    """Where doc_to_text is a number: each choice is a prompt, the target the continuation, the number the label."""
+def test_the_choices_may_be_in_the_questions(lab: Lab) -> None:
+    """If doc_to_text is a number: each choice is a prompt, the target the continuation, the number the label."""
     lab.task(
         docs=[{"label": 1, "one": "Ann lost", "two": "Bob lost", "end": "the game."}],
         output_type="multiple_choice",
@@ -180,8 +178,8 @@ def test_the_question_may_be_the_choice(lab: Lab) -> None:
     assert (found.column("acc"), found.column("target")) == ([1.0], ["the game."])
 
 
-def test_examples_of_such_tasks_show_the_right_input(lab: Lab) -> None:
-    """The choice the number means, then the target."""
+def test_examples_with_choices_in_the_questions_show_the_correct_one(lab: Lab) -> None:
+    """The choice of the label, then the target."""
     lab.task(
         docs=[{"label": "0", "one": "A", "two": "B", "end": "end."}],
         output_type="multiple_choice",
@@ -211,7 +209,7 @@ def test_the_likelihood_of_the_target(lab: Lab) -> None:
 
 @pytest.mark.parametrize("output", ["loglikelihood", "loglikelihood_rolling"])
 def test_a_target_that_is_no_text_is_refused(lab: Lab, output: str) -> None:
-    """A number has no likelihood; where a later document has one, that fails alone."""
+    """A number has no likelihood; in a later document only that document fails."""
     lab.task(docs=[{"q": "x", "a": 5}], output_type=output, doc_to_target="a")
     with pytest.raises(InputError, match=r"t.yaml:\d+ doc_to_target: expected text, found 5"):
         lab.run(model=lab.likely({}))
@@ -246,8 +244,8 @@ def test_a_generated_answer_is_compared_with_the_text_of_its_choice(lab: Lab) ->
     assert (found.column("exact_match"), found.column("target")) == ([1.0, 0.0], ["1", "0"])
 
 
-def test_a_question_of_digits_is_a_question(lab: Lab) -> None:
-    """Only multiple_choice takes a number for one of its choices."""
+def test_a_question_of_digits_is_text(lab: Lab) -> None:
+    """Only multiple_choice reads a number as a choice."""
     lab.task(docs=docs_of("1=0", "7=1"), doc_to_choice=["a", "b"])
     assert lab.run().asked() == ["1", "7"]
     fewshot = {"sampler": "first_n", "samples": docs_of("5=1")}
@@ -309,7 +307,7 @@ def test_without_metrics_each_output_type_has_its_own(lab: Lab, output: str, nam
 def test_a_metric_that_does_not_fit_the_output_type_is_refused(
     lab: Lab, output: str, metric: str, said: str
 ) -> None:
-    """With the entry's place; nothing is asked."""
+    """With the entry's place, before the first request."""
     choice = ["a"] if output == "multiple_choice" else None
     lab.task(docs=docs_of("x=a"), output_type=output, doc_to_choice=choice, metric_list=[{"metric": metric}])
     model = "python/model.py:echo" if output == "generate_until" else lab.likely({})
@@ -317,8 +315,8 @@ def test_a_metric_that_does_not_fit_the_output_type_is_refused(
         lab.run(model=model)
 
 
-def test_an_own_metric_is_refused_where_nobody_would_call_it(lab: Lab) -> None:
-    """Likelihoods are no answers; process_results gets them."""
+def test_a_user_metric_is_refused_for_likelihoods(lab: Lab) -> None:
+    """Likelihoods are not answers; process_results gets them."""
     lab.write("utils.py", "def mine(references, predictions):\n    return 1.0\n")
     lab.task(docs=docs_of("x=1"), **CHOICE, metric_list=[{"metric": "acc"}, {"metric": Fn("utils.mine")}])
     with pytest.raises(
@@ -329,7 +327,7 @@ def test_an_own_metric_is_refused_where_nobody_would_call_it(lab: Lab) -> None:
 
 
 def test_two_chains_of_one_name_are_refused(lab: Lab) -> None:
-    """Their rows and numbers would be one."""
+    """Their rows and numbers would be mixed."""
     chain = {"name": "x", "filter": [{"function": "take_first"}]}
     lab.task(filter_list=[chain, chain])
     with pytest.raises(InputError, match=r"t.yaml:\d+ filter_list.1.name: two chains are named 'x'"):
@@ -337,7 +335,7 @@ def test_two_chains_of_one_name_are_refused(lab: Lab) -> None:
 
 
 def test_two_tasks_that_would_write_one_file_are_refused(lab: Lab) -> None:
-    """Characters that no file name may have are replaced, so two names may become one."""
+    """Characters that file names cannot have are replaced, so two names may become equal."""
     lab.task("t.yaml", task="a/b")
     lab.task("u.yaml", task="a:b")
     with pytest.raises(UsageError, match="the tasks 'a/b' and 'a:b' would write to the same samples file"):
@@ -361,7 +359,7 @@ def test_two_tasks_that_would_write_one_file_are_refused(lab: Lab) -> None:
         ({"metric": "exact_match", "regexes_to_ignore": ["("]}, "regex|pattern|unterminated|missing"),
     ],
 )
-def test_a_metric_that_is_written_wrongly_is_refused(lab: Lab, entry: Any, said: str) -> None:
+def test_invalid_metric_entries_are_refused(lab: Lab, entry: Any, said: str) -> None:
     """All entries at once."""
     lab.task(docs=docs_of("x=a"), metric_list=[{"metric": "exact_match"}, entry, {"metric": "nobody"}])
     with pytest.raises(InputError, match=rf"t.yaml:\d+ metric_list.1: .*{said}") as caught:
@@ -369,8 +367,8 @@ def test_a_metric_that_is_written_wrongly_is_refused(lab: Lab, entry: Any, said:
     assert "metric_list.2: there is no metric named 'nobody'" in str(caught.value)
 
 
-def test_a_model_that_knows_no_likelihoods_is_refused(lab: Lab) -> None:
-    """Before anything is asked."""
+def test_a_model_without_likelihoods_is_refused(lab: Lab) -> None:
+    """Before the first request."""
     lab.task(docs=docs_of("x=1"), **CHOICE)
     with pytest.raises(
         UsageError, match="python/model.py:echo cannot do loglikelihood, which this run needs"
@@ -378,22 +376,22 @@ def test_a_model_that_knows_no_likelihoods_is_refused(lab: Lab) -> None:
         lab.run()
 
 
-def test_likelihoods_have_no_chat_template(lab: Lab) -> None:
-    """It is said which task asks for them."""
+def test_a_chat_template_is_refused_for_likelihoods(lab: Lab) -> None:
+    """The message names the task."""
     lab.task(docs=docs_of("x=1"), **CHOICE)
     with pytest.raises(UsageError, match="the task t needs likelihoods.*--apply-chat-template"):
         lab.run(model=lab.likely(TABLE), apply_chat_template=True)
 
 
-def test_an_output_type_nobody_has_is_refused(lab: Lab) -> None:
-    """With near ones."""
+def test_an_unknown_output_type_is_refused(lab: Lab) -> None:
+    """With similar names."""
     lab.task(output_type="generate")
     with pytest.raises(InputError, match=r"t.yaml:\d+ output_type: .*did you mean 'generate_until'"):
         lab.run()
 
 
-def test_scores_keep_what_was_expected(lab: Lab) -> None:
-    """The target, with the first metric of each filter; a text that is only measured is no expectation."""
+def test_scores_contain_the_target(lab: Lab) -> None:
+    """With the first metric of each filter; not the text of loglikelihood_rolling."""
     lab.task("g.yaml", docs=[{"q": "1", "a": "['1', '2']"}])
     lab.task("c.yaml", docs=[{"q": "x", "a": "b"}], output_type="multiple_choice", doc_to_choice=["a", "b"])
     lab.task("r.yaml", docs=[{"q": "x", "a": "a"}], output_type="loglikelihood_rolling")

@@ -33,8 +33,8 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_replies_that_go_on_after_a_stop(lab: Lab, quirks: bool) -> None:
-    """Cut here; as they came there."""
+def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
+    """Without the flag they are cut."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
     found = lab.run(lm_eval_quirks=quirks)
     assert found.column("resps") == [[["1;rest" if quirks else "1"]], [["2"]]]
@@ -43,8 +43,8 @@ def test_replies_that_go_on_after_a_stop(lab: Lab, quirks: bool) -> None:
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_a_limit_under_a_name_endpoints_do_not_know(lab: Lab, quirks: bool) -> None:
-    """`max_new_tokens` is the limit here; there it is sent on beside the default."""
+def test_max_new_tokens_is_sent_under_its_own_name(lab: Lab, quirks: bool) -> None:
+    """Without the flag it is the token limit; with the flag it is sent beside the default limit."""
     lab.task(docs=TWO, generation_kwargs={"max_new_tokens": 7, "until": []})
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
         found = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
@@ -80,14 +80,14 @@ def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
 
 
 def test_a_list_with_a_label_outside_counts_by_the_others(lab: Lab) -> None:
-    """Of several right choices one is enough, and the strange one is named."""
+    """One correct choice is enough; the label outside is counted."""
     lab.task(docs=[{"q": "x", "a": [0, 9]}], **CHOICE | {"doc_to_target": "a"})
     found = lab.run(model=lab.likely(TABLE), lm_eval_quirks=True)
     assert (found.column("acc"), named(found)) == ([1.0], {"label": 1})
 
 
-def test_a_zero_that_nobody_can_change(lab: Lab) -> None:
-    """`num_fewshot: 0` in the file wins over the option, and that is named where it made a difference."""
+def test_num_fewshot_0_in_the_file_wins(lab: Lab) -> None:
+    """Over the option; counted if it makes a difference."""
     fewshot = {"sampler": "first_n", "samples": docs_of("s=t")}
     lab.task(docs=TWO, num_fewshot=0, fewshot_config=fewshot)
     found = lab.run(num_fewshot=1, lm_eval_quirks=True)
@@ -97,8 +97,8 @@ def test_a_zero_that_nobody_can_change(lab: Lab) -> None:
     assert named(lab.run(lm_eval_quirks=True)) == {}
 
 
-def test_quirks_are_named_without_samples_files_too(lab: Lab) -> None:
-    """And when a finished run is graded anew."""
+def test_quirks_are_counted_without_samples_files_too(lab: Lab) -> None:
+    """And when a finished run is scored again."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
     assert named(lab.run(lm_eval_quirks=True, log_samples=False)) == {"until": 1}
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]}, doc_to_target="x")
@@ -114,8 +114,8 @@ def test_files_are_named_as_the_harness_names_them(lab: Lab) -> None:
     assert lab.run().run.files[0].match("results_t_20??-??-??T??-??-??.json")
 
 
-def test_a_run_without_quirks_names_none(lab: Lab) -> None:
-    """The key is not there at all."""
+def test_a_run_without_quirks_counts_none(lab: Lab) -> None:
+    """The key is missing."""
     lab.task(docs=TWO)
     assert "lm_eval_quirks" not in lab.run().file
     assert "lm_eval_quirks" not in lab.run(lm_eval_quirks=True).file

@@ -53,8 +53,8 @@ def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
         assert values(found.curve("maj@k", chain)) == scores
 
 
-def test_votes_are_of_what_the_filter_reads(lab: Lab) -> None:
-    """The chain's own reading comes before the vote: what it cannot read votes too."""
+def test_votes_are_counted_after_the_filters(lab: Lab) -> None:
+    """Answers that the filter cannot read vote too."""
     read = {"function": "regex", "regex_pattern": "(a)", "fallback": "?"}
     found = voted(lab, read)
     scores = [found.results["t"][f"exact_match,maj@{k}"] for k in KS]
@@ -83,7 +83,7 @@ def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:
 
 
 def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
-    """The denominator says how many documents it is made of."""
+    """The denominator counts the other documents."""
     lab.write(
         "model.py",
         "async def repeats(prompt, params):\n"
@@ -96,12 +96,12 @@ def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
 
 
 def test_without_repeats_there_is_no_curve(lab: Lab) -> None:
-    """One answer says nothing about k."""
+    """A single answer has no k."""
     lab.task(docs=DOCS)
     assert lab.run().entry().curves == []
 
 
 def test_a_metric_without_right_and_wrong_has_no_curve(lab: Lab) -> None:
-    """An overlap of words is no vote."""
+    """Word overlap is not a vote."""
     lab.task(docs=DOCS, repeats=2, metric_list=[{"metric": "f1", "aggregation": "mean"}])
     assert lab.run(model="python/model.py:repeats").entry().curves == []

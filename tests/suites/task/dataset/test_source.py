@@ -105,8 +105,8 @@ def test_a_folder_is_a_data_set(files: list[str], splits: dict[str, list[str]]) 
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_folder_may_say_itself_what_it_holds() -> None:
-    """The README's configurations have names, files and options."""
+def test_the_readme_of_a_folder_configures_its_files() -> None:
+    """Configurations have names, files and options."""
     put("set/en/q.csv", [5])
     put("set/fr/q.csv", [6])
     head = {
@@ -156,8 +156,10 @@ MISSING: list[tuple[str, str | None, dict[str, Any], str]] = [
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("path", "name", "options", "said"), MISSING)
-def test_what_is_not_there_is_said(path: str, name: str | None, options: dict[str, Any], said: str) -> None:
-    """With the key of the task file that names it."""
+def test_missing_files_and_folders_are_reported_with_their_key(
+    path: str, name: str | None, options: dict[str, Any], said: str
+) -> None:
+    """The message has the key of the task file."""
     put("x.jsonl")
     put("x.csv")
     put("saved/dataset_dict.json")
@@ -167,8 +169,8 @@ def test_what_is_not_there_is_said(path: str, name: str | None, options: dict[st
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_split_that_is_not_there_is_said() -> None:
-    """With those that are."""
+def test_an_unknown_split_is_reported_with_the_known_ones() -> None:
+    """The message lists the splits."""
     put("set/test.jsonl")
     with pytest.raises(InputError, match="there is no split 'validation'; there are test"):
         source("set").open("validation")
@@ -176,8 +178,8 @@ def test_a_split_that_is_not_there_is_said() -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.skipif(datasets_installed(), reason="the extra hf is installed: nothing is missing")
-def test_a_data_set_by_name_needs_an_extra() -> None:
-    """So does what only `datasets` can read; the message names the key and the command."""
+def test_a_hub_data_set_needs_an_extra() -> None:
+    """So do options that only `datasets` implements; the message has the key and the command."""
     put("x.csv")
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("openai/gsm8k", {}, "dataset_path: 'openai/gsm8k' is not a file format"),
@@ -191,8 +193,8 @@ def test_a_data_set_by_name_needs_an_extra() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_says_how_data_is_fetched_is_nothing_to_files() -> None:
-    """Task files carry such options along."""
+def test_download_options_have_no_effect_on_files() -> None:
+    """Existing task files carry such options."""
     put("x.jsonl", [4])
     found = source("json", data_files="x.jsonl", trust_remote_code=True, cache_dir="c", num_proc=2)
     assert values(found, "train") == [4]
