@@ -1,4 +1,4 @@
-"""Tasks by name: what files are found, which one wins, and what is said of a name nobody has."""
+"""Tasks by name: which files are found, which one wins, and the message for an unknown name."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ sys.addaudithook(
 @contextmanager
 def opened() -> Iterator[set[str]]:
     """The names of all YAML files that are opened meanwhile."""
-    found: set[str] = set()
+    result: set[str] = set()
     _opened.clear()
     _watching.append(True)
     try:
-        yield found
+        yield result
     finally:
         _watching.clear()
-        found.update(Path(name).name for name in _opened if name.endswith(".yaml"))
+        result.update(Path(name).name for name in _opened if name.endswith(".yaml"))
 
 
 def written(lab: Lab, file: str, head: str) -> None:
@@ -45,8 +45,8 @@ def written(lab: Lab, file: str, head: str) -> None:
 
 def names(lab: Lab, *asked: str, **options: Any) -> list[str]:
     """The tasks that are run for these names."""
-    found = lab.run(*asked, **{"include_path": ["tasks"], **options})
-    return list(found.file["configs"])
+    result = lab.run(*asked, **{"include_path": ["tasks"], **options})
+    return list(result.file["configs"])
 
 
 def package(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -96,8 +96,8 @@ def test_a_tag_selects_its_tasks_in_every_yaml_form(lab: Lab, tags: str) -> None
     written(lab, "tasks/1.yaml", f"task: second\n{tags}")
     written(lab, "tasks/2.yaml", "task: first\ntag: both")
     written(lab, "tasks/3.yaml", "task: without\ntag: some")
-    found = lab.run("both", include_path=["tasks"])
-    assert list(found.results) == ["first", "second"]
+    result = lab.run("both", include_path=["tasks"])
+    assert list(result.results) == ["first", "second"]
 
 
 def test_tags_and_names_come_from_included_files(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""Chat: prompts as messages, turn by turn or in one, as they are sent and as rows show them."""
+"""Chat: prompts as messages, as they are sent and as the samples file shows them."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def test_the_samples_file_shows_the_messages_that_are_sent(lab: Lab) -> None:
     """Rows have them as JSON in a list; the hash covers that JSON."""
     with LoopbackServer(lambda body: (200, chat("q"))) as server:
         options = {"model": "openai/m", "base_url": server.url}
-        found = talked(lab, options=options, **SHOTS)
-    (row,) = found.rows()
+        result = talked(lab, options=options, **SHOTS)
+    (row,) = result.rows()
     (text,) = row["arguments"]["gen_args_0"]["arg_0"]
     assert json.loads(text) == server.bodies[0]["messages"]
     assert row["prompt_hash"] == hashlib.sha256(text.encode()).hexdigest()
-    assert found.results["t"]["exact_match,none"] == 1.0
+    assert result.results["t"]["exact_match,none"] == 1.0
 
 
 def test_messages_are_written_without_escapes(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""`!function`: what is said when code is missing or fails, and what happens when it changes."""
+"""`!function`: errors for missing and failing code, and the effect of changed code."""
 
 from __future__ import annotations
 
@@ -109,14 +109,14 @@ def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> No
     """The others are requested and scored; the row has the reason and the document's place."""
     lab.write("utils.py", "def broken(doc):\n    return {'1': '1', '3': '3', '4': '4'}[doc['q']]\n")
     lab.task(docs=FOUR, **PLACES[place])
-    found = lab.run()
-    assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
-    assert found.metric("exact_match").denominator == 3
-    assert found.metric("exact_match").left_out == {"infra_error": 1}
-    error = found.rows()[1]["error"]
+    result = lab.run()
+    assert (result.run.exit_code, result.run.summary.infra_error) == (3, 1)
+    assert result.metric("exact_match").denominator == 3
+    assert result.metric("exact_match").left_out == {"infra_error": 1}
+    error = result.rows()[1]["error"]
     assert "!function utils.broken raised KeyError: '2'" in error
     assert "t.jsonl:2" in error
-    assert found.results["t"]["exact_match,none"] == 1.0
+    assert result.results["t"]["exact_match,none"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code
         "def f(resps, docs):\n    return [m(None, each) for each in resps]\n",
     )
     lab.task(docs=FOUR, **code)
-    found = lab.run()
+    result = lab.run()
     name = "fine" if "filter_list" in code else "m"
-    assert found.run.summary.ok == 4
-    assert found.metric(name).denominator == 3
-    assert found.metric(name).left_out == {"invalid": 1}
-    assert "ZeroDivisionError: division by zero" in found.rows()[1]["error"]
-    assert found.rows()[1]["resps"] == [["2"]]
-    assert found.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
+    assert result.run.summary.ok == 4
+    assert result.metric(name).denominator == 3
+    assert result.metric(name).left_out == {"invalid": 1}
+    assert "ZeroDivisionError: division by zero" in result.rows()[1]["error"]
+    assert result.rows()[1]["resps"] == [["2"]]
+    assert result.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
 
 
 def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
@@ -156,11 +156,11 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
     metrics = [{"metric": "exact_match"}, {"metric": "acc", "aggregation": Fn("utils.bad")}]
     lab.write("grade.py", "def grade(doc, results):\n    return {'exact_match': 1.0, 'acc': 1.0}\n")
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
-    found = lab.run()
-    assert found.results["t"]["exact_match,none"] == 1.0
-    assert found.results["t"]["acc,none"] is None
-    assert found.metric("acc").reason == "!function utils.bad raised ValueError: no luck"
-    assert len(found.rows()) == 4
+    result = lab.run()
+    assert result.results["t"]["exact_match,none"] == 1.0
+    assert result.results["t"]["acc,none"] is None
+    assert result.metric("acc").reason == "!function utils.bad raised ValueError: no luck"
+    assert len(result.rows()) == 4
 
 
 @pytest.mark.parametrize("aggregation", ["f1", "weighted_perplexity", "brier_score"])
@@ -169,17 +169,17 @@ def test_a_built_in_aggregation_may_get_values_it_cannot_use(lab: Lab, aggregati
     lab.write("grade.py", "def grade(doc, results):\n    return {'acc': 1.0, 'v': 1.0}\n")
     metrics = [{"metric": "acc"}, {"metric": "v", "aggregation": aggregation}]
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
-    found = lab.run()
-    assert (found.results["t"]["acc,none"], found.results["t"]["v,none"]) == (1.0, None)
-    assert found.metric("v").reason.startswith(f"{aggregation} raised TypeError: ")
+    result = lab.run()
+    assert (result.results["t"]["acc,none"], result.results["t"]["v,none"]) == (1.0, None)
+    assert result.metric("v").reason.startswith(f"{aggregation} raised TypeError: ")
 
 
 def test_a_document_without_a_value_of_process_results_is_left_out(lab: Lab) -> None:
     """The report counts it as not scored."""
     lab.write("grade.py", "def grade(doc, results):\n    return {'v': 1.0} if doc['q'] < '2' else {}\n")
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=[{"metric": "v"}])
-    found = lab.run().metric("v")
-    assert (found.denominator, found.left_out) == (1, {"not scored": 3})
+    result = lab.run().metric("v")
+    assert (result.denominator, result.left_out) == (1, {"not scored": 3})
 
 
 def test_nanmean_ignores_nan(lab: Lab) -> None:
@@ -192,10 +192,10 @@ def test_nanmean_ignores_nan(lab: Lab) -> None:
     )
     metrics = [{"metric": "v", "aggregation": "nanmean"}, {"metric": "w"}]
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
-    found = lab.run()
-    assert found.results["t"]["v,none"] == pytest.approx(8 / 3)
-    assert '"v": NaN' in found.run.files[1].read_text().splitlines()[1]
-    assert found.metric("w").left_out == {"invalid": 1}
+    result = lab.run()
+    assert result.results["t"]["v,none"] == pytest.approx(8 / 3)
+    assert '"v": NaN' in result.run.files[1].read_text().splitlines()[1]
+    assert result.metric("w").left_out == {"invalid": 1}
 
 
 def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
@@ -205,9 +205,9 @@ def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
         "def m(references, predictions):\n    return 10 ** (400 if predictions == ['2'] else 30)\n",
     )
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
-    found = lab.run()
-    assert found.metric("m").left_out == {"invalid": 1}
-    assert found.results["t"]["m,none"] == pytest.approx(1e30)
+    result = lab.run()
+    assert result.metric("m").left_out == {"invalid": 1}
+    assert result.results["t"]["m,none"] == pytest.approx(1e30)
 
 
 def test_a_type_error_of_a_metric_is_reported(lab: Lab) -> None:
@@ -274,10 +274,10 @@ def test_sys_exit_on_one_document_costs_that_document(lab: Lab) -> None:
     """The others are asked; the failure carries the traceback of the user's file."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
-    found = lab.run()
-    assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
-    assert "!function utils.text raised SystemExit: 0" in found.rows()[1]["error"]
-    (failure,) = [case.end.failure for case in RunCases(found.run.folder) if case.end.failure]
+    result = lab.run()
+    assert (result.run.exit_code, result.run.summary.infra_error) == (3, 1)
+    assert "!function utils.text raised SystemExit: 0" in result.rows()[1]["error"]
+    (failure,) = [case.end.failure for case in RunCases(result.run.folder) if case.end.failure]
     assert "in leave_on_two\n    sys.exit(0)" in failure.traceback
 
 
@@ -296,17 +296,17 @@ def test_sys_exit_in_scoring_costs_one_score(lab: Lab, code: dict[str, Any]) -> 
     """The others are scored, and the score that is missing carries the traceback."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, **code)
-    found = lab.run()
-    assert (found.metric("m").denominator, found.metric("m").left_out) == (3, {"invalid": 1})
-    assert "SystemExit: 0" in found.rows()[1]["error"]
+    result = lab.run()
+    assert (result.metric("m").denominator, result.metric("m").left_out) == (3, {"invalid": 1})
+    assert "SystemExit: 0" in result.rows()[1]["error"]
 
 
 def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
     """The run is finished, and the number is not measured."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "aggregation": Fn("utils.leave")}])
-    found = lab.run()
-    assert found.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0"
+    result = lab.run()
+    assert result.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0"
 
 
 # What changed code means

@@ -1,4 +1,4 @@
-"""Few-shot examples: where they come from, which are chosen, and how they are written."""
+"""Few-shot examples: their source, their selection and their format."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def files(**splits: str) -> dict[str, Any]:
     return {"data_files": {split: f"{name}.jsonl" for split, name in splits.items()}}
 
 
-def shown(found: Found) -> list[list[str]]:
+def shown(result: Found) -> list[list[str]]:
     """The questions of the examples of each document."""
-    return [[shot.split(" ")[0] for shot in asked.split("\n\n")[:-1]] for asked in found.asked()]
+    return [[shot.split(" ")[0] for shot in asked.split("\n\n")[:-1]] for asked in result.asked()]
 
 
-def leaks(found: Found) -> int:
+def leaks(result: Found) -> int:
     """How many documents stand among their own examples."""
-    questions = [row["doc"]["q"] for row in found.rows()]
-    return sum(question in shots for question, shots in zip(questions, shown(found), strict=True))
+    questions = [row["doc"]["q"] for row in result.rows()]
+    return sum(question in shots for question, shots in zip(questions, shown(result), strict=True))
 
 
 SAME: dict[str, dict[str, Any]] = {
@@ -63,9 +63,9 @@ def test_a_document_is_never_among_its_own_examples(lab: Lab, case: str, sampler
     changes = SAME[case]
     fewshot = {**changes.get("fewshot_config", {}), "sampler": sampler}
     lab.task(docs=DOCS, num_fewshot=3, **{**changes, "fewshot_config": fewshot})
-    found = lab.run()
-    assert leaks(found) == 0
-    assert {len(shots) for shots in shown(found)} == {3}
+    result = lab.run()
+    assert leaks(result) == 0
+    assert {len(shots) for shots in shown(result)} == {3}
 
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
@@ -75,9 +75,9 @@ def test_with_quirks_a_document_may_be_among_its_own_examples(lab: Lab, case: st
     changes = SAME[case]
     fewshot = {**changes.get("fewshot_config", {}), "sampler": sampler}
     lab.task(docs=DOCS, num_fewshot=4, **{**changes, "fewshot_config": fewshot})
-    found = lab.run(lm_eval_quirks=True)
-    assert bool(leaks(found)) == (case in LEAKS_IN_THE_HARNESS)
-    assert found.file.get("lm_eval_quirks", {}).get("fewshot_leak", 0) == leaks(found)
+    result = lab.run(lm_eval_quirks=True)
+    assert bool(leaks(result)) == (case in LEAKS_IN_THE_HARNESS)
+    assert result.file.get("lm_eval_quirks", {}).get("fewshot_leak", 0) == leaks(result)
 
 
 def test_first_n_shows_the_same_examples_to_all_documents(lab: Lab) -> None:
@@ -175,9 +175,9 @@ def test_equal_documents_are_not_examples_of_each_other(lab: Lab, sampler: str) 
     lab.task(docs=docs, num_fewshot=2, fewshot_split="test", fewshot_config=fewshot)
     assert leaks(lab.run()) == 0
     lab.task(docs=docs, num_fewshot=3, fewshot_split="test", fewshot_config=fewshot)
-    found = lab.run()
-    assert (found.run.summary.ok, found.run.summary.infra_error) == (2, 2)
-    assert "3 examples are needed, there are 2" in found.rows()[2]["error"]
+    result = lab.run()
+    assert (result.run.summary.ok, result.run.summary.infra_error) == (2, 2)
+    assert "3 examples are needed, there are 2" in result.rows()[2]["error"]
 
 
 def test_an_unknown_sampler_is_refused_if_there_are_examples(lab: Lab) -> None:
@@ -227,8 +227,8 @@ def test_an_examples_label_is_shown_as_its_choice(lab: Lab) -> None:
     changes: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
     fewshot = {"sampler": "first_n", "samples": samples}
     lab.task(docs=docs_of("x=0"), num_fewshot=2, fewshot_config=fewshot, **changes)
-    found = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
-    assert found.asked() == ["n b\n\nl b\n\nx"]
+    result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
+    assert result.asked() == ["n b\n\nl b\n\nx"]
 
 
 def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
@@ -240,8 +240,8 @@ def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
         "fewshot_config": fewshot,
     }
     lab.task(docs=docs_of("x=0"), num_fewshot=1, **changes)
-    found = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
-    assert found.asked() == ["s beta\n\nx"]
+    result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
+    assert result.asked() == ["s beta\n\nx"]
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_num_fewshot_overrides_the_task_file(
     """Also a 0 in the file, which the harness does not allow."""
     fewshot = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=written, fewshot_config=fewshot)
-    found = lab.run(num_fewshot=given)
-    assert ({len(shots) for shots in shown(found)}, found.file["n-shot"]["t"]) == ({ours}, ours)
+    result = lab.run(num_fewshot=given)
+    assert ({len(shots) for shots in shown(result)}, result.file["n-shot"]["t"]) == ({ours}, ours)
     assert lab.run(num_fewshot=given, lm_eval_quirks=True).file["n-shot"]["t"] == theirs
 
 

@@ -1,4 +1,4 @@
-"""`!function`: Python beside a task file, wherever it may stand."""
+"""`!function`: Python in the folder of a task file, in every setting that allows it."""
 
 from __future__ import annotations
 
@@ -60,29 +60,29 @@ def test_process_docs_makes_the_documents(lab: Lab) -> None:
         "    return data.filter(lambda d: d['q'] != '2').map(lambda d: {'q': d['q'] + '!', 'n': len(d['q'])})\n",
     )
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
-    found = lab.run()
-    assert found.asked() == ["1!", "3!", "4!"]
-    assert found.rows()[0]["doc"] == {"q": "1!", "a": "1", "n": 1}
-    assert found.file["n-samples"]["t"] == {"original": 3, "effective": 3}
+    result = lab.run()
+    assert result.asked() == ["1!", "3!", "4!"]
+    assert result.rows()[0]["doc"] == {"q": "1!", "a": "1", "n": 1}
+    assert result.file["n-samples"]["t"] == {"original": 3, "effective": 3}
 
 
 def test_process_docs_may_return_a_list(lab: Lab) -> None:
     """Any iterable of documents."""
     lab.write("utils.py", "def keep(data):\n    return [{'q': d['q'] * 2, 'a': d['a'] * 2} for d in data]\n")
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
-    found = lab.run()
-    assert (found.asked(), found.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
+    result = lab.run()
+    assert (result.asked(), result.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
 
 
 def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
     """Rows show the prompts that were sent, and a new start sends the same; other seeds give others."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
-    found = lab.run()
-    assert [[[prompt]] for prompt in found.asked()] == found.column("resps")
-    assert len({prompt.split()[1] for prompt in found.asked()}) == len(FOUR)
-    assert lab.run(output_dir="again").asked() == found.asked()
-    assert lab.run(output_dir="other", seed=7).asked() != found.asked()
+    result = lab.run()
+    assert [[[prompt]] for prompt in result.asked()] == result.column("resps")
+    assert len({prompt.split()[1] for prompt in result.asked()}) == len(FOUR)
+    assert lab.run(output_dir="again").asked() == result.asked()
+    assert lab.run(output_dir="other", seed=7).asked() != result.asked()
 
 
 def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab) -> None:
@@ -113,10 +113,10 @@ def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
     }
     lab.task(docs=docs_of("x=1", "y=0"), **changes)
     model = lab.likely({" no": (-1.0, True), " yes x": (-0.5, False), " yes y": (-2.0, False)})
-    found = lab.run(model=model)
-    assert found.column("acc") == [1.0, 1.0]
-    assert found.column("target") == ["1", "0"]
-    assert found.asked() == ["Q x", "Q y"]
+    result = lab.run(model=model)
+    assert result.column("acc") == [1.0, 1.0]
+    assert result.column("target") == ["1", "0"]
+    assert result.asked() == ["Q x", "Q y"]
 
 
 def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> None:
@@ -158,9 +158,9 @@ def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
     lab.task(
         custom_dataset=Fn("utils.make"), dataset_path=None, dataset_kwargs={"size": 3}, metadata=metadata
     )
-    found = lab.run(metadata={"given": "g"})
-    assert found.asked() == ["o", "g", "3"]
-    assert found.file["configs"]["t"]["metadata"]["given"] == "g"
+    result = lab.run(metadata={"given": "g"})
+    assert result.asked() == ["o", "g", "3"]
+    assert result.file["configs"]["t"]["metadata"]["given"] == "g"
 
 
 def test_examples_may_come_from_a_function(lab: Lab) -> None:
@@ -186,15 +186,15 @@ def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> Non
     lab.task(
         docs=FOUR, process_results=Fn("utils.grade"), metric_list=[{"metric": "right"}], doc_to_target=None
     )
-    found = lab.run()
-    assert found.results["t"]["right,none"] == 0.75
-    assert found.results["t"]["length,none"] == 1.0
-    assert found.column("length") == [1, 1, 1, 1]
-    assert [type(value) for value in found.column("length")] == [int] * 4
-    assert found.column("right") == [1.0, 0.0, 1.0, 1.0]
-    assert found.rows()[3]["metrics"] == ["length", "right"]
-    assert (found.metric("big").denominator, found.metric("length").denominator) == (3, 4)
-    assert found.column("big") == [10**20] * 3 + [None]
+    result = lab.run()
+    assert result.results["t"]["right,none"] == 0.75
+    assert result.results["t"]["length,none"] == 1.0
+    assert result.column("length") == [1, 1, 1, 1]
+    assert [type(value) for value in result.column("length")] == [int] * 4
+    assert result.column("right") == [1.0, 0.0, 1.0, 1.0]
+    assert result.rows()[3]["metrics"] == ["length", "right"]
+    assert (result.metric("big").denominator, result.metric("length").denominator) == (3, 4)
+    assert result.column("big") == [10**20] * 3 + [None]
 
 
 def test_whole_numbers_stay_whole_in_results(lab: Lab) -> None:
@@ -223,10 +223,10 @@ def test_process_results_of_likelihoods_gets_pairs(lab: Lab) -> None:
     metrics = [{"metric": "gap"}, {"metric": "greedy", "aggregation": Fn("utils.first")}]
     changes: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
     lab.task(docs=docs_of("x=a"), process_results=Fn("utils.grade"), metric_list=metrics, **changes)
-    found = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-3.0, False)}))
-    assert found.results["t"]["gap,none"] == 2.0
-    assert found.rows()[0]["greedy"] == [True, False]
-    assert found.results["t"]["greedy,none"] is True
+    result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-3.0, False)}))
+    assert result.results["t"]["gap,none"] == 2.0
+    assert result.rows()[0]["greedy"] == [True, False]
+    assert result.results["t"]["greedy,none"] is True
 
 
 def test_a_user_metric_is_called_as_in_the_harness(lab: Lab) -> None:
@@ -237,9 +237,9 @@ def test_a_user_metric_is_called_as_in_the_harness(lab: Lab) -> None:
         "    return abs(int(references[0]) - int(predictions[0])) <= within\n",
     )
     lab.task(docs=docs_of("1=2", "5=9"), metric_list=[{"metric": Fn("utils.close"), "within": 1}])
-    found = lab.run()
-    assert found.results["t"]["close,none"] == 0.5
-    assert found.column("close") == [True, False]
+    result = lab.run()
+    assert result.results["t"]["close,none"] == 0.5
+    assert result.column("close") == [True, False]
 
 
 def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> None:
@@ -253,10 +253,10 @@ def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> No
     )
     metric = {"metric": Fn("utils.both"), "aggregation": Fn("utils.total"), "higher_is_better": True}
     lab.task(docs=FOUR, metric_list=[metric])
-    found = lab.run()
-    assert (found.results["t"]["same,none"], found.results["t"]["length,none"]) == (3.0, 4)
-    assert found.rows()[0]["metrics"] == ["same", "length"]
-    assert found.file["higher_is_better"]["t"] == {"both": True, "same": True, "length": True}
+    result = lab.run()
+    assert (result.results["t"]["same,none"], result.results["t"]["length,none"]) == (3.0, 4)
+    assert result.rows()[0]["metrics"] == ["same", "length"]
+    assert result.file["higher_is_better"]["t"] == {"both": True, "same": True, "length": True}
 
 
 @pytest.mark.parametrize("options", [{}, {"unused": 1}])
@@ -264,8 +264,8 @@ def test_a_user_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> Non
     """A function without references and predictions gets [target, answer], without options."""
     lab.write("utils.py", "def same(items):\n    return float(items[0] == items[1])\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.same"), **options}])
-    found = lab.run()
-    assert found.results["t"]["same,none"] == 0.75
+    result = lab.run()
+    assert result.results["t"]["same,none"] == 0.75
 
 
 def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
@@ -277,8 +277,8 @@ def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
     )
     metrics = [{"metric": Fn("utils.same")}, {"metric": Fn("utils.mapped")}]
     lab.task(docs=docs_of("1=x", "2=y"), doc_to_target="['1', '{{a}}']", metric_list=metrics)
-    found = lab.run()
-    assert (found.column("same"), found.column("mapped")) == ([1.0, 0.0], [1.0, 0.0])
+    result = lab.run()
+    assert (result.column("same"), result.column("mapped")) == ([1.0, 0.0], [1.0, 0.0])
 
 
 def test_a_user_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
@@ -290,9 +290,9 @@ def test_a_user_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
     )
     metric = {"metric": "pair", "aggregation": Fn("utils.last")}
     lab.task(docs=FOUR, process_results=Fn("utils.grade"), metric_list=[metric])
-    found = lab.run()
-    assert found.results["t"]["pair,none"] == "1234"
-    assert found.results["t"]["pair_stderr,none"] == "N/A"
+    result = lab.run()
+    assert result.results["t"]["pair,none"] == "1234"
+    assert result.results["t"]["pair_stderr,none"] == "N/A"
 
 
 def test_a_custom_filter_gets_replies_and_documents(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""What lm-evaluation-harness 0.4.13 wrote is what assay writes: samples by byte, numbers by bit."""
+"""assay writes the same files as lm-evaluation-harness 0.4.13: samples byte for byte, numbers bit for bit."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def in_golden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored(name: str, pattern: str) -> Path:
     """One file of a stored run."""
-    (found,) = (GOLDEN / "out" / name / "org__Fake-1.0").glob(pattern)
-    return found
+    (result,) = (GOLDEN / "out" / name / "org__Fake-1.0").glob(pattern)
+    return result
 
 
 @pytest.mark.usefixtures("in_golden")

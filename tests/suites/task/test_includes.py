@@ -1,4 +1,4 @@
-"""Files that include others: which value counts, and where a message points."""
+"""Files that include others: which value wins, and the place in messages."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_task_list_has_no_effect(base: Lab) -> None:
     base.write("more.yaml", "include: base.yaml\ntask_list: [a, b]\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\n")
     base.write("own.yaml", "include: base.yaml\ntask: own\ntask_list: [c]\n")
-    found = base.run("t.yaml", "own.yaml")
-    assert not any("task_list" in config for config in found.file["configs"].values())
+    result = base.run("t.yaml", "own.yaml")
+    assert not any("task_list" in config for config in result.file["configs"].values())
 
 
 @pytest.mark.parametrize("middle", ["t.yaml", "other.yaml"])

@@ -1,4 +1,4 @@
-"""`--dry-run` says what a task run would ask, and `--write-out` shows the first prompt of each task."""
+"""`--dry-run` shows the planned calls of a task run, `--write-out` the first prompt of each task."""
 
 from __future__ import annotations
 

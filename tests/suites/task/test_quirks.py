@@ -1,4 +1,4 @@
-"""`--lm-eval-quirks`: every quirk makes a difference with the flag alone, and is then named in the results."""
+"""`--lm-eval-quirks`: every quirk has an effect only with the flag, and the results file counts it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from support.lab import Found, Lab, docs_of
 TWO = docs_of("1=1", "2=2")
 
 
-def named(found: Found) -> dict[str, int]:
+def named(result: Found) -> dict[str, int]:
     """What the results file says made a difference, and in how many documents."""
-    return dict(found.file.get("lm_eval_quirks", {}))
+    return dict(result.file.get("lm_eval_quirks", {}))
 
 
 @pytest.mark.parametrize("quirks", [False, True])
@@ -24,10 +24,10 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
     """Without the flag the n-th repeat has its own; one repeat is no difference."""
     lab.task(docs=TWO, repeats=3, metric_list=[{"metric": "exact_match"}])
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
-        found = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
+        result = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
     seeds = {body["seed"] for body in server.bodies}
     assert seeds == ({1234} if quirks else {1234, 1235, 1236})
-    assert named(found) == ({"same_seed": 2} if quirks else {})
+    assert named(result) == ({"same_seed": 2} if quirks else {})
     lab.task(docs=TWO)
     assert named(lab.run(lm_eval_quirks=quirks)) == {}
 
@@ -36,10 +36,10 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
 def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
     """Without the flag they are cut."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
-    found = lab.run(lm_eval_quirks=quirks)
-    assert found.column("resps") == [[["1;rest" if quirks else "1"]], [["2"]]]
-    assert found.column("exact_match") == [0.0 if quirks else 1.0, 1.0]
-    assert named(found) == ({"until": 1} if quirks else {})
+    result = lab.run(lm_eval_quirks=quirks)
+    assert result.column("resps") == [[["1;rest" if quirks else "1"]], [["2"]]]
+    assert result.column("exact_match") == [0.0 if quirks else 1.0, 1.0]
+    assert named(result) == ({"until": 1} if quirks else {})
 
 
 @pytest.mark.parametrize("quirks", [False, True])
@@ -47,10 +47,10 @@ def test_max_new_tokens_is_sent_under_its_own_name(lab: Lab, quirks: bool) -> No
     """Without the flag it is the token limit; with the flag it is sent beside the default limit."""
     lab.task(docs=TWO, generation_kwargs={"max_new_tokens": 7, "until": []})
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
-        found = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
+        result = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
     body = server.bodies[0]
     assert (body["max_tokens"], body.get("max_new_tokens")) == ((256, 7) if quirks else (7, None))
-    assert named(found) == ({"max_new_tokens": 2} if quirks else {})
+    assert named(result) == ({"max_new_tokens": 2} if quirks else {})
 
 
 @pytest.mark.parametrize("quirks", [False, True])
@@ -58,9 +58,9 @@ def test_letters_lost_in_lower_case(lab: Lab, quirks: bool) -> None:
     """İ grows in lower case, and the harness cuts the text to its old length."""
     metric = {"metric": "exact_match", "ignore_case": True}
     lab.task(docs=docs_of("İx=İy", "A=a"), metric_list=[metric])
-    found = lab.run(lm_eval_quirks=quirks)
-    assert found.column("exact_match") == [1.0 if quirks else 0.0, 1.0]
-    assert named(found) == ({"lowercase": 1} if quirks else {})
+    result = lab.run(lm_eval_quirks=quirks)
+    assert result.column("exact_match") == [1.0 if quirks else 0.0, 1.0]
+    assert named(result) == ({"lowercase": 1} if quirks else {})
 
 
 CHOICE: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
@@ -71,10 +71,10 @@ def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
     """Numbers and texts; without the flag it is refused, or that document fails alone."""
     lab.task(docs=docs_of("x=7", "x=z", "x=0"), **CHOICE)
     model = lab.likely(TABLE)
-    found = lab.run(model=model, lm_eval_quirks=True)
-    assert found.column("acc") == [0.0, 0.0, 1.0]
-    assert found.metric("acc").denominator == 3
-    assert named(found) == {"label": 2}
+    result = lab.run(model=model, lm_eval_quirks=True)
+    assert result.column("acc") == [0.0, 0.0, 1.0]
+    assert result.metric("acc").denominator == 3
+    assert named(result) == {"label": 2}
     with pytest.raises(InputError, match="outside the 2 choices"):
         lab.run(model=model)
 
@@ -82,16 +82,16 @@ def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
 def test_a_list_with_a_label_outside_counts_by_the_others(lab: Lab) -> None:
     """One correct choice is enough; the label outside is counted."""
     lab.task(docs=[{"q": "x", "a": [0, 9]}], **CHOICE | {"doc_to_target": "a"})
-    found = lab.run(model=lab.likely(TABLE), lm_eval_quirks=True)
-    assert (found.column("acc"), named(found)) == ([1.0], {"label": 1})
+    result = lab.run(model=lab.likely(TABLE), lm_eval_quirks=True)
+    assert (result.column("acc"), named(result)) == ([1.0], {"label": 1})
 
 
 def test_num_fewshot_0_in_the_file_wins(lab: Lab) -> None:
     """Over the option; counted if it makes a difference."""
     fewshot = {"sampler": "first_n", "samples": docs_of("s=t")}
     lab.task(docs=TWO, num_fewshot=0, fewshot_config=fewshot)
-    found = lab.run(num_fewshot=1, lm_eval_quirks=True)
-    assert (found.asked()[0], named(found)) == ("1", {"num_fewshot": 2})
+    result = lab.run(num_fewshot=1, lm_eval_quirks=True)
+    assert (result.asked()[0], named(result)) == ("1", {"num_fewshot": 2})
     assert lab.run(num_fewshot=1).asked()[0] == "s t\n\n1"
     assert named(lab.run(num_fewshot=0, lm_eval_quirks=True)) == {}
     assert named(lab.run(lm_eval_quirks=True)) == {}

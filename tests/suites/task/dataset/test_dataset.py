@@ -1,4 +1,4 @@
-"""assay's data set does what Hugging Face's does, as far as task files use it."""
+"""assay's Dataset behaves like that of Hugging Face, for the methods that task files use."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("use", "kind", "said"), WRONG)
-def test_wrong_use_is_explained(use: Any, kind: type[Exception], said: str) -> None:
+@pytest.mark.parametrize(("use", "kind", "message"), WRONG)
+def test_wrong_use_is_explained(use: Any, kind: type[Exception], message: str) -> None:
     """The same kinds of exception as the real package raises, in plain words."""
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         use(Dataset.from_list(ROWS))
 
 

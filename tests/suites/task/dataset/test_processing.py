@@ -1,4 +1,4 @@
-"""`process_docs` gets a data set and may return any kind of rows; what it returns are documents like any."""
+"""`process_docs` gets a data set and may return any iterable of rows, which become documents."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def docs(tmp_path: Path) -> Documents:
 
 
 def run(docs: Documents, function: Any) -> Documents:
-    found = run_process_docs(docs, function, where="task.yaml:3")
-    found.scan()
-    return found
+    result = run_process_docs(docs, function, where="task.yaml:3")
+    result.scan()
+    return result
 
 
 WAYS = {
@@ -41,20 +41,20 @@ WAYS = {
 @pytest.mark.parametrize("way", WAYS)
 def test_process_docs_may_return_any_iterable_of_rows(way: str, docs: Documents) -> None:
     """Rows keep the types of their file; keys and equal rows are computed from the bytes."""
-    found = run(docs, WAYS[way])
-    assert [*found.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
-    assert (found.facts.total, found.facts.twins, found.facts.columns) == (3, 1, ["q", "n", "m"])
-    twins = found.twins()
-    keys = [twins.name(row_key(doc.raw)) for doc in found.rows()]
+    result = run(docs, WAYS[way])
+    assert [*result.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
+    assert (result.facts.total, result.facts.twins, result.facts.columns) == (3, 1, ["q", "n", "m"])
+    twins = result.twins()
+    keys = [twins.name(row_key(doc.raw)) for doc in result.rows()]
     assert keys[2] == f"{keys[0]}~2"
 
 
 def test_documents_are_named_by_their_number(docs: Documents) -> None:
     """Messages name the data file and the number; skipped documents are not read."""
-    found = run(docs, lambda data: data.filter(lambda row: row["q"] == "one"))
-    (doc,) = found.rows(skip=lambda number: number == 0)
+    result = run(docs, lambda data: data.filter(lambda row: row["q"] == "one"))
+    (doc,) = result.rows(skip=lambda number: number == 0)
     assert doc.where == f"{docs.files[0]} document 1 after process_docs"
-    assert (doc.number, found.files) == (1, docs.files)
+    assert (doc.number, result.files) == (1, docs.files)
 
 
 def test_returning_the_data_set_changes_nothing(docs: Documents) -> None:
@@ -106,14 +106,14 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "said"), WRONG)
+@pytest.mark.parametrize(("function", "message"), WRONG)
 def test_errors_of_process_docs_name_key_function_and_exception(
-    function: Any, said: str, docs: Documents
+    function: Any, message: str, docs: Documents
 ) -> None:
     """Or the number of a document that is not a mapping."""
     with pytest.raises(InputError) as caught:
         run_process_docs(docs, function, where="task.yaml:3")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_many_rows_are_kept_in_a_file() -> None:

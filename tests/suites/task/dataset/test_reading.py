@@ -1,4 +1,4 @@
-"""Files are read as Hugging Face `datasets` reads them, to the type; broken ones are refused with a sentence."""
+"""Files are read with the rows and types of Hugging Face `datasets`; broken files are refused."""
 
 from __future__ import annotations
 
@@ -120,15 +120,15 @@ def test_arrow_streams_and_files_are_read(tmp_path: Path) -> None:
     """Both kinds of Arrow file give the same rows."""
     pa = pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
     table = pa.table({"a": [1, None], "s": [{"x": "y"}, None], "l": [["p"], []]})
-    found = []
+    result = []
     for writer in (pa.ipc.new_stream, pa.ipc.new_file):
         path = tmp_path / "f.arrow"
         with writer(str(path), table.schema) as file:
             file.write_table(table, max_chunksize=1)
         docs = Documents("arrow", [path])
         docs.scan()
-        found.append(list(docs.values()))
-    assert found == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
+        result.append(list(docs.values()))
+    assert result == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
 
 
 BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
@@ -151,14 +151,14 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "content", "options", "said"), BROKEN)
+@pytest.mark.parametrize(("kind", "content", "options", "message"), BROKEN)
 def test_broken_files_are_refused(
-    kind: str, content: bytes, options: dict[str, Any], said: str, tmp_path: Path
+    kind: str, content: bytes, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     """The message has the problem and its place in the file."""
     with pytest.raises(InputError) as caught:
         look(kind, content, tmp_path, **options)
-    assert str(caught.value).startswith(f"{tmp_path}/file{said}")
+    assert str(caught.value).startswith(f"{tmp_path}/file{message}")
 
 
 def test_arrow_files_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Every way of naming data finds it, and every way of not finding it has its own sentence."""
+"""All ways of naming data, and the message for each way in which it is missing."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def source(path: str, name: str | None = None, **options: Any) -> DataSource:
     return DataSource(path, name, options, Path("tasks"), where)
 
 
-def values(found: DataSource, split: str) -> list[Any]:
-    docs = found.open(split)
+def values(result: DataSource, split: str) -> list[Any]:
+    docs = result.open(split)
     docs.scan()
     return [row["a"] for row in docs.values()]
 
@@ -62,13 +62,13 @@ def test_parts_of_splits_are_taken() -> None:
     """Slices by number and by share, and sums."""
     put("a.jsonl", range(10))
     put("b.jsonl", [90, 91])
-    found = source("json", data_files={"train": "a.jsonl", "test": "b.jsonl"})
-    assert values(found, "train[:2]") == [0, 1]
-    assert values(found, "train[50%:80%]") == [5, 6, 7]
-    assert values(found, "train[-1:] + test") == [9, 90, 91]
-    assert found.open("train[:2]").identity() != found.open("train[2:4]").identity()
+    result = source("json", data_files={"train": "a.jsonl", "test": "b.jsonl"})
+    assert values(result, "train[:2]") == [0, 1]
+    assert values(result, "train[50%:80%]") == [5, 6, 7]
+    assert values(result, "train[-1:] + test") == [9, 90, 91]
+    assert result.open("train[:2]").identity() != result.open("train[2:4]").identity()
     with pytest.raises(InputError, match="there is no split 'dev'; there are train, test"):
-        found.open("train+dev[:1]")
+        result.open("train+dev[:1]")
 
 
 FOLDERS: list[tuple[list[str], dict[str, list[str]]]] = [
@@ -99,9 +99,11 @@ def test_a_folder_is_a_data_set(files: list[str], splits: dict[str, list[str]]) 
     """Splits by the names of files or folders; the kind by their endings."""
     for name in files:
         put(f"set/{name}")
-    found = source("set")
-    assert {split: [str(path)[4:] for path in found.open(split).files] for split in found.splits()} == splits
-    assert values(found, next(iter(splits))) != []
+    result = source("set")
+    assert {
+        split: [str(path)[4:] for path in result.open(split).files] for split in result.splits()
+    } == splits
+    assert values(result, next(iter(splits))) != []
 
 
 @pytest.mark.usefixtures("folder")
@@ -155,9 +157,9 @@ MISSING: list[tuple[str, str | None, dict[str, Any], str]] = [
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("path", "name", "options", "said"), MISSING)
+@pytest.mark.parametrize(("path", "name", "options", "message"), MISSING)
 def test_missing_files_and_folders_are_reported_with_their_key(
-    path: str, name: str | None, options: dict[str, Any], said: str
+    path: str, name: str | None, options: dict[str, Any], message: str
 ) -> None:
     """The message has the key of the task file."""
     put("x.jsonl")
@@ -165,7 +167,7 @@ def test_missing_files_and_folders_are_reported_with_their_key(
     put("saved/dataset_dict.json")
     with pytest.raises(InputError) as caught:
         source(path, name, **options)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.usefixtures("folder")
@@ -196,5 +198,5 @@ def test_a_hub_data_set_needs_an_extra() -> None:
 def test_download_options_have_no_effect_on_files() -> None:
     """Existing task files carry such options."""
     put("x.jsonl", [4])
-    found = source("json", data_files="x.jsonl", trust_remote_code=True, cache_dir="c", num_proc=2)
-    assert values(found, "train") == [4]
+    result = source("json", data_files="x.jsonl", trust_remote_code=True, cache_dir="c", num_proc=2)
+    assert values(result, "train") == [4]
