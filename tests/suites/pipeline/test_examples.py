@@ -11,7 +11,7 @@ import pytest
 from assay.suites.pipeline import TestsetLoader
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.pipelines import PipelineLab, Typed, read_lines, typed
+from support.pipelines import CommandResult, PipelineLab, read_lines, typed
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipeline"
 GOOD_CODE = """\
@@ -26,7 +26,7 @@ def aggregate(items):
 """
 
 
-def example(capsys: pytest.CaptureFixture[str], name: str, *flags: str) -> Typed:
+def example(capsys: pytest.CaptureFixture[str], name: str, *flags: str) -> CommandResult:
     """`assay pipeline examples/pipeline/NAME.yaml --model script/…/NAME.jsonl`, and perhaps more."""
     model = f"script/{EXAMPLES}/replies/{name}.jsonl"
     return typed(

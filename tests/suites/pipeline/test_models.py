@@ -11,7 +11,7 @@ from assay.core.events import Noted
 from assay.suites.pipeline.builder import StepModels
 
 from servers.endpoint import Endpoint
-from support.pipelines import PipelineLab, Ran, says
+from support.pipelines import PipelineLab, PipelineResult, says
 
 
 def test_a_bare_name_is_another_model_of_the_main_ones_provider() -> None:
@@ -63,9 +63,9 @@ def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
         says("main", "m"), says("named", "n", model="small"), says("own", "o", model="python/model.py:answer")
     )
 
-    async def run() -> tuple[list[tuple[str, str]], Ran]:
+    async def run() -> tuple[list[tuple[str, str]], PipelineResult]:
         async with Endpoint() as endpoint:
-            ran = Ran(await assay.arun(lab.spec(model="openai/big", base_url=endpoint.url)))
+            ran = PipelineResult(await assay.arun(lab.spec(model="openai/big", base_url=endpoint.url)))
             return sorted(
                 (one.body["model"], one.body["messages"][0]["content"]) for one in endpoint.asked
             ), ran

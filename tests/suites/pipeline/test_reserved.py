@@ -10,10 +10,10 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 
-from support.pipelines import COMMAND, PipelineLab, Ran, case, computes, orders, says, typed
+from support.pipelines import COMMAND, PipelineLab, PipelineResult, case, computes, orders, says, typed
 
 
-def ids(ran: Ran) -> list[str]:
+def ids(ran: PipelineResult) -> list[str]:
     """In the order of the file."""
     return [row["id"] for row in ran.rows]
 
@@ -55,7 +55,7 @@ def test_a_test_waits_for_the_one_it_depends_on(lab: PipelineLab) -> None:
     )
     ran = lab.run()
     assert ran.verdicts == {"early": "passed", "late": "passed"}
-    assert ran.asked() == ["say E", "say L"]
+    assert ran.prompts() == ["say E", "say L"]
     assert ids(ran) == ["early", "late"]
 
 
@@ -74,7 +74,7 @@ def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
         "b": "it depends on a, which failed",
         "c": "it depends on b, which was skipped",
     }
-    assert sorted(ran.asked()) == ["say A", "say D"]
+    assert sorted(ran.prompts()) == ["say A", "say D"]
     assert ran.code == 1
     metric = ran.entry().metrics[0]
     assert (metric.numerator, metric.denominator, metric.left_out) == (

@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import InputError
 
-from support.lab import Fn, Found, Lab, docs_of
+from support.lab import Fn, Lab, TaskResult, docs_of
 
 DOCS = docs_of("e1=1", "e2=2", "e3=3", "e4=4", "e5=5")
 OTHERS = docs_of("o1=1", "o2=2", "o3=3", "o4=4")
@@ -20,12 +20,12 @@ def files(**splits: str) -> dict[str, Any]:
     return {"data_files": {split: f"{name}.jsonl" for split, name in splits.items()}}
 
 
-def shown(result: Found) -> list[list[str]]:
+def shown(result: TaskResult) -> list[list[str]]:
     """The questions of the examples of each document."""
-    return [[shot.split(" ")[0] for shot in asked.split("\n\n")[:-1]] for asked in result.asked()]
+    return [[shot.split(" ")[0] for shot in asked.split("\n\n")[:-1]] for asked in result.prompts()]
 
 
-def leaks(result: Found) -> int:
+def leaks(result: TaskResult) -> int:
     """How many documents stand among their own examples."""
     questions = [row["doc"]["q"] for row in result.rows()]
     return sum(question in shots for question, shots in zip(questions, shown(result), strict=True))
@@ -186,7 +186,7 @@ def test_an_unknown_sampler_is_refused_if_there_are_examples(lab: Lab) -> None:
     with pytest.raises(InputError, match=r"t.yaml:\d+ fewshot_config.sampler: there is no sampler 'best'"):
         lab.run()
     lab.task(docs=DOCS, num_fewshot=0, fewshot_config={"sampler": "best"})
-    assert lab.run().asked()[0] == "e1"
+    assert lab.run().prompts()[0] == "e1"
 
 
 def test_fewshot_config_overrides_the_format_of_examples(lab: Lab) -> None:
@@ -200,25 +200,25 @@ def test_fewshot_config_overrides_the_format_of_examples(lab: Lab) -> None:
         "fewshot_delimiter": " ## ",
     }
     lab.task(docs=DOCS, num_fewshot=1, description="D: ", fewshot_config=fewshot)
-    assert lab.run().asked()[0] == "D: shot v = t! ## e1"
+    assert lab.run().prompts()[0] == "D: shot v = t! ## e1"
 
 
 def test_examples_inherit_the_delimiters_of_the_task(lab: Lab) -> None:
     """If fewshot_config does not set them."""
     fewshot = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=2, fewshot_config=fewshot, target_delimiter=":", fewshot_delimiter=";")
-    assert lab.run().asked()[0] == "o1:1;o2:2;e1"
+    assert lab.run().prompts()[0] == "o1:1;o2:2;e1"
 
 
 def test_gen_prefix_comes_before_every_answer(lab: Lab) -> None:
     """One space between the prefix and an example's answer; examples may have their own prefix."""
     fewshot: dict[str, Any] = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot)
-    assert lab.run().asked()[0] == "o1 Answer: 1\n\ne1 Answer:"
+    assert lab.run().prompts()[0] == "o1 Answer: 1\n\ne1 Answer:"
     lab.task(
         docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot | {"gen_prefix": "{{q}}>"}
     )
-    assert lab.run().asked()[0] == "o1 o1> 1\n\ne1 Answer:"
+    assert lab.run().prompts()[0] == "o1 o1> 1\n\ne1 Answer:"
 
 
 def test_an_examples_label_is_shown_as_its_choice(lab: Lab) -> None:
@@ -228,7 +228,7 @@ def test_an_examples_label_is_shown_as_its_choice(lab: Lab) -> None:
     fewshot = {"sampler": "first_n", "samples": samples}
     lab.task(docs=docs_of("x=0"), num_fewshot=2, fewshot_config=fewshot, **changes)
     result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
-    assert result.asked() == ["n b\n\nl b\n\nx"]
+    assert result.prompts() == ["n b\n\nl b\n\nx"]
 
 
 def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
@@ -241,7 +241,7 @@ def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
     }
     lab.task(docs=docs_of("x=0"), num_fewshot=1, **changes)
     result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
-    assert result.asked() == ["s beta\n\nx"]
+    assert result.prompts() == ["s beta\n\nx"]
 
 
 @pytest.mark.parametrize(
@@ -278,14 +278,14 @@ def test_examples_are_processed_like_the_documents(lab: Lab) -> None:
     fewshot: dict[str, Any] = {"sampler": "first_n"}
     changes: dict[str, Any] = {"dataset_kwargs": kwargs, "process_docs": Fn("utils.loud"), "num_fewshot": 1}
     lab.task(docs=DOCS, training_split="train", fewshot_config=fewshot, **changes)
-    assert lab.run().asked()[0] == "O1 1\n\nE1"
+    assert lab.run().prompts()[0] == "O1 1\n\nE1"
     lab.task(
         docs=DOCS,
         fewshot_split="train",
         fewshot_config=fewshot | {"process_docs": Fn("utils.mine")},
         **changes,
     )
-    assert lab.run().asked()[0] == "o1~ 1\n\nE1"
+    assert lab.run().prompts()[0] == "o1~ 1\n\nE1"
 
 
 def test_an_example_that_cannot_be_written_is_the_documents_failure(lab: Lab) -> None:

@@ -61,7 +61,7 @@ def test_process_docs_makes_the_documents(lab: Lab) -> None:
     )
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
     result = lab.run()
-    assert result.asked() == ["1!", "3!", "4!"]
+    assert result.prompts() == ["1!", "3!", "4!"]
     assert result.rows()[0]["doc"] == {"q": "1!", "a": "1", "n": 1}
     assert result.file["n-samples"]["t"] == {"original": 3, "effective": 3}
 
@@ -71,7 +71,7 @@ def test_process_docs_may_return_a_list(lab: Lab) -> None:
     lab.write("utils.py", "def keep(data):\n    return [{'q': d['q'] * 2, 'a': d['a'] * 2} for d in data]\n")
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
     result = lab.run()
-    assert (result.asked(), result.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
+    assert (result.prompts(), result.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
 
 
 def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
@@ -79,10 +79,10 @@ def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
     result = lab.run()
-    assert [[[prompt]] for prompt in result.asked()] == result.column("resps")
-    assert len({prompt.split()[1] for prompt in result.asked()}) == len(FOUR)
-    assert lab.run(output_dir="again").asked() == result.asked()
-    assert lab.run(output_dir="other", seed=7).asked() != result.asked()
+    assert [[[prompt]] for prompt in result.prompts()] == result.column("resps")
+    assert len({prompt.split()[1] for prompt in result.prompts()}) == len(FOUR)
+    assert lab.run(output_dir="again").prompts() == result.prompts()
+    assert lab.run(output_dir="other", seed=7).prompts() != result.prompts()
 
 
 def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab) -> None:
@@ -116,7 +116,7 @@ def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
     result = lab.run(model=model)
     assert result.column("acc") == [1.0, 1.0]
     assert result.column("target") == ["1", "0"]
-    assert result.asked() == ["Q x", "Q y"]
+    assert result.prompts() == ["Q x", "Q y"]
 
 
 def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> None:
@@ -126,7 +126,7 @@ def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> Non
     lab.task("other.yaml", FOUR, doc_to_text=None)
     lab.write("base/b.yaml", "doc_to_text: !function deep.utils.text\n")
     lab.write("t.yaml", "include: [other.yaml, base/b.yaml]\ntask: t\n")
-    assert lab.run().asked()[0] == "base 1"
+    assert lab.run().prompts()[0] == "base 1"
 
 
 def test_python_beside_a_task_may_import_its_neighbours(lab: Lab) -> None:
@@ -137,13 +137,13 @@ def test_python_beside_a_task_may_import_its_neighbours(lab: Lab) -> None:
         "from neighbour_of_t import MARK\n\ndef text(doc):\n    return MARK + doc['q']\n",
     )
     lab.task("tasks/t.yaml", FOUR, doc_to_text=Fn("utils.text"))
-    assert lab.run("tasks/t.yaml").asked()[0] == "marked 1"
+    assert lab.run("tasks/t.yaml").prompts()[0] == "marked 1"
 
 
 def test_a_function_may_come_from_an_installed_module(lab: Lab) -> None:
     """Where no file of that name stands beside the task."""
     lab.task(docs=FOUR, doc_to_text=Fn("json.dumps"))
-    assert lab.run().asked()[0] == json.dumps(FOUR[0])
+    assert lab.run().prompts()[0] == json.dumps(FOUR[0])
 
 
 def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
@@ -159,7 +159,7 @@ def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
         custom_dataset=Fn("utils.make"), dataset_path=None, dataset_kwargs={"size": 3}, metadata=metadata
     )
     result = lab.run(metadata={"given": "g"})
-    assert result.asked() == ["o", "g", "3"]
+    assert result.prompts() == ["o", "g", "3"]
     assert result.file["configs"]["t"]["metadata"]["given"] == "g"
 
 
@@ -168,7 +168,7 @@ def test_examples_may_come_from_a_function(lab: Lab) -> None:
     lab.write("utils.py", "def shots():\n    return [{'q': 'a', 'a': 'b'}, {'q': 'c', 'a': 'd'}]\n")
     fewshot = {"sampler": "first_n", "samples": Fn("utils.shots")}
     lab.task(docs=FOUR, num_fewshot=2, fewshot_config=fewshot)
-    assert lab.run().asked()[0] == "a b\n\nc d\n\n1"
+    assert lab.run().prompts()[0] == "a b\n\nc d\n\n1"
 
 
 # How it is scored

@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 
-from support.lab import Fn, Found, Lab, docs_of
+from support.lab import Fn, Lab, TaskResult, docs_of
 
 MEAN: list[dict[str, Any]] = [{"metric": "exact_match"}]
 TWO = docs_of("1=1", "2=0")
@@ -24,7 +24,7 @@ def pair(lab: Lab) -> Lab:
     return lab
 
 
-def run(lab: Lab, *names: str, **options: Any) -> Found:
+def run(lab: Lab, *names: str, **options: Any) -> TaskResult:
     return lab.run(*(names or ("g",)), include_path=["tasks"], **options)
 
 
@@ -123,8 +123,8 @@ def test_a_group_written_inside_another_has_both_names(pair: Lab) -> None:
     result = run(pair)
     assert result.file["group_subtasks"] == {"g": ["two", "g::inner"], "g::inner": ["three"]}
     assert list(result.file["groups"]) == ["g::inner"]
-    assert result.asked("three")[0] == "in 1"
-    assert result.asked("two")[0] == "1"
+    assert result.prompts("three")[0] == "in 1"
+    assert result.prompts("two")[0] == "1"
 
 
 def test_a_member_group_may_have_overrides(pair: Lab) -> None:
@@ -132,17 +132,17 @@ def test_a_member_group_may_have_overrides(pair: Lab) -> None:
     pair.group("tasks/inner.yaml", task=["three"], aggregate_metric_list=MEAN, description="old ")
     pair.group("tasks/g.yaml", task=["two", {"group": "inner", "description": "new "}])
     result = run(pair)
-    assert result.asked("three")[0] == "new 1"
+    assert result.prompts("three")[0] == "new 1"
     assert result.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
     assert list(result.file["groups"]) == ["inner"]
-    assert run(pair, "inner").asked("three")[0] == "old 1"
+    assert run(pair, "inner").prompts("three")[0] == "old 1"
 
 
 def test_a_member_task_may_have_overrides(pair: Lab) -> None:
     """`task: name` with other keys: they win over the task's settings, for this member."""
     pair.group("tasks/g.yaml", task=["two", {"task": "three", "description": "changed ", "task_alias": "3"}])
     result = run(pair)
-    assert (result.asked("three")[0], result.asked("two")[0]) == ("changed 1", "1")
+    assert (result.prompts("three")[0], result.prompts("two")[0]) == ("changed 1", "1")
     assert result.results["three"]["alias"] == "3"
 
 
@@ -154,9 +154,9 @@ def test_members_win_over_groups_and_outer_groups_over_inner_ones(pair: Lab) -> 
     pair.group("tasks/inner.yaml", task=members, description="inner ", target_delimiter="|")
     pair.group("tasks/g.yaml", task=["inner", "four"], description="outer ", doc_to_target="1")
     result = run(pair)
-    assert [result.asked(task)[0] for task in ("two", "three", "four")] == ["outer 1", "entry 1", "outer 1"]
+    assert [result.prompts(task)[0] for task in ("two", "three", "four")] == ["outer 1", "entry 1", "outer 1"]
     assert {result.file["configs"][task]["doc_to_target"] for task in ("two", "three", "four")} == {"1"}
-    assert run(pair, "inner").asked("two")[0] == "inner 1"
+    assert run(pair, "inner").prompts("two")[0] == "inner 1"
     assert result.file["configs"]["four"]["target_delimiter"] == " "
     assert result.file["configs"]["two"]["target_delimiter"] == "|"
 
@@ -169,7 +169,7 @@ def test_a_tag_as_a_member_means_its_tasks(pair: Lab, member: Any) -> None:
     pair.group("tasks/g.yaml", task=[member])
     result = run(pair)
     assert result.file["group_subtasks"] == {"g": ["three", "two"]}
-    assert result.asked("two")[0] == ("1" if member == "both" else "tag 1")
+    assert result.prompts("two")[0] == ("1" if member == "both" else "tag 1")
 
 
 def test_a_task_written_inside_a_group_has_both_names(pair: Lab) -> None:
@@ -186,7 +186,7 @@ def test_a_task_written_inside_a_group_has_both_names(pair: Lab) -> None:
     result = run(pair)
     assert list(result.results) == ["g::inline", "three", "g"]
     assert result.results["g::inline"]["exact_match,none"] == 0.5
-    assert result.asked("g__inline") == ["inline 1", "inline 2"]
+    assert result.prompts("g__inline") == ["inline 1", "inline 2"]
     assert result.file["configs"]["g::inline"]["metadata"]["config_source"] == "inline"
 
 

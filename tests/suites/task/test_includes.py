@@ -29,7 +29,7 @@ def base(lab: Lab) -> Lab:
 def test_own_keys_win_wherever_the_include_stands(base: Lab) -> None:
     """An include after the keys changes nothing."""
     base.write("t.yaml", "task: t\ndoc_to_text: 'own {{q}}'\ninclude: base.yaml\n")
-    assert base.run().asked() == ["own x"]
+    assert base.run().prompts() == ["own x"]
 
 
 def test_of_several_includes_the_later_wins(base: Lab) -> None:
@@ -37,7 +37,7 @@ def test_of_several_includes_the_later_wins(base: Lab) -> None:
     base.write("first.yaml", "doc_to_text: 'first {{q}}'\ndescription: 'first '\n")
     base.write("second.yaml", "doc_to_text: 'second {{q}}'\n")
     base.write("t.yaml", "include: [base.yaml, first.yaml, second.yaml]\ntask: t\n")
-    assert base.run().asked() == ["first second x"]
+    assert base.run().prompts() == ["first second x"]
 
 
 def test_mappings_are_replaced_whole(base: Lab) -> None:
@@ -53,7 +53,7 @@ def test_includes_are_relative_to_the_file_that_has_them(base: Lab) -> None:
     """Through folders, one step after the other."""
     base.write("deep/middle.yaml", "include: ../base.yaml\ndescription: 'middle '\n")
     base.write("deep/down/t.yaml", "include: ../middle.yaml\ntask: t\n")
-    assert base.run("deep/down/t.yaml").asked() == ["middle base x"]
+    assert base.run("deep/down/t.yaml").prompts() == ["middle base x"]
 
 
 def test_a_file_may_be_included_twice(base: Lab) -> None:
@@ -61,7 +61,7 @@ def test_a_file_may_be_included_twice(base: Lab) -> None:
     base.write("left.yaml", "include: base.yaml\ndescription: 'left '\n")
     base.write("right.yaml", "include: base.yaml\n")
     base.write("t.yaml", "include: [left.yaml, right.yaml]\ntask: t\n")
-    assert base.run().asked() == ["left base x"]
+    assert base.run().prompts() == ["left base x"]
 
 
 def test_task_list_has_no_effect(base: Lab) -> None:

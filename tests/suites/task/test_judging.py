@@ -20,7 +20,7 @@ from assay.suites.task.scorer import answer_to_judge, reference_texts
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer, about, always, by_words
-from support.lab import FOUR, Fn, Found, Lab, asked, docs_of
+from support.lab import FOUR, Fn, Lab, TaskResult, docs_of, has_requests
 
 FILTERS = [
     {
@@ -245,12 +245,12 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     lab.write("both.py", "def both(p, _):\n    return p\n\nboth.loglikelihood = lambda c, t: (-1.0, True)\n")
     with pytest.raises(UsageError, match=r"--judge: c has output_type multiple_choice.*remove --judge"):
         lab.run("c.yaml", judge="offline", model="python/both.py:both")
-    assert not asked(lab)
+    assert not has_requests(lab)
     messages: list[str] = []
     spec = lab.spec("c.yaml", "t.yaml", **at(server, model="python/both.py:both"))
     run = assay.run(spec, observers=[lambda event: messages.append(str(getattr(event, "text", event)))])
     assert any("c is not judged" in text for text in messages)
-    result = Found(run)
+    result = TaskResult(run)
     assert (len(result.entry("c").judges), len(result.entry("t").judges)) == (0, 1)
     assert [metric.name for metric in result.entry("c").metrics] == ["acc", "acc_norm"]
 
@@ -276,7 +276,7 @@ def test_what_cannot_be_judged_is_refused(
     lab.task(**changes)
     with pytest.raises(UsageError, match=message):
         lab.run(**options)
-    assert not asked(lab)
+    assert not has_requests(lab)
 
 
 def test_tasks_with_process_results_are_judged_too(lab: Lab) -> None:

@@ -21,7 +21,7 @@ def test_selected_documents_keep_their_numbers(lab: Lab) -> None:
     """In data order, each once."""
     lab.task(docs=FIVE)
     result = lab.run(samples={"t": [3, 1, 3]})
-    assert (result.column("doc_id"), result.asked()) == ([1, 3], ["1", "3"])
+    assert (result.column("doc_id"), result.prompts()) == ([1, 3], ["1", "3"])
     assert result.file["n-samples"]["t"] == {"original": 5, "effective": 2}
     assert result.results["t"]["exact_match,none"] == 1.0
     assert (result.run.info.total, result.run.summary.state) == (2, "finished")

@@ -10,14 +10,14 @@ import pytest
 from assay.core.errors import InputError, UsageError
 from assay.store.cases import RunCases
 
-from support.lab import Fn, Found, Lab, docs_of
+from support.lab import Fn, Lab, TaskResult, docs_of
 
 CHOICE: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b", "c"]}
 TABLE = {" a": (-2.0, False), " b": (-1.0, True), " c": (-3.0, False)}
 """The model's choice is b."""
 
 
-def chosen(lab: Lab, docs: list[dict[str, Any]], table: Any = None, **changes: Any) -> Found:
+def chosen(lab: Lab, docs: list[dict[str, Any]], table: Any = None, **changes: Any) -> TaskResult:
     """A run of a multiple-choice task."""
     lab.task(docs=docs, **CHOICE | changes)
     return lab.run(model=lab.likely(table or TABLE))
@@ -190,8 +190,8 @@ def test_examples_with_choices_in_the_questions_show_the_correct_one(lab: Lab) -
         fewshot_config={"samples": [{"label": "1", "one": "C", "two": "D", "end": "fin."}]},
     )
     result = lab.run(model=lab.likely({" end.": (-1.0, True)}))
-    assert result.asked() == ["D fin.\n\nA"]
-    assert result.asked(request=1) == ["D fin.\n\nB"]
+    assert result.prompts() == ["D fin.\n\nA"]
+    assert result.prompts(request=1) == ["D fin.\n\nB"]
 
 
 # Likelihoods of one text
@@ -247,10 +247,10 @@ def test_a_generated_answer_is_compared_with_the_text_of_its_choice(lab: Lab) ->
 def test_a_question_of_digits_is_text(lab: Lab) -> None:
     """Only multiple_choice reads a number as a choice."""
     lab.task(docs=docs_of("1=0", "7=1"), doc_to_choice=["a", "b"])
-    assert lab.run().asked() == ["1", "7"]
+    assert lab.run().prompts() == ["1", "7"]
     fewshot = {"sampler": "first_n", "samples": docs_of("5=1")}
     lab.task(docs=docs_of("1=0"), doc_to_choice=["a", "b"], num_fewshot=1, fewshot_config=fewshot)
-    assert lab.run().asked() == ["5 b\n\n1"]
+    assert lab.run().prompts() == ["5 b\n\n1"]
 
 
 def test_several_targets_of_a_generated_answer(lab: Lab) -> None:

@@ -11,13 +11,13 @@ from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.suite import Overview
 
-from support.lab import FOUR, Lab, asked
+from support.lab import FOUR, Lab, has_requests
 
 
 def look(lab: Lab, *tasks: str, **options: Any) -> Overview:
     """What would be asked; nothing is."""
     overview = api.overview(lab.spec(*tasks, **options))
-    assert not asked(lab)
+    assert not has_requests(lab)
     return overview
 
 

@@ -9,12 +9,12 @@ import pytest
 from assay.core.errors import InputError
 
 from servers.loopback import LoopbackServer, chat
-from support.lab import Found, Lab, docs_of
+from support.lab import Lab, TaskResult, docs_of
 
 TWO = docs_of("1=1", "2=2")
 
 
-def named(result: Found) -> dict[str, int]:
+def named(result: TaskResult) -> dict[str, int]:
     """What the results file says made a difference, and in how many documents."""
     return dict(result.file.get("lm_eval_quirks", {}))
 
@@ -91,8 +91,8 @@ def test_num_fewshot_0_in_the_file_wins(lab: Lab) -> None:
     fewshot = {"sampler": "first_n", "samples": docs_of("s=t")}
     lab.task(docs=TWO, num_fewshot=0, fewshot_config=fewshot)
     result = lab.run(num_fewshot=1, lm_eval_quirks=True)
-    assert (result.asked()[0], named(result)) == ("1", {"num_fewshot": 2})
-    assert lab.run(num_fewshot=1).asked()[0] == "s t\n\n1"
+    assert (result.prompts()[0], named(result)) == ("1", {"num_fewshot": 2})
+    assert lab.run(num_fewshot=1).prompts()[0] == "s t\n\n1"
     assert named(lab.run(num_fewshot=0, lm_eval_quirks=True)) == {}
     assert named(lab.run(lm_eval_quirks=True)) == {}
 

@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.report import Curve
 
-from support.lab import Found, Lab
+from support.lab import Lab, TaskResult
 
 N = 6
 KS = range(1, N + 1)
@@ -27,7 +27,7 @@ TAKE = {"function": "take_first"}
 VOTE = {"function": "majority_vote"}
 
 
-def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> Found:
+def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> TaskResult:
     """A run of six repeats with a chain maj@k for every k, and one that takes the first."""
     chains = [{"name": "first", "filter": [*before, TAKE]}] + [
         {"name": f"maj@{k}", "filter": [{"function": "take_first_k", "k": k}, *before, VOTE, TAKE]}
