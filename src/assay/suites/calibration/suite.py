@@ -91,7 +91,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def score_identity(self) -> Any:
         """Return the judge, the labels, and the numbers of rows that are left out."""
         labels = [[row.label, row.votes, row.category, row.cluster] for row in self._labels.rows]
-        # The last item is the version of the computation.
+        # The last item is a constant. Increase it to compute the reports of finished runs again.
         return [self.scorers[0].id, fingerprint([labels, self._labels.left_out]), 1]
 
     @cached_property

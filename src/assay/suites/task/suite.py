@@ -194,7 +194,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 if reason := _why_not_judged(task):
                     yield f"{task.name} is not judged: it {reason}"
 
-    # Which run this is
+    # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
         """Return the settings of every task that affect requests, and the arguments for the provider."""
@@ -210,7 +210,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         """Return the settings of every task that affect scores, and the judge's id."""
         return self._score_identity
 
-    # What runs
+    # Cases
 
     def rows(self, facts: dict[str, Any] | None = None) -> TaskRows:
         """Return the documents of all tasks.
@@ -225,7 +225,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         inputs, gold, failure = self._by_name[row.set].build(row.data)
         return CaseContent(inputs, gold, str(row.data.document.number), failure=failure)
 
-    # What comes of it
+    # Results
 
     def finish(self, results: Results[TaskRow], run: RunFacts) -> Outcome:
         """Count the scores and write the samples files in one pass, then write the results file."""
@@ -345,7 +345,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             )
         return overview
 
-    # Files without a run
+    # `assay check` and `assay show`
 
     @classmethod
     def recognises(cls, path: Path) -> Match:

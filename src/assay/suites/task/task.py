@@ -165,7 +165,7 @@ class Task:
             raise UsageError(f"--samples has no document for {self.name!r}")
         return numbers
 
-    # Which run this is
+    # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
         """Return the settings of this task that affect requests."""

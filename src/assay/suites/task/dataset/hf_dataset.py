@@ -177,7 +177,7 @@ class Dataset:
             if not drop_last_batch or start + batch_size <= len(self):
                 yield self[start : start + batch_size]
 
-    # Other rows
+    # Methods that return other rows
 
     def _with_order(self, order: Sequence[int]) -> Dataset:
         return Dataset(self._documents, order, self._columns, self.split)
@@ -267,7 +267,7 @@ class Dataset:
         order = _random_generator(seed).permutation(len(self)).tolist()
         return {"train": self.select(order[test : test + train]), "test": self.select(order[:test])}
 
-    # Other columns
+    # Methods that return other columns
 
     def _with_columns(self, columns: dict[str, str]) -> Dataset:
         return Dataset(self._documents, self._order, columns, self.split)
