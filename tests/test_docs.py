@@ -147,12 +147,12 @@ def test_everything_of_pipelines_is_named(names: Iterable[str]) -> None:
     [
         pytest.param(names, id=name)
         for name, names in {
-            "keys of a contract": vars(contract)["_KEYS"],
-            "keys of an output": (*vars(contract)["_OUTPUT_KEYS"], *vars(contract)["_OUTPUT_ALIASES"]),
+            "keys of a contract": contract.CONTRACT_KEYS,
+            "keys of an output": (*contract.OUTPUT_KEYS, *contract.OUTPUT_ALIASES),
             "types": contract.TYPES,
             "aggregates": contract.AGGREGATES,
             "comparisons": contract.COMPARISONS,
-            "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *vars(settings)["_LLM_KEYS"]),
+            "keys of settings": (*settings.HopSettings.__struct_fields__[:3], *settings.LLM_KEYS),
             "keys of a profile": settings.Profile.__struct_fields__[1:],
             "difficulties": rows.DIFFICULTIES,
             "statuses": STATUSES,
@@ -271,7 +271,7 @@ def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> No
     assert untimed(result.stdout) == untimed(output)
     assert f"The exit code is {result.returncode}" in HOP
     _, blocks = example("From Python", HOP)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         command_line = [sys.executable, "-c", block]
         printed = subprocess.run(
@@ -466,7 +466,7 @@ def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
     section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]
     package, *_ = re.findall(r"`suites/(\w+)/`", section)
     listed = set(re.findall(r"`(\w+(?:\.py|/))`", section))
-    common = {"__init__.py", "__pycache__/", "options.py", "suite.py"}
+    common = {"__init__.py", "__pycache__/", "options.py", "suite.py", "file_schema.py"}
     folder = ROOT / "src" / "assay" / "suites" / package
     assert listed == {f"{path.name}{'/' * path.is_dir()}" for path in folder.iterdir()} - common
     for path in re.findall(r"`(solvers/[\w./]+)`", section):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from assay.core import registry
 from assay.core.connect import About
 from assay.core.errors import Problem, UsageError
 from assay.core.events import Notify
+from assay.core.json_schema import FileSchema, JsonSchema, config_schema
 from assay.core.report import Report
 from assay.core.spec import RunSpec, SuiteOptions, build
 from assay.core.suite import Match, Overview, Section
@@ -29,7 +31,7 @@ from assay.runner import open_run, run_blocking
 from assay.store.comparison import ComparisonResult
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
-from assay.suites import find_suite, suite_names
+from assay.suites import command_table, find_suite, suite_names
 
 if TYPE_CHECKING:
     from assay.store.hop import BaseDataStore
@@ -43,7 +45,9 @@ __all__ = [
     "compare",
     "convert",
     "evaluate",
+    "file_schemas",
     "instead_of_run",
+    "json_schema",
     "load",
     "options_of",
     "overview",
@@ -136,12 +140,14 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(names: Sequence[str | Path], flips: int = 10) -> ComparisonResult:
+def compare(names: Sequence[str | Path | Run], flips: int = 10) -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
 
+    With a single run, its first subject is compared with each other subject. `print` shows a line for each metric.
     `flips` limits the cases that are listed because they changed between right and wrong.
     """
-    return compare_runs([str(name) for name in names], flips)
+    folders = [name.folder if isinstance(name, Run) else name for name in names]
+    return compare_runs([str(folder) for folder in folders], flips)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:
@@ -180,6 +186,29 @@ def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:
     from assay.suites.pipeline.testset.loader import convert_testset
 
     return convert_testset(path, output)
+
+
+def file_schemas() -> dict[str, FileSchema]:
+    """Return the JSON Schema of every file format by its name, in the order of the suites.
+
+    `config-SUITE` is the `--config` file of a suite's command.
+    """
+    schemas: dict[str, FileSchema] = {}
+    for suite in suite_names():
+        for schema in find_suite(suite).file_schemas():
+            schemas.setdefault(schema.name, schema)
+    for words, command in command_table().items():
+        name, summary = f"config-{command.name}", f"Options of assay {words}, for --config (YAML)."
+        schemas[name] = FileSchema(name, summary, partial(config_schema, options_of(command.name)))
+    return schemas
+
+
+def json_schema(name: str) -> JsonSchema:
+    """Return the JSON Schema of a file format. Raises UsageError for an unknown name."""
+    schemas = file_schemas()
+    if name not in schemas:
+        raise UsageError(registry.unknown("schema", name, list(schemas)))
+    return schemas[name].build()
 
 
 def analyse_hop(path: Path, target: str = "") -> Report:

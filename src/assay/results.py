@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import CheckFailed, UsageError
+from assay.core.judges import JudgeInfo
 from assay.core.registry import unknown
 from assay.core.report import Metric, Report
 from assay.core.suite import CaseView
@@ -51,6 +52,11 @@ class Run:
     def files(self) -> list[Path]:
         """The format's own files."""
         return [Path(name) for name in self.summary.files]
+
+    @property
+    def judges(self) -> list[JudgeInfo]:
+        """The judges behind the numbers, each with its calibration or None; empty for a run without a judge."""
+        return [] if self.report is None else self.report.judges()
 
     # Numbers
 
@@ -123,7 +129,7 @@ class Run:
             yield RunCase(view, reader)
 
     def check(self, max_errors: int = 0) -> Run:
-        """Return this run, or raise CheckFailed: it stopped, measured nothing, or more cases failed than allowed.
+        """Return this run, or raise CheckFailed: it stopped, measured nothing, or has more errors than allowed.
 
         A wrong answer is no error; a case without an answer or with an invalid score is one.
         """
@@ -135,7 +141,7 @@ class Run:
                 f"  case {case.label} of {case.subject}: {case.error_message}" for case in errors[:_NAMED]
             ]
             more = f"\n  and {len(errors) - _NAMED:,} more" if len(errors) > _NAMED else ""
-            counted = f"{len(errors):,} of {self.summary.total:,} cases failed"
+            counted = f"{len(errors):,} of {self.summary.total:,} cases have an error"
             raise CheckFailed(f"{self.folder}: {counted}\n" + "\n".join(lines) + more)
         return self
 
@@ -164,8 +170,7 @@ class Run:
         """A line for each metric, then the folder."""
         lines = []
         for entry, metric in self.report.metrics() if self.report else ():
-            name = f"{metric.title},{metric.filter}" if metric.filter else metric.title
-            lines.append(f"{entry.title}  {name}  {describe_metric(metric)}")
+            lines.append(f"{entry.title}  {metric}")
         done = self.summary.ok + self.summary.subject_error
         lines.append(f"{done:,} of {self.summary.total:,} cases · {self.summary.state} · {self.folder}")
         return "\n".join(lines)
@@ -176,20 +181,7 @@ class Run:
             if self.report is None
             else [metric for entry in self.report.entries for metric in entry.metrics[:1]]
         )
-        return "; ".join(f"{metric.name} {describe_metric(metric)}" for metric in numbers) or "no numbers"
-
-
-def describe_metric(metric: Metric) -> str:
-    """`0.750 (0.30–0.95) 3/4`, then what was left out. A dash stands for what was not measured."""
-    value = "–" if metric.value is None else f"{metric.value:.3f}"
-    if metric.interval is not None:
-        value += f" ({metric.interval[0]:.2f}–{metric.interval[1]:.2f})"
-    if metric.numerator is not None:
-        value += f" {metric.numerator:g}/{metric.denominator}"
-    else:
-        value += f" n={metric.denominator}"
-    left_out = ", ".join(f"{count:,} {why}" for why, count in metric.left_out.items())
-    return f"{value}, left out: {left_out}" if left_out else value
+        return "; ".join(map(str, numbers)) or "no numbers"
 
 
 def _words(subject: str | None, set_name: str | None, filter_name: str | None) -> str:
@@ -257,6 +249,23 @@ class RunCase:
     def calls(self) -> list[Call]:
         """Every request with its reply. Reads the call log when it is asked for."""
         return self._reader.calls(self.index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The case as one flat row, for a table: `pandas.DataFrame(case.to_dict() for case in run.cases())`.
+
+        Columns of the row come first, then `subject`, `answer`, the value of each score, and `error`. A name that the
+        row has already gets a prefix: `case.answer`, `score.exact_match`.
+        """
+        row = dict(self._view.row or {"label": self.label})
+        others: list[tuple[str, str, Any]] = [
+            ("case", "subject", self.subject),
+            ("case", "answer", self.answer),
+        ]
+        others += [("score", name, score.value) for name, score in self.scores.items()]
+        others.append(("case", "error", self.error_message))
+        for prefix, name, value in others:
+            row[f"{prefix}.{name}" if name in row else name] = value
+        return row
 
     @property
     def failed(self) -> bool:

@@ -54,6 +54,8 @@ from assay.suites import BUILT_IN, find_suite
 
 # After Ctrl-C, requests in flight have this long to finish: they are paid for.
 GRACE_SECONDS = 10.0
+# How often a thread that waits for a run looks whether its own task was cancelled.
+_POLL_SECONDS = 0.1
 # The exit code of a run that Ctrl-C or SIGTERM stopped, as shells have it.
 INTERRUPTED = 130
 
@@ -404,18 +406,24 @@ class Runner:
 
     async def _run_until_cancelled(self, loop: Loop, stop: StopRequest) -> None:
         """Run the loop. A cancellation lets running calls finish, because they are paid; a second one does not."""
-        task = asyncio.ensure_future(loop.run())
+
+        async def run_loop() -> BaseException | None:
+            # Returned and not raised: a KeyboardInterrupt that leaves a task ends the whole event loop.
+            try:
+                await loop.run()
+            except BaseException as error:  # noqa: BLE001 - raised again below
+                return error
+            return None
+
+        task = asyncio.create_task(run_loop())
         while not task.done():
             try:
                 await asyncio.shield(task)
             except asyncio.CancelledError:
-                if task.done():
-                    break
                 self._cancelled = True
                 stop.interrupt()
-            except BaseException:  # noqa: BLE001 - `result` raises it below
-                break
-        task.result()
+        if (error := task.result()) is not None:
+            raise error
 
     def interrupt(self) -> None:
         """Stop kindly, as Ctrl-C does; call it in the thread of the run's event loop. A second call stops at once."""
@@ -595,12 +603,20 @@ class _RunThread:
         self._thread = threading.Thread(target=self._work, name="assay-run", daemon=True)
 
     def wait(self) -> Run:
-        """Ctrl-C in the waiting thread stops the run kindly; a second one stops it at once."""
+        """Ctrl-C in the waiting thread stops the run kindly; a second one stops it at once.
+
+        Ctrl-C raises KeyboardInterrupt here, or cancels the caller's task: `asyncio.run` has a handler that does that.
+        """
         self._thread.start()
+        caller = asyncio.current_task()
+        requests = 0
         while self._thread.is_alive():
             try:
-                self._thread.join()
+                self._thread.join(_POLL_SECONDS)
             except KeyboardInterrupt:
+                self._loop.call_soon_threadsafe(self._interrupt)
+            if caller is not None and caller.cancelling() > requests:
+                requests = caller.cancelling()
                 self._loop.call_soon_threadsafe(self._interrupt)
         if self._error is not None:
             raise self._error

@@ -63,8 +63,10 @@ def test_every_command_of_a_projects_readme_works(project: Path) -> None:
     assert any(words[1] == "check" for words in commands)
     assert any(words[1] == "show" for words in commands)
     for words in commands:
-        if words[1:3] == ["models", "pull"] or words[1] == "schema":
+        if words[1:3] == ["models", "pull"]:
             continue
+        if ">" in words:  # the shell writes the output to a file
+            words = words[: words.index(">")]  # noqa: PLW2901
         command = [sys.executable, "-m", *words]
         done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
         # A pipeline exits with 1 if a check fails. The stand-in model passes all of them.

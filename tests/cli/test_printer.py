@@ -16,6 +16,7 @@ from assay.core.report import (
     Entry,
     Example,
     Examples,
+    Interval,
     Metric,
     PairedRow,
     PairedSubjects,
@@ -107,7 +108,7 @@ def test_filters_give_the_long_table_and_members_stand_below_their_group(shown: 
         value=0.5,
         denominator=4,
         stderr=0.25,
-        interval=(0.1, 0.9),
+        interval=Interval(0.1, 0.9),
         left_out={"errors": 1},
     )
     bare = Metric(name="exact_match", filter="strict", value=None, denominator=0, reason="it raised")

@@ -86,7 +86,7 @@ def test_a_long_text_is_embedded() -> None:
 
 
 def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where the package is not there, or is one without its weights."""
+    """If the package is missing, or has no weights, the message tells what to install."""
     monkeypatch.setattr(wordllama, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtra, match="pip install 'assay\\[memory\\]'"):
         wordllama.load.__wrapped__()

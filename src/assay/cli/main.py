@@ -29,6 +29,7 @@ COMMANDS = {
     "compare": "Compare runs case by case: differences with intervals, flipped cases, time and tokens.",
     "check": "List the problems of task files, pipelines, testsets and data files.",
     "convert": "Write a testset as compact v2 records.",
+    "schema": "Print the JSON Schema of a file format, for editors.",
     "models": "List the providers of models, or download the embedded model.",
     "completion": "Print a script for bash, zsh or fish that completes commands, options, files and runs.",
 }

@@ -15,6 +15,7 @@ versions of Python.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import dis
@@ -65,6 +66,13 @@ _CLASS_BOOKKEEPING = frozenset(
     }
 )
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+# What is followed from a wrapper that an installed package made: the function that it wraps, and its settings.
+_FOLLOWED_IN_LIBRARIES = (
+    *(types.FunctionType, types.MethodType, functools.partial),
+    *(str, int, float, bool, list, tuple, dict),
+)
 
 
 class FunctionIdentity(msgspec.Struct, frozen=True):
@@ -173,6 +181,11 @@ class _Collector:
             return [kind, self.describe(fields, name)]
         if isinstance(value, tuple):
             return [kind, self.describe(tuple(value), name)]
+        if isinstance(value, (types.SimpleNamespace, argparse.Namespace)):
+            return [kind, self.describe(dict(vars(value)), name)]
+        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+            content = hashlib.sha256(value.tobytes()).hexdigest()
+            return {"array": content, "type": str(value.dtype), "shape": list(value.shape)}
         module = sys.modules.get(type(value).__module__)
         if module is not None and _is_users_module(module) and type(value).__base__ is object:
             return [kind, self.describe(dict(vars(value)), name)] if hasattr(value, "__dict__") else [kind]
@@ -206,7 +219,7 @@ class _Collector:
         else:
             users = _is_users_file(value.__code__.co_filename)
         if not users:
-            return full_name
+            return self._of_library(value, full_name)
         # Two lambdas of one function have the same name.
         number = sum(1 for part in self.parts if part.partition("~")[0] == full_name) + 1
         part = full_name if number == 1 else f"{full_name}~{number}"
@@ -216,13 +229,33 @@ class _Collector:
         self.parts[part] = content if len(repr(content)) <= _MAX_PART else {"digest": fingerprint(content)}
         return part
 
+    def _of_library(self, value: types.FunctionType | type, full_name: str) -> Any:
+        """A function of an installed package, by its name. A decorator's wrapper is followed to what it wraps."""
+        if isinstance(value, type) or not value.__closure__:
+            return full_name
+        # `functools.wraps` gives the wrapper the name of the user's function, so its own code tells where it is from.
+        part = f"{Path(value.__code__.co_filename).stem}.{value.__code__.co_qualname}"
+        self._described[id(value)] = (part, value)
+        captured = {}
+        for variable, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                continue
+            # Other objects belong to the package, which is taken to stay as it is.
+            if content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES):
+                captured[variable] = self.describe(content, variable)
+        return {"function": part, "captured": captured}
+
     def _class(self, cls: type) -> Any:
         """Bases and members. Methods that Python generates, as for a dataclass, follow from the others."""
         members = {}
         for name, member in sorted(vars(cls).items()):
             function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
-            if isinstance(function, types.FunctionType) and function.__code__.co_filename.startswith("<"):
-                continue
+            if isinstance(function, types.FunctionType):
+                function = inspect.unwrap(function)
+                if function.__code__.co_filename == "<string>":
+                    continue
             if name in _CLASS_BOOKKEEPING or isinstance(member, _DESCRIPTORS):
                 continue
             members[name] = self.describe(member, f"{cls.__qualname__}.{name}")
@@ -262,7 +295,9 @@ class _Collector:
         """The description of a global name. `module.attribute` of the user's own module is followed to its value."""
         name = path[0]
         if name == "import":
-            return self._imported(path[1])
+            # A relative import names the module without its package.
+            package = namespace.get("__package__")
+            return self._imported(path[1]) | (self._imported(f"{package}.{path[1]}") if package else {})
         if name not in namespace:
             # A builtin, or a name that is not defined yet: calling the function then raises.
             return {}

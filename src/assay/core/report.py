@@ -13,11 +13,18 @@ The value of a metric that was not measured is None, never 0, and `reason` says 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET, Struct, UnsetType, field
 
 from assay.core.judges import JudgeInfo
+
+
+class Interval(NamedTuple):
+    """A 95 % confidence interval."""
+
+    low: float
+    high: float
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +49,7 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     higher_is_better: bool | None = True
     left_out: dict[str, int] = field(default_factory=dict)
     stderr: float | None = None
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     """Bounds of the 95 % interval."""
     interval_method: str = ""
     clusters: int | None = None
@@ -57,6 +64,19 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def title(self) -> str:
         """The name to print."""
         return self.label or self.name
+
+    def __str__(self) -> str:
+        """`exact_match 0.750 (0.30–0.95) 3/4`, then the cases left out. A dash is a value that was not measured."""
+        name = f"{self.title},{self.filter}" if self.filter else self.title
+        value = "–" if self.value is None else f"{self.value:.3f}"
+        if self.interval is not None:
+            value += f" ({self.interval[0]:.2f}–{self.interval[1]:.2f})"
+        if self.numerator is not None:
+            value += f" {self.numerator:g}/{self.denominator}"
+        else:
+            value += f" n={self.denominator}"
+        left_out = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
+        return f"{name} {value}, left out: {left_out}" if left_out else f"{name} {value}"
 
 
 class Slice(Struct, kw_only=True, omit_defaults=True):
@@ -194,7 +214,7 @@ class PairedRow(Struct, kw_only=True):
     new: float | None = None
     difference: float | None = None
     stderr: float | None = None
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     interval_method: str = ""
     wins: int = 0
     losses: int = 0
@@ -208,6 +228,18 @@ class PairedRow(Struct, kw_only=True):
     def name(self) -> str:
         """`set metric,part`, without the items that are empty."""
         return f"{self.set} {self.metric}{',' if self.part else ''}{self.part}".strip()
+
+    def __str__(self) -> str:
+        """`exact_match 0.250 → 0.750: +0.500 (-0.06 to 0.83), n=8, won 4, lost 0, p=0.12: unclear`."""
+        if self.base is None or self.new is None or self.difference is None:
+            return f"{self.name}: no pair has two values"
+        text = f"{self.name} {self.base:.3f} → {self.new:.3f}: {self.difference:+.3f}"
+        if self.interval is not None:
+            text += f" ({self.interval[0]:.2f} to {self.interval[1]:.2f})"
+        text += f", n={self.n}, won {self.wins}, lost {self.losses}"
+        if self.p is not None:
+            text += f", p={self.p:.2g}"
+        return f"{text}: {self.verdict}"
 
 
 class PairedSubjects(Struct, kw_only=True):

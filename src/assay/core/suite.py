@@ -54,6 +54,7 @@ from msgspec import Struct, field
 from assay.core.connect import Role
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import RepeatFinder, Twins, row_key
+from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer, Solver
 from assay.core.report import Report, Table
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
@@ -443,6 +444,11 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a file. `beside` is a second file that it belongs to, such as a pipeline."""
         return []
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the JSON Schemas of the files that the suite reads. `assay schema` lists and prints them."""
+        return ()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

@@ -15,8 +15,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from assay.core.judges import Agreement, Share, Votes
+from assay.core.report import Interval
 from assay.scoring.paired import t_quantile
-from assay.scoring.statistics import Interval, wilson
+from assay.scoring.statistics import wilson
 
 # Names of the methods by which the interval of kappa is computed.
 CLUSTERED, SINGLE, WILSON = "clustered jackknife", "jackknife", "wilson"

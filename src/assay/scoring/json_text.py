@@ -35,11 +35,11 @@ def read_json(text: str) -> Any:
     return _loads(unfenced(text), strict=True)
 
 
-def read_reply(text: str, asked: str = "") -> dict[str, Any]:
+def read_reply(text: str, prompt: str = "") -> dict[str, Any]:
     """Return the JSON object of a reply, which may have other text around it.
 
     Raises ValueError with the reason if there is no object, if it is incomplete, or if there are several
-    different objects. An object that occurs literally in `asked`, the prompt, is ignored: the model quotes it.
+    different objects. An object that occurs literally in the prompt is ignored: the model quotes it.
     """
     if not text.strip():
         raise ValueError("the reply is empty")
@@ -51,7 +51,7 @@ def read_reply(text: str, asked: str = "") -> dict[str, Any]:
             [
                 candidate
                 for candidate in _outermost_objects(answer)
-                if candidate not in asked and json.dumps(candidate, ensure_ascii=False)[1:-1] not in asked
+                if candidate not in prompt and json.dumps(candidate, ensure_ascii=False)[1:-1] not in prompt
             ]
         )
     if not isinstance(whole, dict):

@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.report import PairedRow
-from assay.scoring.statistics import Interval
+from assay.core.report import Interval, PairedRow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

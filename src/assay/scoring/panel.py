@@ -192,9 +192,9 @@ class ModelJudge:
         return self._read(response, part, request)
 
     def _read(self, response: Response, part: JudgeQuestion, request: Request) -> Verdict:
-        asked = "\n".join(message["content"] for message in request.messages or [])
+        prompt = "\n".join(message["content"] for message in request.messages or [])
         try:
-            labels, reason = self._prompt.read(read_reply(response.text, asked), part)
+            labels, reason = self._prompt.read(read_reply(response.text, prompt), part)
         except ValueError as error:
             return invalid(unreadable_reply(response, str(error)))
         return Verdict(labels, reason)

@@ -12,8 +12,9 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from assay.core.report import Interval
 from assay.scoring import translation
 from assay.scoring.classification import label_f1, matthews_corrcoef, resampled_f1, resampled_matthews
 
@@ -25,13 +26,6 @@ if TYPE_CHECKING:
 
 # The 97.5 % quantile of the normal distribution.
 _Z = 1.959963984540054
-
-
-class Interval(NamedTuple):
-    """A 95 % confidence interval."""
-
-    low: float
-    high: float
 
 
 def wilson(successes: float, total: int) -> Interval | None:

@@ -45,9 +45,9 @@ class RunCases:
         self._rows: list[bytes] = []
         self._subjects = 1
         self.gold_columns: frozenset[str] = frozenset()
-        """Columns of a row that were hidden from what was evaluated."""
+        """Columns of a row that the evaluated function, prompt or model never received."""
         if (folder / _ROWS_FILE).is_file():
-            # Only evaluations from Python keep their rows: nobody else has them.
+            # An evaluation from Python stores its rows here, because there is no data file to read them from.
             facts = read_info(folder).facts
             self._rows = (folder / _ROWS_FILE).read_bytes().splitlines()
             self._subjects = facts["subjects"]

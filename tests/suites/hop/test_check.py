@@ -133,7 +133,7 @@ def test_rows_are_seen_with_the_contract_of_their_task(task: Path) -> None:
     """As a batch would refuse them; a wrong contract is told in its own file."""
     rows = task / "TestCases" / "rows.jsonl"
     rows.write_text(as_lines([{"id": 1, "tag": "t", "n": "one"}]))
-    assert [problem.message for problem in api.check(rows)] == ['the contract wants int, found "one"']
+    assert [problem.message for problem in api.check(rows)] == ['the contract requires int, found "one"']
     (task / "Hoplet" / "metainfo.md").write_text("---\ninputs: {n: intt}\n---\n")
     assert [problem.where.rpartition("/")[2] for problem in api.check(rows)] == ["metainfo.md:2"]
 
@@ -171,5 +171,5 @@ def test_the_command(task: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out.splitlines()
     assert left.value.code == 1
     assert out[0] == f"{task}: fine"
-    assert "a key does not belong in this file" in out[1]
+    assert "remove the API key from this file" in out[1]
     assert out[-1].endswith("bad.yaml: 1 error, 0 warnings")

@@ -145,7 +145,7 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     text = "\n".join(lines)
     for part in (
         "2: name: expected a text",
-        "3: ouputs: there is no key of this name; did you mean 'outputs'?",
+        "3: ouputs: there is no such key; did you mean 'outputs'?",
         "5: inputs.a: there is no type named 'strng'; did you mean 'string'?",
         "6: inputs.b: expected a type or a mapping, found 3",
         "put True in quotes",
@@ -153,12 +153,12 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "10: outputs.a.aggregate: there is no aggregate named 'average'",
         "11: outputs.b.compare: there is no compare named 'roughly'",
         "12: outputs.c.compare: to compare by tolerance, give `tolerance` too",
-        "13: outputs.d.tolerance: expected a number from 0 on, found -1",
-        "14: outputs.e.within: a field of type string has no distance",
+        "13: outputs.d.tolerance: expected a number of at least 0, found -1",
+        "14: outputs.e.within: `within` is for numbers; this field has the type string",
         "15: outputs.f.aggregate: a field of type bool has no mean",
-        "16: outputs.g: which of tolerance, within makes it right? say so with `compare`",
+        "16: outputs.g: tolerance, within are set; choose the one that decides with `compare`",
         "17: outputs.h.bands.A: 3 is above 1",
-        "18: outputs.i.bands.B: it has values in common with A",
+        "18: outputs.i.bands.B: the band overlaps with A",
         "19: outputs.j.bands.B: expected [lowest, highest] or a list of values, found ['x']",
         "put False in quotes",
         "21: outputs.l.tolerance: ",
@@ -170,7 +170,7 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("---\ninputs: {a: string}\n", "1: the front matter that begins here has no closing ---"),
+        ("---\ninputs: {a: string}\n", "1: the front matter that starts here has no closing ---"),
         ("---\nname: x\n\tinputs: 3\n---\n", "3: "),
         (
             "# x\n\n```yaml\ninputs:\n  a: int\n  a: int\n```\n",

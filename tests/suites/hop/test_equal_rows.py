@@ -38,20 +38,22 @@ def test_one_id_with_different_inputs_is_refused(tmp_path: Path) -> None:
     """Both lines are named, and a row after an equal one is not blamed."""
     path = file(tmp_path, row(1), row(2), row(1), row(2, "other"), row(3), row("3"))
     assert errors(path) == [
-        "4 $.id: the id '2' stands on line 2 with other inputs",
-        "6 $.id: this id stands on line 5 as 3; write it in one way",
+        "4 $.id: line 2 has the same id '2' with other inputs",
+        "6 $.id: line 5 has the same id, written as 3; write both the same way",
     ]
 
 
 def test_a_line_number_that_is_anothers_id_is_explained(tmp_path: Path) -> None:
     (found,) = errors(file(tmp_path, {"tag": "t", "q": 1}, {"id": 1, "tag": "t", "q": 2}))
-    assert "stands on line 1 with other inputs; a row without an id has the number of its line" in found
+    assert "line 1 has the same id '1' with other inputs; a row without an id uses its line number" in found
 
 
 def test_equal_rows_with_other_expectations_are_told(tmp_path: Path) -> None:
     """The first one counts."""
     path = file(tmp_path, row(1, expected_answer="a"), row(2), row(2), row(1, expected_answer="b"))
-    assert warnings(path) == ["4 $.id: the same row stands above with other expectations; those count"]
+    assert warnings(path) == [
+        "4 $.id: an earlier line has the same row with other expected values; the earlier ones count"
+    ]
     assert [one.expected for one in read(path)] == [{"answer": "a"}, {}]
 
 

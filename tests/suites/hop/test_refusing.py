@@ -16,8 +16,8 @@ from support.hop_batch import COUNTING, Batch, results_of
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([{"id": 1, "tag": "t", "m": 1}], "the contract wants this input"),
-        ([{"id": 1, "tag": "t", "n": "one"}], "the contract wants int"),
+        ([{"id": 1, "tag": "t", "m": 1}], "the contract requires this input"),
+        ([{"id": 1, "tag": "t", "n": "one"}], "the contract requires int"),
         ([{"id": 1, "tag": "t", "n": 1}, {"id": 1, "tag": "t", "n": 2}], "id"),
         (['{"id": 1, "tag": "t", "n": 1}', "{half", '{"id": 2, "tag": "t", "n": 1}'], "not JSON"),
     ],

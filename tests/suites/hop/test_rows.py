@@ -59,7 +59,7 @@ def test_mixed_files_are_read_right(tmp_path: Path) -> None:
     whole = read_rows(path)
     assert list(whole.skipped.values()) == [3, 0, 0]
     assert [str(one) for one in whole.warnings] == [
-        f"{path}:10: the last line is cut off and left out; the file was probably being written"
+        f"{path}:10: the last line is incomplete and is skipped; the file was probably being written"
     ]
 
 
@@ -81,8 +81,8 @@ def test_missing_ids_and_tags_are_warnings_told_once(tmp_path: Path) -> None:
     found = read(path)
     assert [(one.id, one.tag) for one in found] == [(1, "(untagged)"), (2, "(untagged)"), ("x", "t")]
     assert warnings(path) == [
-        "1 $.id: there is no id; the number of the line stands for it (so on 2 lines)",
-        "1 $.tag: there is no tag; the row is counted as (untagged) (so on 2 lines)",
+        "1 $.id: the row has no id; its line number is used (on 2 lines)",
+        "1 $.tag: the row has no tag; it counts as (untagged) (on 2 lines)",
     ]
     assert found[0].record == {"id": 1, "q": 1}
 
@@ -127,10 +127,10 @@ def test_the_contracts_inputs_must_be_there_with_their_types(tmp_path: Path) -> 
         row(6, top=True),
     )
     assert errors(path, CONTRACT) == [
-        "1 $.question: the contract wants this input, and it is not there",
-        '2 $.top: the contract wants int, found "many"',
-        "3 $.question: the contract wants string, found null",
-        "6 $.top: the contract wants int, found true",
+        "1 $.question: the contract requires this input, but the row lacks it",
+        '2 $.top: the contract requires int, found "many"',
+        "3 $.question: the contract requires string, found null",
+        "6 $.top: the contract requires int, found true",
     ]
 
 
@@ -165,7 +165,7 @@ def test_gold_is_kept_back(tmp_path: Path) -> None:
 
 def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
     path = file(tmp_path, row(1, expected_anser="x"), row(2, expected_anser="y", expected_answer="y"))
-    assert warnings(path, CONTRACT) == ["1 $.expected_anser: the contract has no such output (so on 2 lines)"]
+    assert warnings(path, CONTRACT) == ["1 $.expected_anser: the contract has no such output (on 2 lines)"]
 
 
 def test_an_input_of_any_type_may_be_null(tmp_path: Path) -> None:
@@ -175,8 +175,8 @@ def test_an_input_of_any_type_may_be_null(tmp_path: Path) -> None:
         {"x": None, "y": 1, "z": None}
     ]
     assert errors(file(tmp_path, row(1, y=None)), contract) == [
-        "1 $.x: the contract wants this input, and it is not there",
-        "1 $.y: the contract wants int, found null",
+        "1 $.x: the contract requires this input, but the row lacks it",
+        "1 $.y: the contract requires int, found null",
     ]
 
 
@@ -200,9 +200,9 @@ def test_an_expectation_that_nothing_can_meet_is_told(tmp_path: Path) -> None:
         row(3, expected_score="4", expected_fine=1),
     )
     assert [one.partition("; ")[0] for one in warnings(path, contract)] == [
-        "2 $.expected_score: the value lies in no band of the contract",
-        "3 $.expected_score: the contract has int for this output, so nothing will be equal to it",
-        "3 $.expected_fine: the contract has bool for this output, so nothing will be equal to it",
+        "2 $.expected_score: the value is in no band of the contract",
+        "3 $.expected_score: the contract declares int for this output, so no result can match this value",
+        "3 $.expected_fine: the contract declares bool for this output, so no result can match this value",
     ]
 
 
@@ -233,12 +233,12 @@ def test_pairs_are_left_out_with_a_word(tmp_path: Path) -> None:
     pairs = ['["OK", "{}"]', ["FAIL", "why"], ["UNCERTAIN", {"a": 1}], ["LACK_OF_INFO", None]]
     path = file(tmp_path, pairs[0], row(1), *pairs[1:], row(2), *pairs)
     assert [(one.id, one.line) for one in read(path)] == [(1, 2), (2, 6)]
-    assert read_rows(path).skipped["pairs of a status and a result"] == 8
+    assert read_rows(path).skipped["bare [status, result] pairs"] == 8
     assert warnings(path) == [
-        "1: pairs of a status and a result have no inputs to run; 8 lines are left out: 1, 3, 4, 5, 7, …"
+        "1: bare [status, result] pairs have no inputs to run; 8 lines are skipped: 1, 3, 4, 5, 7, …"
     ]
     assert warnings(file(tmp_path, row(1), pairs[0])) == [
-        "2: a pair of a status and a result has no inputs to run, and is left out"
+        "2: a bare [status, result] pair has no inputs to run; it is skipped"
     ]
 
 
@@ -256,8 +256,8 @@ def test_a_pair_in_a_wrapper_is_a_result(tmp_path: Path) -> None:
 
 def test_nothing_but_pairs_is_refused_with_the_reason(tmp_path: Path) -> None:
     (found,) = errors(file(tmp_path, META, ["OK", "{}"], ["FAIL", "why"]))
-    assert "there is no row in this file: pairs of a status and a result have no inputs to run" in found
-    assert "name the file that was run" in found
+    assert "there is no row in this file: bare [status, result] pairs have no inputs" in found
+    assert "pass the file that the batch was run on" in found
 
 
 @pytest.mark.parametrize("lines", [[], [""], [META], [OBSERVED], ['{"id": 1']])

@@ -73,10 +73,10 @@ def test_a_profile_that_names_no_verifier_verifies_with_what_runs(tmp_path: Path
 def test_profiles_are_chosen_by_name(tmp_path: Path) -> None:
     """None named: every one in the order of the file. Each once. Unknown ones are all told, with the nearest."""
     settings = load_settings(written(tmp_path, GOOD))
-    assert [one.name for one in settings.chosen()] == ["kimi-full", "mixed", "alone"]
-    assert [one.name for one in settings.chosen(["mixed", "alone", "mixed"])] == ["mixed", "alone"]
+    assert [one.name for one in settings.select_profiles()] == ["kimi-full", "mixed", "alone"]
+    assert [one.name for one in settings.select_profiles(["mixed", "alone", "mixed"])] == ["mixed", "alone"]
     with pytest.raises(UsageError, match="(?s)'kimi'.*'kimi-full'.*'zzz'"):
-        settings.chosen(["kimi", "zzz"])
+        settings.select_profiles(["kimi", "zzz"])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_key_comes_from_the_llms_own_variable_or_the_common_one() -> None:
 
 def test_without_a_file_the_model_runs_and_verifies() -> None:
     settings = default_settings("gpt-4o", "http://here/v1")
-    (profile,) = settings.chosen()
+    (profile,) = settings.select_profiles()
     assert profile == Profile(name="default", run="default", verify="default")
     run, verify = settings.models(profile)
     assert run is verify
@@ -138,11 +138,11 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
         "llms.a.params: expected a mapping",
         "llms.b.model: expected a text, found 4",
         "llms.b.temprature: there is no key named 'temprature'",
-        "parameters of requests stand in `params`",
+        "put request parameters under `params`",
         "llms.c: expected a mapping",
         "put 1 in quotes",
         "profiles.p.run: there is no llm named 'nobody'",
-        "profiles.q.run: a profile names the llm that runs",
+        "profiles.q.run: a profile needs the llm that answers",
         "profiles.r: expected a mapping, found 3",
         "did you mean 'profiles'?",
     ):
@@ -152,8 +152,8 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["{}\n", "llms: {}\nprofiles: {}\n", "defaults: {}\n"])
 def test_a_file_without_models_or_profiles_is_refused(tmp_path: Path, text: str) -> None:
     found = "\n".join(problems(tmp_path, text))
-    assert "at least one of the llms" in found
-    assert "at least one of the profiles" in found
+    assert "at least one entry under `llms`" in found
+    assert "at least one entry under `profiles`" in found
 
 
 @pytest.mark.parametrize(

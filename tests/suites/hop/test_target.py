@@ -48,7 +48,12 @@ def test_a_function_in_a_file(folder: Path) -> None:
     """Sync or async; results go beside the data; its own folder is the one it stands in."""
     target = find_target(f"{folder}/sums.py:hop_sum", DATA)
     assert target.function(None, {"n": 2}) == {"sum": 4}
-    assert (target.name, target.folder, target.beside, target.contract) == ("hop_sum", folder, folder, None)
+    assert (target.name, target.folder, target.code_folder, target.contract) == (
+        "hop_sum",
+        folder,
+        folder,
+        None,
+    )
     assert target.test_cases == DATA.resolve().parent
     assert inspect.iscoroutinefunction(find_target(f"{folder}/sums.py:later", DATA).function)
 
@@ -117,7 +122,7 @@ def test_a_task_folder_its_hoplet_or_its_file(task: Path, place: str) -> None:
     (task / "Hoplet" / "metainfo.md").write_text("---\ninputs: {n: int}\n---\n# Sums\n")
     target = find_target(str(task / place), DATA)
     assert target.function.__name__ == "hop_sum"
-    assert (target.name, target.folder, target.beside) == ("Sums", task, task / "Hoplet")
+    assert (target.name, target.folder, target.code_folder) == ("Sums", task, task / "Hoplet")
     assert target.test_cases == task / "TestCases"
     assert target.contract is not None
     assert target.contract.inputs == {"n": "int"}
@@ -140,7 +145,7 @@ def test_two_functions_that_may_be_meant_are_named(task: Path) -> None:
     with (task / "Hoplet" / "Hop.py").open("a") as file:
         file.write("\ndef other_hop():\n    pass\n")
     with pytest.raises(
-        UsageError, match="2 functions that may be meant: hop_sum, other_hop; say `function: "
+        UsageError, match='2 functions with "hop" in their names: hop_sum, other_hop; write `function: '
     ):
         find_target(str(task), DATA)
 
@@ -156,16 +161,16 @@ def test_imported_functions_are_not_meant(task: Path) -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ("sums.py", "is no target; name FILE.py:FUNCTION"),
-        ("sums.py:", "is no target"),
-        (":hop", "is no target"),
+        ("sums.py", "is not a target; pass FILE.py:FUNCTION"),
+        ("sums.py:", "is not a target"),
+        (":hop", "is not a target"),
         ("sums.py:gone", "has no function 'gone'; it has hop_sum, later"),
         ("sums.py:LIMIT", "has no function 'LIMIT'"),
         ("gone.py:f", "there is no file 'gone.py'"),
         ("no.such.module:f", "there is no module 'no.such.module'"),
         ("json:gone", "has no function 'gone'"),
         (".", "has no Hoplet/Hop.py"),
-        ("nowhere", "is no target"),
+        ("nowhere", "is not a target"),
     ],
 )
 def test_what_is_no_target_says_why(

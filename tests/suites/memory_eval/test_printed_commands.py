@@ -1,4 +1,4 @@
-"""The commands of the document, as it prints them."""
+"""The commands in the format's description work as printed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ PRINTED = "eval_framework.cli --dataset data --baseline FUMemory --output-dir re
 
 
 def typed(folder: Path, url: str, model: str, command: str) -> subprocess.CompletedProcess[str]:
-    """With the two variables that the document names."""
-    named = environment() | {"OPENAI_MODEL": model, "OPENAI_BASE_URL": url}
+    """Run a command with the two environment variables of the format's description."""
+    variables = environment() | {"OPENAI_MODEL": model, "OPENAI_BASE_URL": url}
     words = [sys.executable, "-m", *command.split()]
     return subprocess.run(
-        words, cwd=folder, env=named, capture_output=True, text=True, timeout=60, check=False
+        words, cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
     )
 
 
 def test_the_commands_of_the_document(tmp_path: Path) -> None:
-    """OPENAI_MODEL answers and judges; another one with --eval-only judges, elsewhere, and answers nothing."""
+    """OPENAI_MODEL answers and judges. With --eval-only another model judges at another endpoint and answers nothing."""
     with JudgingServer(other=reply) as server, JudgingServer() as elsewhere:
         court = Court(tmp_path, server, sample("s1", 2))
         first = typed(tmp_path, server.url, "one", PRINTED)
@@ -33,10 +33,10 @@ def test_the_commands_of_the_document(tmp_path: Path) -> None:
         out = tmp_path / "results" / "FU"
         files, records = stage_one(out), stage_two(out)
         assert (len(files), len(records)) == (2, 3)
-        asked = court.calls()
+        calls = court.calls()
         second = typed(tmp_path, elsewhere.url, "two", f"{PRINTED} --eval-only")
         assert second.returncode == 0, second.stderr
-        assert court.calls() == asked
+        assert court.calls() == calls
         assert [body["model"] for body in elsewhere.bodies] == ["two"] * len(server.questions)
         assert stage_one(out) == files
         assert "openai/two" in second.stdout

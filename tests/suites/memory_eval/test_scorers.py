@@ -1,4 +1,4 @@
-"""What is put before the judge, what needs none, and what becomes of its word."""
+"""Questions to the judge, verdicts without a judge, and the scores of verdicts."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ BEST |= {"answer": "Correct", "evidence": "covered"}
 
 
 def best(matter: JudgeQuestion) -> Verdict:
-    """The best label for everything."""
+    """Return the best label for every item."""
     return Verdict((BEST[matter.kind],) * matter.count, "as told")
 
 
 def values(scores: list[Score]) -> dict[tuple[str, str], Any]:
-    """Values by part and metric, the status where there is none."""
-    return {(one.part, one.metric): one.status if one.value is None else one.value for one in scores}
+    """Return values by part and metric; the status if there is no value."""
+    return {
+        (score.part, score.metric): score.status if score.value is None else score.value for score in scores
+    }
 
 
 def only(scores: list[Score], metric: str) -> Score:
-    """The one score of a metric."""
-    (found,) = [one for one in scores if one.metric == metric]
-    return found
+    """Return the only score of a metric."""
+    (match,) = [score for score in scores if score.metric == metric]
+    return match
 
 
 SESSION = session(
@@ -62,7 +64,7 @@ SESSION = session(
 
 
 def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
-    """Added and changed texts for recall and correctness, all active memories for updates and interference."""
+    """Recall and correctness see written texts, updates and interference see all active items."""
     panel = Scripted(best)
     judge(panel, [SESSION], [])
     mine = ("Ann lives in Rome", "the kite is blue")
@@ -77,7 +79,7 @@ def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
 
 def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -> None:
     panel = Scripted(best)
-    judge(panel, [], [question(evidence=["e"], cited=["c"], found=["f", "g"])])
+    judge(panel, [], [question(evidence=["e"], cited=["c"], retrieved=["f", "g"])])
     assert panel.asked == [
         AnswerQuestion("What is it?", "a red kite", "a red kite", ("e",)),
         EvidenceQuestion(("e",), ("c",)),
@@ -85,10 +87,10 @@ def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -
     ]
 
 
-def test_equal_matters_are_judged_once() -> None:
-    """Citations that are all that was found, and a question that was asked twice, are paid once."""
+def test_equal_questions_are_judged_once() -> None:
+    """Equal questions to the judge cost one call, for example if all retrieved items are cited."""
     panel = Scripted(best)
-    row = question(evidence=["e"], cited=["c"], found=["c"])
+    row = question(evidence=["e"], cited=["c"], retrieved=["c"])
     scores = judge(panel, [], [row, row])
     assert [matter.kind for matter in panel.asked] == ["answer", "evidence"]
     assert len(scores) == 6
@@ -96,22 +98,22 @@ def test_equal_matters_are_judged_once() -> None:
 
 
 def test_parts_name_sessions_points_and_questions() -> None:
-    """Equal ids of points get ~2, those without one their place; questions are counted by checkpoint."""
+    """The second of equal point ids gets ~2, a missing id becomes the number. Questions are numbered per checkpoint."""
     update = [point("m", "one"), point("m", "two"), {"content": "three"}, "four"]
     rows = [session("S01", wrote=["x"], update=update), session("S02", wrote=["x"], interference=["i"])]
-    asked = [question(checkpoint=name, said=name) for name in ("c", "d", "c")]
-    scores = judge(Scripted(best), rows, asked)
+    questions = [question(checkpoint=name, generated=name) for name in ("c", "d", "c")]
+    scores = judge(Scripted(best), rows, questions)
     parts = {metric: [s.part for s in scores if s.metric == metric] for metric in ("update", "interference")}
     assert parts["update"] == ["S01/m", "S01/m~2", "S01/3", "S01/4"]
     assert parts["interference"] == ["S02/1"]
     assert [score.part for score in scores if score.metric == "recall"] == ["S01", "S02"]
     assert [score.part for score in scores if score.metric == "answer"] == ["c/1", "d/1", "c/2"]
-    named = [(score.metric, score.part) for score in scores]
-    assert len(set(named)) == len(named)
+    metric_parts = [(score.metric, score.part) for score in scores]
+    assert len(set(metric_parts)) == len(metric_parts)
 
 
 def test_values_are_what_the_labels_are_worth() -> None:
-    """Both is a half; hallucination is a share of its own; update recall is of updates alone."""
+    """`both` counts 0.5, `hallucination` is its own metric, and update recall counts only updates."""
     says = {
         "recall": ("covered", "missed"),
         "correctness": ("hallucination", "correct"),
@@ -121,7 +123,7 @@ def test_values_are_what_the_labels_are_worth() -> None:
         "evidence": ("missed", "covered"),
     }
     panel = Scripted(lambda matter: Verdict(says[matter.kind], "so"))
-    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], found=["d"])])
+    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], retrieved=["d"])])
     assert values(scores) == {
         ("S02", "recall"): 0.5,
         ("S02", "update_recall"): 0.0,
@@ -136,16 +138,16 @@ def test_values_are_what_the_labels_are_worth() -> None:
     assert {score.reason for score in scores} == {"so"}
 
 
-def test_what_needs_no_judge_is_not_asked() -> None:
-    """No gold is not applicable; gold and nothing written is 0; an empty answer leaves out; no text holds."""
+def test_questions_that_need_no_judge_are_not_asked() -> None:
+    """No gold: not applicable. No written texts: 0. Empty answer: omission. Empty snapshot: nothing stored."""
     panel = Scripted(best)
     gold: dict[str, Any] = {
         "new": [point("a", "x")],
         "update": [point("b", "y")],
         "interference": [point("c", "z")],
     }
-    asked = [question(said=" \n", evidence=["e"]), question(said="")]
-    scores = judge(panel, [session("S01"), session("S02", **gold)], asked)
+    questions = [question(generated=" \n", evidence=["e"]), question(generated="")]
+    scores = judge(panel, [session("S01"), session("S02", **gold)], questions)
     assert panel.asked == []
     nothing = "not_applicable"
     assert values(scores) == {
@@ -177,25 +179,25 @@ def test_what_needs_no_judge_is_not_asked() -> None:
         Verdict(("covered", "perhaps"), "a label that there is not"),
     ],
 )
-def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
-    """With its reason and how many things it was about; the other scores are as they were."""
+def test_an_invalid_verdict_has_no_value(wrong: Verdict) -> None:
+    """The score has the reason and the denominator. Other scores are unchanged."""
     plain = judge(Scripted(best), [SESSION], [question()])
     scores = judge(
         Scripted(lambda matter: wrong if matter.kind == "recall" else best(matter)), [SESSION], [question()]
     )
     failed = [score for score in scores if score.status == "invalid"]
-    assert [(one.metric, one.value, one.data["denominator"]) for one in failed] == [
+    assert [(score.metric, score.value, score.data["denominator"]) for score in failed] == [
         ("recall", None, 2),
         ("update_recall", None, 1),
     ]
     assert all(score.reason.startswith("no verdict") for score in failed)
-    assert [one for one in scores if one not in failed] == [
-        one for one in plain if one.metric not in ("recall", "update_recall")
+    assert [score for score in scores if score not in failed] == [
+        score for score in plain if score.metric not in ("recall", "update_recall")
     ]
 
 
-def test_what_fails_is_asked_again() -> None:
-    """An endpoint that is down may be up another day: no score is made up meanwhile."""
+def test_a_failed_judge_call_raises_and_gives_no_score() -> None:
+    """A later start can ask again, because no score was written."""
 
     def fails(_: JudgeQuestion) -> Verdict:
         raise ModelError(Failure("rate_limit", "told so"))
@@ -205,7 +207,7 @@ def test_what_fails_is_asked_again() -> None:
 
 
 def test_votes_are_kept() -> None:
-    """On the first metric of a verdict, so that one verdict counts once."""
+    """Only the score of the first metric has the votes, so that a verdict counts once."""
     votes = (("covered", "missed"), ("covered", "covered"))
     panel = Scripted(
         lambda matter: (
@@ -215,29 +217,31 @@ def test_votes_are_kept() -> None:
         )
     )
     scores = judge(panel, [SESSION], [])
-    found = only(scores, "recall").data
-    assert (found["labels"], found["stable"]) == (["covered", "covered"], False)
-    assert found["votes"] == [["covered", "missed"], ["covered", "covered"]]
+    data = only(scores, "recall").data
+    assert (data["labels"], data["stable"]) == (["covered", "covered"], False)
+    assert data["votes"] == [["covered", "missed"], ["covered", "covered"]]
     assert not {"votes", "stable", "labels"} & set(only(scores, "update_recall").data)
 
 
 def test_answers_say_what_they_are_about() -> None:
     """For comparisons: sample, type, difficulty, what was said and what was wanted."""
-    (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", said="kite")])
+    (answer, *others) = judge(
+        Scripted(best), [], [question(abbrev="MH", difficulty="hard", generated="kite")]
+    )
     assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
     assert (answer.data["answer"], answer.expected, answer.tags) == ("kite", "a red kite", ("MH", "hard"))
-    assert all((one.data["type"], one.tags) == ("MH", ("MH", "hard")) for one in others)
+    assert all((score.data["type"], score.tags) == ("MH", ("MH", "hard")) for score in others)
 
 
 def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:
     """Another judge's scores stand beside; the name is the same, so that runs can be compared."""
-    one, two, three = (
+    first, second, third = (
         EvalScorer(Scripted(best, name), lambda _: SampleRows([], []), gold).id
         for name, gold in (("a", ""), ("b", ""), ("a", "x"))
     )
-    assert len({one, two, three}) == 3
-    assert {name.partition("@")[0] for name in (one, two, three)} == {"judged"}
-    assert one == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
+    assert len({first, second, third}) == 3
+    assert {name.partition("@")[0] for name in (first, second, third)} == {"judged"}
+    assert first == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
 
 
 def test_the_offline_panel_judges_a_sample() -> None:
@@ -250,20 +254,20 @@ def test_the_offline_panel_judges_a_sample() -> None:
             interference=[point("c", "Volcanoes erupted near Naples yesterday")],
         )
     ]
-    asked = [question("Rome", "Rome", evidence=["Ann lives in Rome"], cited=["Ann lives in Rome"])]
-    found = values(judge(Panel("offline"), rows, asked))
-    assert (found["S01", "recall"], found["S01/c", "interference"]) == (0.5, 1.0)
-    assert (found["c/1", "answer"], found["c/1", "evidence"]) == (1.0, 1.0)
-    assert found["c/1", "retrieved_evidence"] == 0.0
+    questions = [question("Rome", "Rome", evidence=["Ann lives in Rome"], cited=["Ann lives in Rome"])]
+    scores = values(judge(Panel("offline"), rows, questions))
+    assert (scores["S01", "recall"], scores["S01/c", "interference"]) == (0.5, 1.0)
+    assert (scores["c/1", "answer"], scores["c/1", "evidence"]) == (1.0, 1.0)
+    assert scores["c/1", "retrieved_evidence"] == 0.0
 
 
 def test_words_are_compared_without_a_judge() -> None:
     """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
     rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
     scores = scores_of(LexicalScorer(lambda _: answer_rows(rows)))
-    found = values(scores)
-    assert (found["c/1", "f1"], found["c/1", "bleu1"]) == (1.0, 1.0)
-    assert found["c/2", "f1"] == pytest.approx(2 / 3)
-    assert found["c/2", "bleu1"] == pytest.approx(0.36787944)
-    assert (found["c/3", "f1"], found["c/3", "bleu1"]) == ("not_applicable", "not_applicable")
+    by_metric = values(scores)
+    assert (by_metric["c/1", "f1"], by_metric["c/1", "bleu1"]) == (1.0, 1.0)
+    assert by_metric["c/2", "f1"] == pytest.approx(2 / 3)
+    assert by_metric["c/2", "bleu1"] == pytest.approx(0.36787944)
+    assert (by_metric["c/3", "f1"], by_metric["c/3", "bleu1"]) == ("not_applicable", "not_applicable")
     assert {score.data["type"] for score in scores} == {"FR"}

@@ -1,4 +1,4 @@
-"""Files of several memories, written by another tool and judged together."""
+"""Pipeline files of several memories from another tool, judged together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.memory_samples import Samples, entry_of, lines, sample, subjects_of
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Samples:
-    """Two samples, of two sessions and of one."""
+    """Two samples, with two sessions and with one."""
     return Samples(tmp_path, sample("s1", 2), sample("s2", 1))
 
 
@@ -50,8 +50,10 @@ def test_without_a_sample_in_common_they_are_not_compared(
     shutil.rmtree(samples.out / "assay")
     for memory, name in (("bm25", "s1"), ("STMemory", "s2")):
         for path in (samples.out / memory).glob("pipeline_*.jsonl"):
-            kept = [line for line in path.read_text().splitlines() if f'"sample_id":"{name}"' in line]
-            path.write_text("".join(f"{line}\n" for line in kept))
+            lines_of_sample = [
+                line for line in path.read_text().splitlines() if f'"sample_id":"{name}"' in line
+            ]
+            path.write_text("".join(f"{line}\n" for line in lines_of_sample))
     assert judge(samples) == 0
     out = capsys.readouterr().out
     assert "not compared: " in out

@@ -1,4 +1,4 @@
-"""A memory's entry: figures over what was judged and over all, by group, with what was left out."""
+"""The report entry of a memory: figures over valid verdicts and over all, groups, and counts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def metric_of(entry: Entry, name: str) -> Metric:
 
 
 def add(
-    tally: BaselineTally, cluster: int, sessions: list[SessionRow], asked: list[QaRow], panel: Any
+    tally: BaselineTally, cluster: int, sessions: list[SessionRow], questions: list[QaRow], panel: Any
 ) -> None:
     """A sample, judged and compared."""
-    scores = judge(panel, sessions, asked)
-    words: list[Score] = scores_of(LexicalScorer(lambda _: answer_rows(asked)))
-    tally.add_sample(cluster, len(sessions), asked, [], [*scores, *words])
+    scores = judge(panel, sessions, questions)
+    words: list[Score] = scores_of(LexicalScorer(lambda _: answer_rows(questions)))
+    tally.add_sample(cluster, len(sessions), questions, [], [*scores, *words])
 
 
 def says(matter: JudgeQuestion) -> Verdict:
@@ -40,8 +40,8 @@ def says(matter: JudgeQuestion) -> Verdict:
     elif matter.kind == "correctness":
         texts = matter.texts
     else:
-        named = (getattr(matter, name, ()) for name in ("points", "evidence", "new", "content"))
-        texts = next((one,) if isinstance(one, str) else one for one in named if one)
+        fields = (getattr(matter, name, ()) for name in ("points", "evidence", "new", "content"))
+        texts = next((field,) if isinstance(field, str) else field for field in fields if field)
     if any("odd" in text for text in texts):
         return invalid("no verdict: prose")
     return Verdict(tuple(matter.labels["bad" in text] for text in texts))
@@ -55,30 +55,30 @@ FIRST = (
         session("S04", interference=[point("a", "good")]),
     ],
     [
-        question("good one", "good one", evidence=["good"], cited=["c"], found=["d"]),
+        question("good one", "good one", evidence=["good"], cited=["c"], retrieved=["d"]),
         question("good", "bad", evidence=["bad"] * 3, cited=["c"], abbrev="MH", difficulty="hard"),
         question("good", "", abbrev="MH"),
     ],
 )
 SECOND = (
     [session("S01", wrote=["odd"], new=[point("a", "odd")])],
-    [question(said="odd", evidence=["odd", "x"], cited=["c"])],
+    [question(generated="odd", evidence=["odd", "x"], cited=["c"])],
 )
 
 
 def two_samples() -> BaselineTally:
     """Sample 0: two uneven sessions and three questions; sample 1: one session that cannot be judged."""
     tally = BaselineTally("m")
-    for cluster, (sessions, asked) in enumerate((FIRST, SECOND)):
-        add(tally, cluster, sessions, asked, Scripted(says))
+    for cluster, (sessions, questions) in enumerate((FIRST, SECOND)):
+        add(tally, cluster, sessions, questions, Scripted(says))
     return tally
 
 
 def aggregate(*samples: tuple[list[SessionRow], list[QaRow]]) -> dict[str, Any]:
     """The format's own numbers of these samples."""
     total = Aggregate()
-    for sessions, asked in samples:
-        evals = sample_evals(SampleRows(sessions, asked), judge(Scripted(says), sessions, asked))
+    for sessions, questions in samples:
+        evals = sample_evals(SampleRows(sessions, questions), judge(Scripted(says), sessions, questions))
         for session_eval in evals.sessions:
             total.add_session(session_eval)
         for qa_eval in evals.questions:
@@ -119,21 +119,21 @@ def test_over_what_was_judged_and_over_all(
     metric: str, numerator: float, denominator: int, invalid: int, over_all: float
 ) -> None:
     """An invalid judgement is in one denominator and not in the other; evidence is counted by piece."""
-    found = metric_of(two_samples().entry(), metric)
-    assert found.numerator == pytest.approx(numerator)
-    assert found.denominator == denominator
-    assert found.left_out.get("invalid", 0) == invalid
-    assert found.beside["over_all"].value == pytest.approx(over_all)
+    result = metric_of(two_samples().entry(), metric)
+    assert result.numerator == pytest.approx(numerator)
+    assert result.denominator == denominator
+    assert result.left_out.get("invalid", 0) == invalid
+    assert result.beside["over_all"].value == pytest.approx(over_all)
 
 
 def test_sessions_are_averaged_and_their_counters_stand_beside() -> None:
     """2 of 2 and 0 of 8 are a mean of a half, and 2 of 10 pooled."""
     entry = two_samples().entry()
-    found = metric_of(entry, "recall")
-    assert found.value == 0.5
-    pooled = found.beside["pooled"]
+    recall = metric_of(entry, "recall")
+    assert recall.value == 0.5
+    pooled = recall.beside["pooled"]
     assert (pooled.value, pooled.numerator, pooled.denominator) == (0.2, 2, 10)
-    assert found.left_out == {"invalid": 2, "not applicable": 1}
+    assert recall.left_out == {"invalid": 2, "not applicable": 1}
     assert "pooled" not in metric_of(entry, "update").beside
 
 
@@ -155,8 +155,8 @@ def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None
     before = tally.entry()
     add(tally, 1, *unreadable, Scripted(says))
     after = tally.entry()
-    for one, two in zip(before.metrics, after.metrics, strict=True):
-        numbers = [(each.value, each.numerator, each.denominator, each.clusters) for each in (one, two)]
+    for first, second in zip(before.metrics, after.metrics, strict=True):
+        numbers = [(each.value, each.numerator, each.denominator, each.clusters) for each in (first, second)]
         assert numbers[0] == numbers[1]
     assert aggregate(readable) == aggregate(readable, unreadable)
     assert metric_of(two_samples().entry(), "answer").clusters == 1
@@ -165,26 +165,26 @@ def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None
 def test_samples_are_the_clusters() -> None:
     """Ten equal answers of one sample say no more than one: two samples, two clusters."""
     tally = BaselineTally("m")
-    for cluster, said in enumerate(("good", "bad", "good")):
-        add(tally, cluster, [], [question("good", said)] * 10, Scripted(says))
-    found = metric_of(tally.entry(), "answer")
-    assert (found.denominator, found.clusters) == (30, 3)
-    assert found.value == pytest.approx(2 / 3)
-    assert found.stderr == pytest.approx(1 / 3)
-    assert found.interval == (0.0, 1.0)
+    for cluster, answer in enumerate(("good", "bad", "good")):
+        add(tally, cluster, [], [question("good", answer)] * 10, Scripted(says))
+    metric = metric_of(tally.entry(), "answer")
+    assert (metric.denominator, metric.clusters) == (30, 3)
+    assert metric.value == pytest.approx(2 / 3)
+    assert metric.stderr == pytest.approx(1 / 3)
+    assert metric.interval == (0.0, 1.0)
 
 
 def test_questions_are_shown_by_type_and_difficulty() -> None:
     """Answers and evidence, with the words; the open vocabulary of the data."""
     slices = two_samples().entry().slices
     by_type = {part.name: part for part in slices if part.by == "question type"}
-    found = {name: {metric.name: metric for metric in part.metrics} for name, part in by_type.items()}
-    assert list(found) == ["FR", "MH"]
-    assert (found["FR"]["answer"].value, found["FR"]["answer"].left_out) == (1.0, {"invalid": 1})
-    assert (found["MH"]["answer"].numerator, found["MH"]["answer"].denominator) == (0, 2)
-    assert (found["MH"]["evidence"].value, found["MH"]["evidence"].denominator) == (0.0, 3)
-    assert found["FR"]["f1"].denominator == 2
-    assert "recall" not in found["FR"]
+    metrics = {name: {metric.name: metric for metric in part.metrics} for name, part in by_type.items()}
+    assert list(metrics) == ["FR", "MH"]
+    assert (metrics["FR"]["answer"].value, metrics["FR"]["answer"].left_out) == (1.0, {"invalid": 1})
+    assert (metrics["MH"]["answer"].numerator, metrics["MH"]["answer"].denominator) == (0, 2)
+    assert (metrics["MH"]["evidence"].value, metrics["MH"]["evidence"].denominator) == (0.0, 3)
+    assert metrics["FR"]["f1"].denominator == 2
+    assert "recall" not in metrics["FR"]
     answers = {part.name: part.metrics[0] for part in slices if part.by == "difficulty"}
     assert {name: (metric.name, metric.denominator) for name, metric in answers.items()} == {
         "easy": ("answer", 2),
@@ -193,11 +193,11 @@ def test_questions_are_shown_by_type_and_difficulty() -> None:
 
 
 def test_the_documents_aggregate_has_its_own_numbers() -> None:
-    found = aggregate(FIRST, SECOND)
-    assert found["baseline_id"] == "m"
-    assert found["memory_recall"]["avg_recall"] == 0.5
-    assert (found["question_answering"]["num_total"], found["question_answering"]["num_valid"]) == (4, 3)
-    assert found["evidence_coverage"] == {"hit_rate": 0.25, "num_covered": 1, "num_total": 4}
+    numbers = aggregate(FIRST, SECOND)
+    assert numbers["baseline_id"] == "m"
+    assert numbers["memory_recall"]["avg_recall"] == 0.5
+    assert (numbers["question_answering"]["num_total"], numbers["question_answering"]["num_valid"]) == (4, 3)
+    assert numbers["evidence_coverage"] == {"hit_rate": 0.25, "num_covered": 1, "num_total": 4}
 
 
 def test_without_a_judge_there_are_words_alone() -> None:
@@ -213,11 +213,11 @@ def test_without_a_judge_there_are_words_alone() -> None:
 def test_a_dimension_without_items_was_not_measured() -> None:
     """Shown as a dash; in the document's aggregate it is 0.0."""
     tally = BaselineTally("m")
-    asked = [question("good", "good")]
-    add(tally, 0, [], asked, Scripted(says))
-    found = metric_of(tally.entry(), "interference")
-    assert (found.value, found.denominator, found.beside["over_all"].value) == (None, 0, None)
-    assert aggregate(([], asked))["interference_rejection"]["score"] == 0.0
+    questions = [question("good", "good")]
+    add(tally, 0, [], questions, Scripted(says))
+    metric = metric_of(tally.entry(), "interference")
+    assert (metric.value, metric.denominator, metric.beside["over_all"].value) == (None, 0, None)
+    assert aggregate(([], questions))["interference_rejection"]["score"] == 0.0
 
 
 def test_flaky_verdicts_are_counted_where_there_were_votes() -> None:
@@ -227,7 +227,13 @@ def test_flaky_verdicts_are_counted_where_there_were_votes() -> None:
         return Verdict(("Correct",), votes=votes, stable="2" not in getattr(matter, "response", ""))
 
     tally = BaselineTally("m")
-    add(tally, 0, [], [question(said="1"), question(said="2"), question(said="3")], Scripted(voted))
+    add(
+        tally,
+        0,
+        [],
+        [question(generated="1"), question(generated="2"), question(generated="3")],
+        Scripted(voted),
+    )
     (table,) = tally.entry().tables
     assert (table.name, table.rows) == ("votes", [["question answering", 3, 1]])
     assert two_samples().entry().tables == []
@@ -262,7 +268,9 @@ def test_counts_failures_seconds_and_tokens() -> None:
     entry = tally.entry()
     (failures,) = entry.examples
     assert failures.total == 1
-    assert [(one.label, one.index, one.reason) for one in failures.shown] == [("sample conv-9", 4, "it fell")]
+    assert [(example.label, example.index, example.reason) for example in failures.shown] == [
+        ("sample conv-9", 4, "it fell")
+    ]
     (usage,) = entry.tables
     assert usage.columns == ["stage", "p50 s", "p95 s", "tokens in", "tokens out"]
     assert usage.rows == [

@@ -1,4 +1,4 @@
-"""`--embedder PROVIDER/NAME`: vectors of an endpoint, through the run's own log."""
+"""`--embedder PROVIDER/NAME`: vectors come from an endpoint and are logged like other calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.memory_talks import Talks, numbers_of, talk
 
 
 class Vectors(RunningServer):
-    """Gives each text a vector by its number, in the wrong order; `short` leaves one out."""
+    """Returns vectors in reverse order. With `short` one vector is missing."""
 
     def __init__(self, *, short: bool = False) -> None:
         self.asked: list[list[str]] = []
@@ -27,14 +27,14 @@ class Vectors(RunningServer):
         texts = json.loads(await request.read())["input"]
         assert request.path.endswith("/embeddings")
         self.asked.append(texts)
-        found = [{"index": at, "embedding": _vector(text)} for at, text in enumerate(texts)][::-1]
-        return web.json_response({"data": found[self._short :], "usage": {"prompt_tokens": 3}})
+        data = [{"index": index, "embedding": _vector(text)} for index, text in enumerate(texts)][::-1]
+        return web.json_response({"data": data[self._short :], "usage": {"prompt_tokens": 3}})
 
 
 def _vector(text: str) -> list[float]:
-    """Texts that end in the same number lie in the same direction."""
+    """Texts that end in the same number get the same vector."""
     number = int(text.partition("fruit")[2].split()[0])
-    return [5.0 * (at == number) for at in range(8)]
+    return [5.0 * (place == number) for place in range(8)]
 
 
 def run(talks: Talks, server: Vectors) -> api.Run:
@@ -45,24 +45,26 @@ def run(talks: Talks, server: Vectors) -> api.Run:
             )
             values |= {"base_url": server.url, "memory_args": {"centre": False}, "max_retries": 0}
             spec = assay.spec("memory-test", **values)
-            done, asked = await assay.arun(spec), len(server.asked)
+            done, requests = await assay.arun(spec), len(server.asked)
             await assay.arun(spec)
-            assert len(server.asked) == asked or done.exit_code, "a second start asks nothing"
+            assert len(server.asked) == requests or done.exit_code, "a second start asks nothing"
             return done
 
     return asyncio.run(main())
 
 
-def test_vectors_are_those_of_their_texts(tmp_path: Path) -> None:
-    """Whatever order the endpoint has: each question finds its message."""
+def test_vectors_are_assigned_to_their_texts(tmp_path: Path) -> None:
+    """The endpoint returns vectors in another order; each question still finds its message."""
     talks, server = Talks(tmp_path, talk(6)), Vectors()
     done = run(talks, server)
-    found = numbers_of(done)
-    assert [(one["metric"], one["value"]) for one in found["metrics"]] == [("evidence_recall", 1.0)]
+    summary = numbers_of(done)
+    assert [(metric["metric"], metric["value"]) for metric in summary["metrics"]] == [
+        ("evidence_recall", 1.0)
+    ]
     assert len(server.asked) > 3
 
 
-def test_a_vector_that_is_missing_is_no_result(tmp_path: Path) -> None:
+def test_a_missing_vector_fails_the_conversation(tmp_path: Path) -> None:
     done = run(Talks(tmp_path), Vectors(short=True))
     assert done.summary.failures == {"bad_reply": 1}
     assert done.exit_code == 3

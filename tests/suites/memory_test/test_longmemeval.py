@@ -1,4 +1,4 @@
-"""The published schema of LongMemEval, on an invented entry."""
+"""The published schema of LongMemEval, tested on an invented entry."""
 
 from __future__ import annotations
 
@@ -32,20 +32,23 @@ ENTRY = {
 
 
 def one(tmp_path: Path, **more: Any) -> Conversation:
-    (found,) = loaded("longmemeval", tmp_path / "data.json", [{**ENTRY, **more}])
-    return found
+    (conversation,) = loaded("longmemeval", tmp_path / "data.json", [{**ENTRY, **more}])
+    return conversation
 
 
 def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
-    """Sessions keep their ids and dates, marks of the answer stay out of the messages."""
-    found = one(tmp_path)
-    assert (found.sample_id, [session.id for session in found.sessions]) == ("q1", ["noise_1", "answer_1"])
-    assert [(each.id, each.line) for each in found.messages][2:] == [
+    """Sessions keep their ids and dates. `has_answer` does not reach the messages."""
+    conversation = one(tmp_path)
+    assert (conversation.sample_id, [session.id for session in conversation.sessions]) == (
+        "q1",
+        ["noise_1", "answer_1"],
+    )
+    assert [(each.id, each.line) for each in conversation.messages][2:] == [
         ("D2:1", "user: I only drink rooibos."),
         ("D2:2", "assistant: Noted."),
         ("D2:3", "user: Thanks."),
     ]
-    (question,) = found.questions
+    (question,) = conversation.questions
     assert question.metadata == {
         "evidence": ["D2:1"],
         "category": "single-session-user",
@@ -57,24 +60,24 @@ def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
 
 
 def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
-    """Although its evidence is there before."""
-    found = one(tmp_path, answer_session_ids=["noise_1"])
+    """The question waits for the last message although its evidence comes earlier."""
+    conversation = one(tmp_path, answer_session_ids=["noise_1"])
     for rule in TRIGGERS:
-        assert plan_tests(found, ScheduleOptions(trigger=rule, segments=10, final=False, categories=())) == [
-            ConversationTest(5, 1)
-        ]
+        assert plan_tests(
+            conversation, ScheduleOptions(trigger=rule, segments=10, final=False, categories=())
+        ) == [ConversationTest(5, 1)]
 
 
 def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Path) -> None:
-    """All their messages, and none of the others."""
+    """All messages of the answer sessions count as evidence."""
     plain = [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}] * 2]
     (question,) = one(tmp_path, haystack_sessions=plain).questions
     assert question.places == ("D2:1", "D2:2")
-    found = one(tmp_path, haystack_sessions=plain, answer_session_ids=[])
-    assert [each.reason for each in found.invalid] == ["no_evidence"]
+    conversation = one(tmp_path, haystack_sessions=plain, answer_session_ids=[])
+    assert [each.reason for each in conversation.invalid] == ["no_evidence"]
 
 
-def test_an_id_tells_abstention(tmp_path: Path) -> None:
+def test_the_suffix_of_an_id_marks_abstention(tmp_path: Path) -> None:
     (question,) = one(tmp_path, question_id="q1_abs").questions
     assert question.abstention
     assert question.reference == "Rooibos"

@@ -1,4 +1,4 @@
-"""Memory tests from conversation to file: who is told what, what fails alone, what continues."""
+"""Runs of memory test from data to files: who sees evidence, what a failure affects, what is reused."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from assay.core.errors import UsageError
 from support.memory_talks import Talks, file_of, numbers_of, talk
 
 
-def test_the_file_is_the_documents(tmp_path: Path) -> None:
-    """Key by key in its order; what is more stands in the places that are left for it."""
+def test_the_file_has_the_keys_of_the_format(tmp_path: Path) -> None:
+    """The file has the format's keys in its order. Additional keys come after them."""
     run = Talks(tmp_path).run(segments=2)
-    found = file_of(run)
-    assert list(found) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
-    assert list(found["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
-    assert found["test_summary"] == {"total_tests": 2, "test_threshold": "1/2 of total questions"}
-    first, second = found["test_results"]
+    document = file_of(run)
+    assert list(document) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
+    assert list(document["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
+    assert document["test_summary"] == {"total_tests": 2, "test_threshold": "1/2 of total questions"}
+    first, second = document["test_results"]
     assert (first["question_range"], first["dialogs_inserted_count"]) == ({"start": 1, "end": 2}, 2)
     assert (second["question_range"], second["dialogs_inserted_count"]) == ({"start": 1, "end": 4}, 4)
     question = first["questions"][0]
@@ -32,56 +32,58 @@ def test_the_file_is_the_documents(tmp_path: Path) -> None:
 
 
 def test_scores_have_their_denominators(tmp_path: Path) -> None:
-    """Of the last test, where every question is asked once; beside the file and in the run."""
+    """Scores are those of the last test, where each question counts once. Both summaries have the same numbers."""
     run = Talks(tmp_path, talk(), talk(6, "b")).run(segments=2)
-    found = numbers_of(run)
-    metrics = {one["metric"]: (one["value"], one["n"], one["clusters"]) for one in found["metrics"]}
+    summary = numbers_of(run)
+    metrics = {
+        metric["metric"]: (metric["value"], metric["n"], metric["clusters"]) for metric in summary["metrics"]
+    }
     assert metrics == {"f1": (1.0, 10, 2), "exact_match": (1.0, 10, 2), "evidence_recall": (1.0, 10, 2)}
-    assert found["categories"]["plain"]["f1"]["n"] == 10
-    assert [test["dialogs_inserted"] for test in found["tests"]] == [3.0, 5.0]
-    (summary,) = [path for path in run.files if path.name == "summary.json"]
-    assert json.loads(summary.read_text())["metrics"] == json.loads(json.dumps(found["metrics"]))
+    assert summary["categories"]["plain"]["f1"]["n"] == 10
+    assert [test["dialogs_inserted"] for test in summary["tests"]] == [3.0, 5.0]
+    (path,) = [path for path in run.files if path.name == "summary.json"]
+    assert json.loads(path.read_text())["metrics"] == json.loads(json.dumps(summary["metrics"]))
     assert any(path.name == "curve.svg" for path in run.files)
 
 
 def test_evidence_reaches_the_oracle_only(tmp_path: Path) -> None:
-    """No other memory is told where it stands, and no prompt."""
+    """Neither other memories nor prompts get the evidence."""
     talks = Talks(tmp_path)
     run = talks.run(memory=[talks.own, "oracle"], segments=1)
     assert talks.searched() == [f"who likes fruit{n} []" for n in range(1, 5)]
-    assert not any("D1:" in said for said in talks.asked())
-    assert not any("reference" in said or "plain" in said for said in talks.asked())
+    assert not any("D1:" in prompt for prompt in talks.asked())
+    assert not any("reference" in prompt or "plain" in prompt for prompt in talks.asked())
     oracle = numbers_of(run, "oracle")
     assert oracle["reference"]
-    assert {one["metric"]: one["value"] for one in oracle["metrics"]}["evidence_recall"] == 1.0
+    assert {metric["metric"]: metric["value"] for metric in oracle["metrics"]}["evidence_recall"] == 1.0
     files = [path for path in run.files if path.name == "0000.json"]
     infos = [json.loads(path.read_text())["experiment_info"]["memory"] for path in files]
     assert infos == ["own", "oracle (reference)"]
 
 
 def test_a_failed_insertion_ends_its_conversation_only(tmp_path: Path) -> None:
-    """By name; the others have their files."""
+    """The summary names the failed conversation. The others have their files."""
     talks = Talks(tmp_path, talk(4, "a", "poison"), talk(4, "b"))
     run = talks.run()
     assert [path.name for path in run.files if path.stem.isdigit()] == ["0001.json"]
     assert run.summary.failures == {"user_code": 1}
-    found = numbers_of(run)
-    assert (found["counts"]["conversations"], found["counts"]["failed"]) == (1, 1)
+    summary = numbers_of(run)
+    assert (summary["counts"]["conversations"], summary["counts"]["failed"]) == (1, 1)
 
 
-def test_a_failed_answer_is_its_own(tmp_path: Path) -> None:
-    """An empty answer with the reason; the other questions are answered."""
-    one = talk()
-    one["questions"][1]["question"] = "boom"
-    found = file_of(Talks(tmp_path, one).run(segments=1))
-    (test,) = found["test_results"]
-    said = [(question["predicted_answer"] == "", "error" in question) for question in test["questions"]]
-    assert said == [(False, False), (True, True), (False, False), (False, False)]
+def test_a_failed_answer_does_not_affect_other_answers(tmp_path: Path) -> None:
+    """The failed answer is empty and has an error. The other questions are answered."""
+    conversation = talk()
+    conversation["questions"][1]["question"] = "boom"
+    document = file_of(Talks(tmp_path, conversation).run(segments=1))
+    (test,) = document["test_results"]
+    answers = [(question["predicted_answer"] == "", "error" in question) for question in test["questions"]]
+    assert answers == [(False, False), (True, True), (False, False), (False, False)]
 
 
 @pytest.mark.parametrize("method", ["add", "search"])
-def test_a_memory_that_hangs_is_left(tmp_path: Path, method: str) -> None:
-    """After its time, with its name and method."""
+def test_a_hanging_memory_fails_after_the_timeout(tmp_path: Path, method: str) -> None:
+    """The conversation fails after the timeout, and the message names memory and method."""
     talks = Talks(tmp_path)
     code = (tmp_path / "own.py").read_text()
     hanging = f"    def {method}(self, *_):\n        import time\n        time.sleep(600)\n\n"
@@ -99,8 +101,8 @@ def test_a_memory_that_hangs_is_left(tmp_path: Path, method: str) -> None:
 def test_only_searching_needs_no_model(tmp_path: Path) -> None:
     """The answers are empty, and only retrieval is scored."""
     run = Talks(tmp_path).run(model="", no_answer=True)
-    found = numbers_of(run)
-    assert [one["metric"] for one in found["metrics"]] == ["evidence_recall"]
+    summary = numbers_of(run)
+    assert [metric["metric"] for metric in summary["metrics"]] == ["evidence_recall"]
     assert {q["predicted_answer"] for test in file_of(run)["test_results"] for q in test["questions"]} == {""}
     with pytest.raises(UsageError, match="--no-answer"):
         Talks(tmp_path).run(model="")
@@ -115,29 +117,29 @@ def test_conversations_are_chosen_by_either_id(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_minute_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second gets a number; the first one again finds its own."""
+    """The folder of the second run gets a number. The first run finds its own folder again."""
     monkeypatch.setattr("assay.suites.memory_test.sink.time_stamp", lambda _: "251120_1430")
     talks = Talks(tmp_path)
     folders = [{path.parent.name for path in talks.run(segments=segments).files} for segments in (1, 2, 1)]
     assert folders == [{"251120_1430"}, {"251120_1430_2"}, {"251120_1430"}]
 
 
-def test_another_answer_in_the_data_only_grades_anew(tmp_path: Path) -> None:
+def test_a_changed_reference_scores_again_without_calls(tmp_path: Path) -> None:
     talks = Talks(tmp_path)
     talks.run()
-    asked = len(talks.asked())
-    one = talk()
-    one["questions"][0]["answer"] = "nothing"
-    (tmp_path / "talks.json").write_text(json.dumps([one]))
+    prompts = len(talks.asked())
+    conversation = talk()
+    conversation["questions"][0]["answer"] = "nothing"
+    (tmp_path / "talks.json").write_text(json.dumps([conversation]))
     run = talks.run()
-    found = numbers_of(run)
-    assert len(talks.asked()) == asked
-    assert {m["metric"]: m["value"] for m in found["metrics"]}["exact_match"] == 0.75
-    one["questions"][0]["abstention"] = True
-    (tmp_path / "talks.json").write_text(json.dumps([one]))
-    found = numbers_of(talks.run())
-    assert len(talks.asked()) == asked
-    assert {m["metric"]: (m["value"], m["n"]) for m in found["metrics"]}["abstention"] == (0.0, 1)
+    summary = numbers_of(run)
+    assert len(talks.asked()) == prompts
+    assert {m["metric"]: m["value"] for m in summary["metrics"]}["exact_match"] == 0.75
+    conversation["questions"][0]["abstention"] = True
+    (tmp_path / "talks.json").write_text(json.dumps([conversation]))
+    summary = numbers_of(talks.run())
+    assert len(talks.asked()) == prompts
+    assert {m["metric"]: (m["value"], m["n"]) for m in summary["metrics"]}["abstention"] == (0.0, 1)
 
 
 @pytest.mark.parametrize(
@@ -151,35 +153,37 @@ def test_a_run_without_a_memory_or_without_data_is_refused(tmp_path: Path, optio
 
 
 def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:
-    """The journal keeps what is behind it, of which recall is counted."""
+    """Evidence recall uses the items behind the text, which the journal has."""
     run = Talks(tmp_path).run(memory=["FUMemory"], segments=2)
-    found = [question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]]
-    assert found == [["memgallery:string_bundle"]] * 6
-    result = numbers_of(run)
-    assert {one["metric"]: one["value"] for one in result["metrics"]}["evidence_recall"] == 1.0
+    retrieved = [
+        question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]
+    ]
+    assert retrieved == [["memgallery:string_bundle"]] * 6
+    summary = numbers_of(run)
+    assert {metric["metric"]: metric["value"] for metric in summary["metrics"]}["evidence_recall"] == 1.0
 
 
 def test_the_summary_says_what_categories_mean(tmp_path: Path) -> None:
-    """Beside their scores, under another name; the files keep the numbers of the data."""
+    """`category_labels` has the labels. The files keep the numbers of the data."""
     talks = Talks(tmp_path)
     examples = Path(__file__).parents[3] / "examples" / "memory"
     run = talks.run(
         dataset="locomo", data=f"{examples}/talks.json", memory=["bm25"], no_answer=True, task_id=["0000"]
     )
     (path,) = [path for path in run.files if path.name == "summary.json"]
-    found = json.loads(path.read_text())
-    assert found["category_labels"]["5"] == "adversarial"
-    assert found["categories"]["5"]["evidence_recall"]["n"] > 0
+    summary = json.loads(path.read_text())
+    assert summary["category_labels"]["5"] == "adversarial"
+    assert summary["categories"]["5"]["evidence_recall"]["n"] > 0
     assert type(file_of(run)["test_results"][0]["questions"][0]["category"]) is int
 
 
-def test_evidence_that_is_not_there_leaves_the_denominator(tmp_path: Path) -> None:
-    """It is counted instead; asked and answered it is all the same."""
-    one = talk()
-    one["questions"][0]["evidence"] = ["D9:9"]
-    one["questions"][1]["evidence"] = ["D1:2", "D9:9"]
-    run = Talks(tmp_path, one).run(segments=2)
-    found = numbers_of(run)
-    counts = {one["metric"]: one["n"] for one in found["metrics"]}
+def test_missing_evidence_is_left_out_of_the_denominator(tmp_path: Path) -> None:
+    """Such questions are counted, asked and answered, but have no evidence recall."""
+    conversation = talk()
+    conversation["questions"][0]["evidence"] = ["D9:9"]
+    conversation["questions"][1]["evidence"] = ["D1:2", "D9:9"]
+    run = Talks(tmp_path, conversation).run(segments=2)
+    summary = numbers_of(run)
+    counts = {conversation["metric"]: conversation["n"] for conversation in summary["metrics"]}
     assert (counts["evidence_recall"], counts["f1"]) == (3, 4)
-    assert (found["counts"]["without_evidence"], found["counts"]["unknown_places"]) == (1, 2)
+    assert (summary["counts"]["without_evidence"], summary["counts"]["unknown_places"]) == (1, 2)

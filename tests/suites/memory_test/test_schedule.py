@@ -1,4 +1,4 @@
-"""When questions are asked: the known sequences, and what holds of every conversation."""
+"""When questions are asked: known sequences, and properties of every conversation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TALKS = {
 
 
 def packets_of(conversation: Conversation) -> list[Sequence[Message]]:
-    """The messages as a solver inserts them."""
+    """Return the packets of messages that a solver inserts."""
     return [packet for packet, _ in split_packets([each.messages for each in conversation.sessions])]
 
 
@@ -44,61 +44,75 @@ def test_packets_of_the_example(sample: str) -> None:
     assert len(questions) == GOLDEN[sample]["valid"]
     grown = visible_questions(talk, questions)
     packets = [packet[-1].id for packet in packets_of(talk)]
-    found = [[last, step.after, step.visible] for last, step in zip(packets, grown, strict=True)]
-    assert found == GOLDEN[sample]["packets"]
+    rows = [[last, step.after, step.visible] for last, step in zip(packets, grown, strict=True)]
+    assert rows == GOLDEN[sample]["packets"]
 
 
 @pytest.mark.parametrize("sample", GOLDEN)
-@pytest.mark.parametrize("at", range(6))
-def test_sequences_of_the_example(sample: str, at: int) -> None:
-    """Every rule, with and without a final test and categories."""
-    golden = GOLDEN[sample]["sequences"][at]
+@pytest.mark.parametrize("index", range(6))
+def test_sequences_of_the_example(sample: str, index: int) -> None:
+    """Covers every trigger, with and without final test and categories."""
+    golden = GOLDEN[sample]["sequences"][index]
     how = ScheduleOptions(**{key: golden[key] for key in ("trigger", "segments", "final", "categories")})
     tests = plan_tests(TALKS[sample], how)
     assert [[test.after, test.visible] for test in tests] == golden["tests"]
 
 
 def talk(lengths: list[int], places: list[tuple[int, int]]) -> Conversation:
-    """Sessions of so many messages, and a question for each place."""
-    sessions = [ConversationSession.of(at, "", [("A", "x")] * length) for at, length in enumerate(lengths, 1)]
+    """Return a conversation with sessions of these lengths and a question for each coordinate."""
+    sessions = [
+        ConversationSession.of(number, "", [("A", "x")] * length) for number, length in enumerate(lengths, 1)
+    ]
     questions = [
-        ConversationQuestion.of(str(at), [f"D{session}:{number}"], {"category": at % 3}, source_index=at)
-        for at, (session, number) in enumerate(places)
+        ConversationQuestion.of(
+            str(index), [f"D{session}:{number}"], {"category": index % 3}, source_index=index
+        )
+        for index, (session, number) in enumerate(places)
     ]
     return Conversation.of(0, "x", sessions, questions)
 
 
 def test_packets_never_cross_sessions() -> None:
-    found = [[each.id for each in packet] for packet in packets_of(talk([3, 0, 2], []))]
-    assert found == [["D1:1", "D1:2"], ["D1:3"], ["D3:1", "D3:2"]]
+    packets = [[each.id for each in packet] for packet in packets_of(talk([3, 0, 2], []))]
+    assert packets == [["D1:1", "D1:2"], ["D1:3"], ["D3:1", "D3:2"]]
 
 
 def test_evidence_beyond_a_session_waits_for_the_next_one_or_the_end() -> None:
     """D1:9 of four messages is there when session 2 starts; D2:9 and D7:1 with the last message."""
-    made = talk([4, 4], [(1, 9), (2, 9), (7, 1)])
-    assert [step.visible for step in visible_questions(made, ordered_questions(made))] == [0, 0, 1, 3]
+    conversation = talk([4, 4], [(1, 9), (2, 9), (7, 1)])
+    assert [step.visible for step in visible_questions(conversation, ordered_questions(conversation))] == [
+        0,
+        0,
+        1,
+        3,
+    ]
 
 
 def test_questions_are_ordered_by_last_evidence_then_by_the_data() -> None:
-    """So that those visible first are first, and their index never shifts."""
-    made = talk([4, 12], [(2, 10), (2, 9), (1, 1), (2, 9)])
-    assert [question.source_index for question in ordered_questions(made)] == [2, 1, 3, 0]
+    """Questions that become visible first come first, so their index is the same in every test."""
+    conversation = talk([4, 12], [(2, 10), (2, 9), (1, 1), (2, 9)])
+    assert [question.source_index for question in ordered_questions(conversation)] == [2, 1, 3, 0]
 
 
 def test_categories_are_matched_as_texts() -> None:
-    """The data has numbers, a command line texts; the order is that of what is left."""
-    made = talk([4], [(1, 4), (1, 3), (1, 2), (1, 1)])
-    assert [question.source_index for question in ordered_questions(made, ["0", "2"])] == [3, 2, 0]
-    assert ordered_questions(made, ["9"]) == ()
+    """Categories are numbers in the data and texts on the command line."""
+    conversation = talk([4], [(1, 4), (1, 3), (1, 2), (1, 1)])
+    assert [question.source_index for question in ordered_questions(conversation, ["0", "2"])] == [3, 2, 0]
+    assert ordered_questions(conversation, ["9"]) == ()
     assert (
-        plan_tests(made, ScheduleOptions(trigger="segments", segments=10, final=True, categories=["9"])) == []
+        plan_tests(
+            conversation, ScheduleOptions(trigger="segments", segments=10, final=True, categories=["9"])
+        )
+        == []
     )
 
 
 def test_an_increment_counts_from_what_was_visible() -> None:
-    """Two questions more than needed at the first test are not carried over to the next one."""
-    made = talk([8], [(1, 1)] * 4 + [(1, 3)] + [(1, 5)] * 3)
-    assert plan_tests(made, ScheduleOptions(trigger="increment", segments=4, final=False, categories=[])) == [
+    """Two surplus questions at the first test do not count for the next test."""
+    conversation = talk([8], [(1, 1)] * 4 + [(1, 3)] + [(1, 5)] * 3)
+    assert plan_tests(
+        conversation, ScheduleOptions(trigger="increment", segments=4, final=False, categories=[])
+    ) == [
         ConversationTest(2, 4),
         ConversationTest(6, 8),
     ]
@@ -106,11 +120,11 @@ def test_an_increment_counts_from_what_was_visible() -> None:
 
 def test_segments_take_one_mark_at_a_packet() -> None:
     """Marks 2, 4, 6, 8: eight questions at once are asked packet by packet until the marks are used up."""
-    made = talk([8], [(1, 1)] * 8)
+    conversation = talk([8], [(1, 1)] * 8)
     assert [
         test.after
         for test in plan_tests(
-            made, ScheduleOptions(trigger="segments", segments=4, final=True, categories=[])
+            conversation, ScheduleOptions(trigger="segments", segments=4, final=True, categories=[])
         )
     ] == [
         2,
@@ -148,45 +162,51 @@ HOW = st.builds(
 
 
 @given(CONVERSATIONS, HOW)
-def test_tests_grow(made: Conversation, how: ScheduleOptions) -> None:
-    """Each comes after more messages than the one before, and asks no fewer questions, never none."""
-    tests = plan_tests(made, how)
+def test_every_test_has_more_messages_than_the_previous_one(
+    conversation: Conversation, how: ScheduleOptions
+) -> None:
+    """Each test comes after more messages than the previous one and asks at least as many questions, at least one."""
+    tests = plan_tests(conversation, how)
     assert all(a.after < b.after and a.visible <= b.visible for a, b in pairwise(tests))
     assert all(test.visible > 0 for test in tests)
 
 
 @given(CONVERSATIONS, HOW)
-def test_no_question_is_asked_before_its_evidence(made: Conversation, how: ScheduleOptions) -> None:
+def test_no_question_is_asked_before_its_evidence(conversation: Conversation, how: ScheduleOptions) -> None:
     """Every message that a question's evidence names and that exists is inserted when it is asked."""
-    everything = [message.id for message in made.messages]
-    questions = ordered_questions(made)
-    for test in plan_tests(made, how):
+    everything = [message.id for message in conversation.messages]
+    questions = ordered_questions(conversation)
+    for test in plan_tests(conversation, how):
         inserted = set(everything[: test.after])
         for question in questions[: test.visible]:
             assert not (set(question.places) & set(everything)) - inserted
 
 
 @given(CONVERSATIONS, st.integers(1, 12))
-def test_segments_end_complete(made: Conversation, segments: int) -> None:
-    """Without a final test too, and with no more tests than segments."""
+def test_the_last_test_by_segments_asks_all_questions(conversation: Conversation, segments: int) -> None:
+    """The last test asks all questions even without a final test, and there are at most as many tests as segments."""
     tests = plan_tests(
-        made, ScheduleOptions(trigger="segments", segments=segments, final=False, categories=())
+        conversation, ScheduleOptions(trigger="segments", segments=segments, final=False, categories=())
     )
     assert len(tests) <= segments
-    assert [test.visible for test in tests[-1:]] == [len(made.questions)] * bool(made.questions)
+    assert [test.visible for test in tests[-1:]] == [len(conversation.questions)] * bool(
+        conversation.questions
+    )
 
 
 @given(CONVERSATIONS, st.integers(1, 12))
-def test_increments_are_large_enough(made: Conversation, segments: int) -> None:
-    """Each but the final one has a segment's worth of new questions; the final one completes."""
-    least, count = max(1, len(made.questions) // segments), len(made.questions)
+def test_every_test_by_increment_has_a_segment_of_new_questions(
+    conversation: Conversation, segments: int
+) -> None:
+    """Every test except the final one has a full segment of new questions. The final test asks all questions."""
+    least, count = max(1, len(conversation.questions) // segments), len(conversation.questions)
     tests = plan_tests(
-        made, ScheduleOptions(trigger="increment", segments=segments, final=False, categories=())
+        conversation, ScheduleOptions(trigger="increment", segments=segments, final=False, categories=())
     )
     seen = [0, *(test.visible for test in tests)]
     assert all(b - a >= least for a, b in pairwise(seen))
     final = plan_tests(
-        made, ScheduleOptions(trigger="increment", segments=segments, final=True, categories=())
+        conversation, ScheduleOptions(trigger="increment", segments=segments, final=True, categories=())
     )
     assert final[: len(tests)] == tests
     assert len(final) - len(tests) == (seen[-1] < count)

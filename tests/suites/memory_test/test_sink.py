@@ -1,4 +1,4 @@
-"""The file of one conversation: the format's keys, in its order."""
+"""The output file of a conversation: the keys of the format, in its order."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def test_the_document_of_the_format() -> None:
         16,
         [QuestionResult(question_index=1, question=plain), QuestionResult(question_index=2, question=plain)],
     )
-    found = sink.document()
-    assert list(found) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
-    assert found["experiment_info"] == {"dataset": "locomo", "task_id": "0000"}
-    assert found["dataset_statistics"] == {"total_sessions": 3}
-    assert found["test_summary"] == {"total_tests": 2, "test_threshold": "1/10 of total questions"}
-    first, second = found["test_results"]
+    document = sink.document()
+    assert list(document) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
+    assert document["experiment_info"] == {"dataset": "locomo", "task_id": "0000"}
+    assert document["dataset_statistics"] == {"total_sessions": 3}
+    assert document["test_summary"] == {"total_tests": 2, "test_threshold": "1/10 of total questions"}
+    first, second = document["test_results"]
     assert list(first) == [
         "test_index",
         "question_range",
@@ -48,9 +48,9 @@ def test_the_document_of_the_format() -> None:
 
 
 def test_required_keys_come_first_then_what_is_there() -> None:
-    """Metadata passes whole, whatever its order; what is absent leaves no key."""
-    found = QuestionResult(question_index=3, question=TOPIC, predicted_answer="Technology").to_json()
-    assert list(found.items()) == [
+    """All metadata is copied. Absent values have no key."""
+    item = QuestionResult(question_index=3, question=TOPIC, predicted_answer="Technology").to_json()
+    assert list(item.items()) == [
         ("question_index", 3),
         ("question_text", "What is the main topic?"),
         ("predicted_answer", "Technology"),
@@ -67,7 +67,7 @@ def test_required_keys_come_first_then_what_is_there() -> None:
 
 
 def test_a_failure_has_an_empty_answer_and_its_error() -> None:
-    """`error` stands on failures only, before what was retrieved and how long it took."""
+    """Only failed answers have `error`. It comes before `retrieved` and `timings`."""
     failed = QuestionResult(
         question_index=1,
         question=TOPIC,
@@ -76,30 +76,30 @@ def test_a_failure_has_an_empty_answer_and_its_error() -> None:
         retrieved=("D1:3",),
         timings={"retrieval_seconds": 0.5},
     )
-    found = failed.to_json()
-    assert found["predicted_answer"] == ""
-    assert list(found)[-4:] == ["error", "source_index", "retrieved", "timings"]
-    assert (found["error"], found["retrieved"]) == ("no reply", ["D1:3"])
+    item = failed.to_json()
+    assert item["predicted_answer"] == ""
+    assert list(item)[-4:] == ["error", "source_index", "retrieved", "timings"]
+    assert (item["error"], item["retrieved"]) == ("no reply", ["D1:3"])
 
 
 def test_a_reference_of_zero_or_nothing_found_is_not_absent() -> None:
     question = ConversationQuestion.of("How many?", [], {}, reference=0)
-    found = QuestionResult(question_index=1, question=question, retrieved=()).to_json()
-    assert found["reference_answer"] == 0
-    assert found["retrieved"] == []
+    item = QuestionResult(question_index=1, question=question, retrieved=()).to_json()
+    assert item["reference_answer"] == 0
+    assert item["retrieved"] == []
 
 
 def test_more_about_the_experiment_stands_behind_the_formats_own_keys() -> None:
     info = ExperimentInfo(
         dataset="locomo", task_id="0001", sample_id="conv-30", memory="bm25", model="openai/x"
     )
-    found = Sink(info, {}, 4).document()
-    assert list(found["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
-    assert found["test_summary"] == {"total_tests": 0, "test_threshold": "1/4 of total questions"}
+    document = Sink(info, {}, 4).document()
+    assert list(document["experiment_info"]) == ["dataset", "task_id", "memory", "model", "sample_id"]
+    assert document["test_summary"] == {"total_tests": 0, "test_threshold": "1/4 of total questions"}
 
 
 def test_the_file_is_written_whole(tmp_path: Path) -> None:
-    """Its folders are made, letters stay letters, and nothing is left beside it."""
+    """Creates folders, does not escape letters, and leaves no temporary file."""
     path = tmp_path / "locomo" / "251120_1430" / "0000.json"
     sink = Sink(INFO, {"note": "Zürich"}, 10)
     sink.write(path)
@@ -109,7 +109,7 @@ def test_the_file_is_written_whole(tmp_path: Path) -> None:
 
 
 def test_a_caller_knows_what_is_asked_and_when() -> None:
-    """All that a run and its file need of one conversation."""
+    """A caller has the questions, tests and statistics of a conversation."""
     session = ConversationSession.of(1, "", [("A", "x")] * 4)
     questions = [
         ConversationQuestion.of("late", ["D1:4"], {"category": 1}, source_index=0),
@@ -117,8 +117,8 @@ def test_a_caller_knows_what_is_asked_and_when() -> None:
         ConversationQuestion.of("other", ["D1:1"], {"category": 5}, source_index=2),
         ConversationQuestion.of("never", ["?"], {"category": 1}, source_index=3),
     ]
-    made = Conversation.of(0, "x", [session], questions)
-    caller = PipelineCaller(made, ScheduleOptions(categories=["1"]))
+    conversation = Conversation.of(0, "x", [session], questions)
+    caller = PipelineCaller(conversation, ScheduleOptions(categories=["1"]))
     assert [question.text for question in caller.questions] == ["early", "late"]
     assert caller.tests == [ConversationTest(2, 1), ConversationTest(4, 2)]
     assert list(caller.dataset_statistics.items()) == [

@@ -1,4 +1,4 @@
-"""What came of a memory: the curve, the denominators, seconds and tokens."""
+"""The numbers of a memory: curve, denominators, seconds and tokens."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from assay.suites.memory_test.tally import MemoryTally
 
 
 def tally_of(name: str = "m", *, reference: bool = False) -> MemoryTally:
-    """The numbers of a memory of this name."""
+    """Return an empty tally of a memory."""
     return MemoryTally(MemoryPlugin(AboutMemory(summary="", reference=reference), none.make, name))
 
 
 def score(test: int, question: int, value: float | None, metric: str = "f1", category: Any = 1) -> Score:
-    """One score as the scorer writes it."""
+    """Return a score in the form of the scorer."""
     about = {"category": category}
     return Score(0, "k", "s", "m", "x@1", metric, part=f"{test}/{question}", value=value, data=about)
 
 
 def answer(**more: Any) -> Record:
-    """One answer as the solver writes it."""
+    """Return an answer record in the form of the solver."""
     data = {"test": 1, "question": 1, "answer": "", "hits": [], "search_seconds": 0.5, "answer_seconds": 0.0}
     return Record(0, "k", "s", "m", 1, "answer", data=data | more)
 
 
 def test_a_curve_has_every_conversation_at_each_point() -> None:
-    """One without a third test stays at its second: the line never goes back, and ends at the headline."""
+    """A conversation without a third test stays at its second. The curve ends at the headline."""
     tally = tally_of()
     tally.add_conversation(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
     tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0)])
-    found = tally.summary()
-    assert [(one["dialogs_inserted"], one["f1"]["value"]) for one in found["curve"]] == [
+    summary = tally.summary()
+    assert [(point["dialogs_inserted"], point["f1"]["value"]) for point in summary["curve"]] == [
         (30.0, 0.5),
         (55.0, 1.0),
         (60.0, 0.5),
     ]
-    assert found["metrics"][0]["value"] == 0.5
+    assert summary["metrics"][0]["value"] == 0.5
     assert [
-        (one["conversations"], one["dialogs_inserted"], one["f1"]["value"]) for one in found["tests"]
+        (point["conversations"], point["dialogs_inserted"], point["f1"]["value"])
+        for point in summary["tests"]
     ] == [
         (2, 30.0, 0.5),
         (2, 55.0, 1.0),
@@ -50,67 +51,72 @@ def test_a_curve_has_every_conversation_at_each_point() -> None:
 
 
 def test_headlines_and_categories_are_of_last_tests() -> None:
-    """What has no number counts nowhere."""
+    """A score without a value counts nowhere."""
     tally = tally_of(reference=True)
     tally.add_conversation(
         0, [2, 4], [], [score(1, 1, 1.0), score(2, 1, 0.0), score(2, 2, 0.5, category="x"), score(2, 3, None)]
     )
-    found = tally.summary()
-    assert (found["alias"], found["reference"]) == ("m (reference)", True)
-    assert [(one["metric"], one["value"], one["n"]) for one in found["metrics"]] == [("f1", 0.25, 2)]
-    assert {name: one["f1"]["value"] for name, one in found["categories"].items()} == {"1": 0.0, "x": 0.5}
+    summary = tally.summary()
+    assert (summary["alias"], summary["reference"]) == ("m (reference)", True)
+    assert [(metric["metric"], metric["value"], metric["n"]) for metric in summary["metrics"]] == [
+        ("f1", 0.25, 2)
+    ]
+    assert {name: metric["f1"]["value"] for name, metric in summary["categories"].items()} == {
+        "1": 0.0,
+        "x": 0.5,
+    }
 
 
 def test_evidence_that_names_no_message_is_counted() -> None:
-    """By place; a question without any other has no recall, and is counted too."""
+    """Missing messages are counted, and so are questions without any existing message."""
     tally = tally_of()
-    for named in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
-        tally.count_evidence(named, {"D1:1"})
+    for places in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
+        tally.count_evidence(places, {"D1:1"})
     assert (tally.counts["without_evidence"], tally.counts["unknown_places"]) == (1, 3)
 
 
 def test_seconds_and_tokens_are_by_stage() -> None:
-    """Answers that took no time were none."""
+    """Answers with 0 seconds are not counted: no model was called."""
     tally = tally_of()
-    fed = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
+    usage = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
     more = {"insert_seconds": [2.0], "tokens": {"storage": [1, 1], "retrieval": [7, 0]}}
     records = [
         answer(),
         answer(answer_seconds=2.0, tokens=[10, 1], search_seconds=1.5),
         answer(error="no"),
-        Record(0, "k", "s", "m", 1, "fed", data=fed),
+        Record(0, "k", "s", "m", 1, "fed", data=usage),
     ]
     tally.add_conversation(0, [2], records, [])
     tally.add_conversation(1, [2], [Record(1, "l", "s", "m", 1, "fed", data=more)], [])
-    found = tally.summary()
-    assert {stage: (one["n"], one["p50"]) for stage, one in found["seconds"].items()} == {
+    summary = tally.summary()
+    assert {stage: (seconds["n"], seconds["p50"]) for stage, seconds in summary["seconds"].items()} == {
         "insertion": (3, 2.0),
         "retrieval": (3, 0.5),
         "answer": (1, 2.0),
     }
-    assert found["tokens"] == {
+    assert summary["tokens"] == {
         "answer": {"input": 10, "output": 1},
         "storage": {"input": 6, "output": 3},
         "retrieval": {"input": 7, "output": 0},
     }
-    assert (found["counts"]["answers"], found["counts"]["errors"]) == (3, 1)
+    assert (summary["counts"]["answers"], summary["counts"]["errors"]) == (3, 1)
 
 
 def test_failed_conversations_are_named() -> None:
     tally = tally_of()
     tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
-    found = tally.summary()
-    assert found["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
-    assert (found["counts"]["failed"], found["counts"]["conversations"], found["curve"]) == (1, 0, [])
+    summary = tally.summary()
+    assert summary["failures"] == [{"task_id": "0003", "sample_id": "conv-x", "reason": "it fell"}]
+    assert (summary["counts"]["failed"], summary["counts"]["conversations"], summary["curve"]) == (1, 0, [])
 
 
 def test_an_interval_stays_within_what_is_possible() -> None:
-    """Of two conversations it would be far wider than a share can be."""
+    """With two conversations the interval would exceed 0 to 1."""
     tally = tally_of()
     tally.add_conversation(0, [2], [], [score(1, 1, 1.0), score(1, 2, 1.0)])
     tally.add_conversation(1, [2], [], [score(1, 1, 0.0), score(1, 2, 0.0)])
-    (found,) = tally.summary()["metrics"]
-    assert (found["value"], found["interval"]) == (0.5, (0.0, 1.0))
+    (metric,) = tally.summary()["metrics"]
+    assert (metric["value"], metric["interval"]) == (0.5, (0.0, 1.0))
 
 
 def test_the_report_has_the_numbers_of_the_summary() -> None:
@@ -120,30 +126,30 @@ def test_the_report_has_the_numbers_of_the_summary() -> None:
     tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0, "exact_match")])
     tally.add_failure(Conversation(3, "conv-x", (), ()), "it fell")
     summary, entry = tally.summary(), tally.entry("f1", {"1": "multi-hop"}, [])
-    assert [metric.name for metric in entry.metrics] == [one["metric"] for one in summary["metrics"]]
-    for metric, one in zip(entry.metrics, summary["metrics"], strict=True):
+    assert [metric.name for metric in entry.metrics] == [values["metric"] for values in summary["metrics"]]
+    for metric, values in zip(entry.metrics, summary["metrics"], strict=True):
         assert (metric.value, metric.denominator, metric.clusters) == (
-            one["value"],
-            one["n"],
-            one["clusters"],
+            values["value"],
+            values["n"],
+            values["clusters"],
         )
-        assert (metric.interval, metric.stderr) == (one["interval"], one["stderr"])
+        assert (metric.interval, metric.stderr) == (values["interval"], values["stderr"])
     (part,) = entry.slices
     assert (part.by, part.name, part.title) == ("category", "1", "multi-hop")
     curve, of_tests = entry.curves
     assert [(point.x, point.metric.value) for point in curve.points] == [
-        (one["dialogs_inserted"], one["f1"]["value"]) for one in summary["curve"]
+        (values["dialogs_inserted"], values["f1"]["value"]) for values in summary["curve"]
     ]
     assert [(point.x, point.metric.value) for point in of_tests.points] == [
-        (one["dialogs_inserted"], one["f1"]["value"]) for one in summary["tests"] if "f1" in one
+        (values["dialogs_inserted"], values["f1"]["value"]) for values in summary["tests"] if "f1" in values
     ]
     assert entry.counts == {"conversations": 2, "failed": 1, "asked": 0, "errors": 0}
     ((example,),) = [examples.shown for examples in entry.examples]
     assert (example.label, example.reason) == ("conversation 0003 (conv-x)", "it fell")
 
 
-def test_a_verdict_that_is_missing_is_not_zero() -> None:
-    """The value is None with a reason; what the judge left without a number is counted."""
+def test_missing_verdicts_are_not_zero() -> None:
+    """The value is None with a reason, and missing verdicts are counted."""
     tally = tally_of()
     unjudged = Score(
         0, "k", "s", "m", "x@1", "judged", part="1/1", status="not_applicable", value=None, data={}

@@ -15,11 +15,12 @@ from assay.scoring.expectations.compare import (
     matching_problems,
     same_number,
 )
-from assay.scoring.expectations.rules import Rule, apply_rules, rule_of, rule_problems
+from assay.scoring.expectations.rules import RULE_KINDS, Rule, apply_rules, rule_of, rule_problems
 
 __all__ = [
     "MISSING",
     "PREFIXES",
+    "RULE_KINDS",
     "Check",
     "Matching",
     "Rule",

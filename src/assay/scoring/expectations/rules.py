@@ -239,6 +239,8 @@ _VALUE_FIELDS: dict[str, tuple[str, ...]] = {
     "starts_with": ("prefix",),
     "ends_with": ("suffix",),
 }
+RULE_KINDS = tuple(_VALUE_FIELDS)
+"""Every kind of rule."""
 _ALWAYS = frozenset({"id", "kind", "target", "value", "ignore_case", "trim"})
 # Fields that authors add as notes. They have no effect.
 _REMARKS = frozenset({"action", "description", "name", "message", "note", "severity"})

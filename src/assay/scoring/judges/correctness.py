@@ -27,11 +27,11 @@ class CorrectnessPrompt(LabelEachPrompt[CorrectnessQuestion]):
 
     def _values(self, question: CorrectnessQuestion) -> dict[str, str]:
         points, chosen_points = self._nearest(question.points, question.texts, CHARACTERS // 2)
-        known, chosen_known = self._nearest(question.earlier_points, question.texts, CHARACTERS // 2)
+        earlier_points, chosen_known = self._nearest(question.earlier_points, question.texts, CHARACTERS // 2)
         return {
             "points": points,
             "chosen_points": chosen_points,
-            "known": known,
+            "known": earlier_points,
             "chosen_known": chosen_known,
             "memories": numbered([shortened(text) for text in question.texts]),
             **label_count(question),

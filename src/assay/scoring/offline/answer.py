@@ -188,8 +188,9 @@ class _AnswerComparison:
         A response that only repeats or negates the words of the question counts too: `She does not like tea.`
         """
         answer = yes_or_no(self.response.text)
-        asked = frozenset(self.question.words) - function_words()
-        if answer is None and len(asked & set(self.response.words)) >= len(asked) / 2:
+        question_words = frozenset(self.question.words) - function_words()
+        repeated = question_words & set(self.response.words)
+        if answer is None and len(repeated) >= len(question_words) / 2:
             return not is_negated(self.response.text)
         return answer
 
@@ -200,8 +201,8 @@ class _AnswerComparison:
             for word in self.reference.undated_words
             if word not in function_words() and word not in _stems(_TIME_WORDS) and not word.isdecimal()
         ]
-        asked = set(self.question.words)
-        return [word for word in words if word not in asked] or words
+        question_words = set(self.question.words)
+        return [word for word in words if word not in question_words] or words
 
     def _word_share(self) -> float:
         """Return the share of the reference's words that the response has.
@@ -209,14 +210,14 @@ class _AnswerComparison:
         It is the mean of two shares: of all words, and of the words that the question does not contain. The
         latter carry the answer.
         """
-        wanted = list(dict.fromkeys(self.reference.undated_words))
-        asked = set(self.question.words)
+        reference_words = list(dict.fromkeys(self.reference.undated_words))
+        question_words = set(self.question.words)
         words = self.response.words
         # Adjacent words are also joined, so that `book shelf` matches `bookshelf`.
         present = frozenset(words) | {first + second for first, second in pairwise(words)}
-        new = [word for word in wanted if word not in asked]
-        share = _weighted_share(wanted, present)
-        return (share + _weighted_share(new, present)) / 2 if new else share
+        new_words = [word for word in reference_words if word not in question_words]
+        share = _weighted_share(reference_words, present)
+        return (share + _weighted_share(new_words, present)) / 2 if new_words else share
 
     def _dates_and_words(self, word_share: float) -> AnswerFinding:
         """Return the measure of a reference with dates.
@@ -265,21 +266,21 @@ class _AnswerComparison:
         if not missed:
             return None
         content = self._content_words()
-        wanted = _quote(self.reference, missed[0])
-        asked = self.question.dates
+        missed_date = _quote(self.reference, missed[0])
+        question_dates = self.question.dates
         wrong = [
             dated
             for dated in self._extra_dates()
-            if not any(overlap(dated.span, other.span) for other in asked)
+            if not any(overlap(dated.span, other.span) for other in question_dates)
         ]
         if not wrong:
             return AnswerFinding(
-                1.0 if content else 0.4, f"the date {wanted} is not in the answer", made_up=False
+                1.0 if content else 0.4, f"the date {missed_date} is not in the answer", made_up=False
             )
-        answered = _quote(self.response, wrong[0])
+        wrong_date = _quote(self.response, wrong[0])
         if is_vaguer(wrong[0].span, missed[0].span) and overlap(wrong[0].span, missed[0].span):
-            return AnswerFinding(0.4, f"{answered} is vaguer than {wanted}", made_up=False)
-        reason = f"the date {wanted} is not in the answer, which says {answered}"
+            return AnswerFinding(0.4, f"{wrong_date} is vaguer than {missed_date}", made_up=False)
+        reason = f"the date {missed_date} is not in the answer, which says {wrong_date}"
         return AnswerFinding(0.3 if content else 0.4, reason, made_up=True)
 
     def _wrong_numbers(self) -> AnswerFinding | None:
@@ -289,14 +290,16 @@ class _AnswerComparison:
         """
         if self.reference.durations and not self._durations_differ():
             return None
-        wanted, present = Counter(self.reference.numbers), Counter(self.response.numbers)
-        asked = frozenset(self.question.numbers)
-        other = [number for number in present if number not in wanted and number not in asked]
-        missing = [number for number, count in wanted.items() if present[number] < (count if other else 1)]
+        expected, present = Counter(self.reference.numbers), Counter(self.response.numbers)
+        question_numbers = frozenset(self.question.numbers)
+        other = [number for number in present if number not in expected and number not in question_numbers]
+        missing = [number for number, count in expected.items() if present[number] < (count if other else 1)]
         if not other:
             vague = _stems(_VAGUE_NUMBERS)
             is_vague = not vague.isdisjoint(self.response.words) and vague.isdisjoint(self.reference.words)
-            missing = [number for number in missing if number not in asked and (number != 1 or is_vague)]
+            missing = [
+                number for number in missing if number not in question_numbers and (number != 1 or is_vague)
+            ]
         if not missing:
             return None
         reason = f"the number {missing[0]:g} is not in the answer"
@@ -312,22 +315,23 @@ class _AnswerComparison:
     def _durations_differ(self) -> bool:
         durations = self.response.durations
         return any(
-            not any(wanted.equals(duration) for duration in durations) for wanted in self.reference.durations
+            not any(expected.equals(duration) for duration in durations)
+            for expected in self.reference.durations
         )
 
     def _wrong_weekday(self) -> AnswerFinding | None:
-        wanted, present = self.reference.weekdays, self.response.weekdays
-        if wanted and present and not wanted & present:
+        expected, present = self.reference.weekdays, self.response.weekdays
+        if expected and present and not expected & present:
             return AnswerFinding(0.3, "another day of the week", made_up=True)
         return None
 
     def _wrong_yes_or_no(self) -> AnswerFinding | None:
-        wanted, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
-        if wanted is None:
+        expected, answer = yes_or_no(self.reference.text), yes_or_no(self.response.text)
+        if expected is None:
             return None
         if answer is None:
             answer = not is_negated(self.response.text)
-        return None if wanted == answer else AnswerFinding(0.15, "one says yes, the other no", made_up=True)
+        return None if expected == answer else AnswerFinding(0.15, "one says yes, the other no", made_up=True)
 
     def _denial(self) -> AnswerFinding | None:
         """The response negates a word that the reference affirms."""

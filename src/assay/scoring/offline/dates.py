@@ -353,30 +353,31 @@ def _relate(text: str, dates: list[Dated]) -> list[Dated]:
     moved = [_move_by_words(text, dated) for dated in dates]
     # From the end, so that a year can pass through a list of several dates.
     for index in range(len(moved) - 2, -1, -1):
-        one, two = moved[index : index + 2]
-        between = text[one.end : two.start] if one.end <= two.start else "?"
+        earlier, later = moved[index : index + 2]
+        between = text[earlier.end : later.start] if earlier.end <= later.start else "?"
         is_list = _LIST.fullmatch(between)
-        if is_list and one.span.yearly and not two.span.yearly:
+        if is_list and earlier.span.yearly and not later.span.yearly:
             # Usually the year of the later date, but the year before it in `December and January 2024`.
-            year = date.fromordinal(two.span.first).year
-            span = one.span.in_year(year)
-            if span.first > two.span.last:
-                span = one.span.in_year(year - 1)
-            one = moved[index] = one._replace(span=span)
-        is_bounded = is_list and _BETWEEN.search(text, max(0, one.start - _WINDOW), one.start)
-        if (_RANGE.fullmatch(between) or is_bounded) and one.span.yearly == two.span.yearly:
-            moved[index : index + 2] = [Dated(_join_range(one.span, two.span), one.start, two.end)]
+            year = date.fromordinal(later.span.first).year
+            span = earlier.span.in_year(year)
+            if span.first > later.span.last:
+                span = earlier.span.in_year(year - 1)
+            earlier = moved[index] = earlier._replace(span=span)
+        is_bounded = is_list and _BETWEEN.search(text, max(0, earlier.start - _WINDOW), earlier.start)
+        if (_RANGE.fullmatch(between) or is_bounded) and earlier.span.yearly == later.span.yearly:
+            span = _join_range(earlier.span, later.span)
+            moved[index : index + 2] = [Dated(span, earlier.start, later.end)]
     return moved
 
 
-def _join_range(one: Span, two: Span) -> Span:
+def _join_range(start: Span, end: Span) -> Span:
     """Return the range of two dates.
 
     Without years it may cross the turn of the year. With years, ends in the wrong order are swapped.
     """
-    if two.last < one.first and one.yearly:
-        two = two.shifted(366)  # ANY_YEAR is a leap year
-    return Span(min(one.first, two.first), max(one.last, two.last), one.yearly).as_range()
+    if end.last < start.first and start.yearly:
+        end = end.shifted(366)  # ANY_YEAR is a leap year
+    return Span(min(start.first, end.first), max(start.last, end.last), start.yearly).as_range()
 
 
 def _move_by_words(text: str, dated: Dated) -> Dated:

@@ -319,9 +319,9 @@ def _same_place(one: TextClaim, other: TextClaim) -> bool:
 
 
 def _other_date(point: str, text: str) -> str:
-    wanted = dates_in(point)
-    dates = dates_in(text) if wanted else []
-    missed = [date for date in wanted if not any(agree(other.span, date.span) for other in dates)]
+    point_dates = dates_in(point)
+    dates = dates_in(text) if point_dates else []
+    missed = [date for date in point_dates if not any(agree(other.span, date.span) for other in dates)]
     if not missed or not dates:
         return ""
     point_date = point[missed[0].start : missed[0].end].strip()

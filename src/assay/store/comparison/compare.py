@@ -103,6 +103,16 @@ class ComparisonResult(Struct, kw_only=True):
     comparisons: list[Comparison]
     notes: list[str] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        """A heading for each comparison, and a line for each of its metrics."""
+        lines = []
+        for comparison in self.comparisons:
+            base, new = comparison.base, comparison.new
+            # Two subjects of one run differ in their names, two runs usually in their folders only.
+            sides = [side.subject if base.folder == new.folder else side.run for side in (base, new)]
+            lines += [" → ".join(sides), *(f"  {row}" for row in comparison.rows)]
+        return "\n".join(lines)
+
 
 def compare(names: Sequence[str], flips: int = 10) -> ComparisonResult:
     """Compare the first run with each other run. A name is RUN or RUN@SUBJECT.

@@ -61,6 +61,8 @@ _WRONG = frozenset(
         "omission",
     }
 )
+VOTE_WORDS = _RIGHT | _WRONG
+"""Words that are votes, in any case."""
 # Some editors write it at the start of a file. It is not valid JSON.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import file_sha256, fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER, LIMITED, NOT_JUDGED, Agreement, Calibration, JudgeInfo
 from assay.core.protocols import Context, Scorer, Solver, View
 from assay.core.registry import unknown
-from assay.core.report import Entry, Metric, Report, Slice, Table
+from assay.core.report import Entry, Interval, Metric, Report, Slice, Table
 from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import (
     CaseContent,
@@ -38,6 +39,7 @@ from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import CORRECT, AnswerQuestion, Verdict
 from assay.store.calibrations import save_calibration, write_calibration
 from assay.store.judges import kappa_problem, panel_judge, rubric_judge
+from assay.suites.calibration.file_schema import file_schemas
 from assay.suites.calibration.labels import LabelFile, LabelledRow, read_labels
 from assay.suites.calibration.options import CalibrationOptions
 
@@ -264,6 +266,11 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         return []
 
     @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
+
+    @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
         """Return the answer that was judged, then the verdict, for `assay show`."""
         answers = [
@@ -384,7 +391,7 @@ def _metrics(result: Agreement) -> Iterator[Metric]:
         value=result.kappa,
         denominator=result.n,
         left_out=left_out,
-        interval=result.interval,
+        interval=Interval(*result.interval) if result.interval else None,
         interval_method=result.interval_method if result.interval else "",
         clusters=result.clusters if clustered else None,
         # Kappa divides by 0 then: chance agreement is 1.

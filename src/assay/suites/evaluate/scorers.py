@@ -54,9 +54,15 @@ PAIRS = "pairs"
 class NamedMetric(Struct, frozen=True):
     """A metric of assay by name. Without a column it compares with the target of the evaluation."""
 
-    name: str
+    metric: str
     column: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the number: `run[name]`."""
+        return self.label or self.metric
 
 
 class AnswerJudge(Struct, frozen=True):
@@ -88,30 +94,36 @@ ScorerLike = str | Callable[..., Any] | NamedMetric | AnswerJudge | Rubric | Own
 """What `score=` takes."""
 
 
-def metric(name: str, column: str = "", **options: Any) -> NamedMetric:
-    """A metric by name, such as `metric("bleu", "translation")`. The column becomes gold.
+def metric(metric: str, column: str = "", *, name: str = "", **options: Any) -> NamedMetric:
+    """A metric of docs/tasks.md, such as `metric("bleu", "translation")`. The column becomes gold.
 
-    Without a column the metric compares with `target`. Options are those of the metric in docs/tasks.md.
+    Without a column the metric compares with `target`. Options are those of the metric. `name` is the name of the
+    number; the default is that of the metric. An evaluation with the same metric twice needs it.
     """
-    return NamedMetric(name, column, options)
+    return NamedMetric(metric, column, options, name)
 
 
 def exact_match(
     column: str = "",
     *,
+    name: str = "",
     ignore_case: bool = False,
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
     regexes_to_ignore: Sequence[str] = (),
 ) -> NamedMetric:
-    """1 where the answer is the text of the column, else 0. The column becomes gold."""
+    """1 where the answer is the text of the column, else 0. The column becomes gold.
+
+    `name` is the name of the number, for an evaluation with several exact matches.
+    """
     options: dict[str, Any] = {
         "ignore_case": ignore_case,
         "ignore_punctuation": ignore_punctuation,
         "ignore_numbers": ignore_numbers,
         "regexes_to_ignore": list(regexes_to_ignore),
     }
-    return NamedMetric("exact_match", column, {name: value for name, value in options.items() if value})
+    chosen = {option: value for option, value in options.items() if value}
+    return NamedMetric("exact_match", column, chosen, name)
 
 
 def judge(column: str = "", *, question: str = "", name: str = "judge") -> AnswerJudge:
@@ -241,23 +253,27 @@ def _mean(repeats: list[Scored]) -> Scored:
     return Scored(None, status, reason, data)
 
 
+def find_metric(name: str) -> Any:
+    """The module of a metric that compares texts. Raises UsageError for any other name."""
+    module = registry.find("metric", name)
+    if "generate_until" not in module.OUTPUT_TYPES:
+        raise UsageError(f"the metric {name!r} is computed from log-likelihoods; only `assay task` has it")
+    return module
+
+
 class MetricScorer(EvaluateScorer):
     """A metric of assay, compared with a gold column."""
 
     def __init__(self, spec: NamedMetric, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
-        module = registry.find("metric", spec.name)
-        if "generate_until" not in module.OUTPUT_TYPES:
-            raise UsageError(
-                f"the metric {spec.name!r} is computed from log-likelihoods; `assay task` has it"
-            )
+        module = find_metric(spec.metric)
         parameters = inspect.signature(module.build).parameters
         for option in spec.options:
             if option not in parameters:
-                raise UsageError(registry.unknown(f"option of {spec.name}", option, sorted(parameters)))
+                raise UsageError(registry.unknown(f"option of {spec.metric}", option, sorted(parameters)))
         self._measure: Measure = module.build(**spec.options)
         self._right_wrong: bool = module.RIGHT_WRONG
         self.about = MetricAbout(module.AGGREGATIONS[0], module.HIGHER_IS_BETTER)
-        super().__init__(spec.name, [spec.name, spec.column, spec.options], rows, target)
+        super().__init__(spec.name, [spec.metric, spec.column, spec.options], rows, target)
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context

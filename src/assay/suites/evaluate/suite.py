@@ -6,6 +6,7 @@ written down. `assay/evaluation.py` builds it from what the user passed.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ from assay.suites.evaluate.scorers import (
     Rubric,
     RubricScorer,
     ScorerLike,
+    find_metric,
     gold_columns,
 )
 from assay.suites.evaluate.subjects import (
@@ -66,6 +68,12 @@ ROWS_FILE = "rows.jsonl"
 _FROM_PYTHON = "an evaluation has functions in it: run the Python program that called assay.evaluate again"
 # Columns that hold the question by custom, for judges and for models without a prompt.
 _QUESTION_COLUMNS = ("prompt", "question", "input")
+
+
+def _program_name() -> str:
+    """The file name of the running program, for messages; empty in a notebook."""
+    file = vars(sys.modules["__main__"]).get("__file__")
+    return Path(file).name if isinstance(file, str) else ""
 
 
 class SubjectParts(Struct, frozen=True):
@@ -239,7 +247,8 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             new = self._scorer(each, {other.name for other in built})
             if any(new.name == other.name for other in built):
                 raise UsageError(
-                    f"two scorers are called {new.name!r}; give one another name: assay.scorer(f, name=…)"
+                    f"two scorers are called {new.name!r}. Give one of them another name: "
+                    "assay.exact_match(…, name='NAME'), assay.scorer(FUNCTION, name='NAME')"
                 )
             built.append(new)
         return built
@@ -249,6 +258,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if isinstance(each, str):
             each = AnswerJudge() if each == "judge" else NamedMetric(each)
         if isinstance(each, NamedMetric):
+            find_metric(each.metric)  # a mistyped name is told before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None
@@ -321,6 +331,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
     def rows(self, facts: dict[str, Any] | None = None) -> EvaluateRows:
         """The rows, which are in memory. Readers of the run find a row by the number of subjects."""
         self._rows.facts["subjects"] = len(self._subjects)
+        self._rows.facts["program"] = _program_name()
         return self._rows
 
     def subjects(self) -> Sequence[str]:
@@ -381,8 +392,9 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
-        """Refused: its scorers are functions of a program."""
-        raise UsageError(_FROM_PYTHON)
+        """Raise UsageError: the scorers are functions of a Python program."""
+        program = facts.get("program") or "the program that made it"
+        raise UsageError(f"this run was scored by functions of a Python program: run {program} again")
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

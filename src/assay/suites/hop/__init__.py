@@ -1,1 +1,1 @@
-"""`assay hop`: batch tests of LLM functions, in the formats of HOP."""
+"""`assay hop`: runs an LLM function over the rows of a file and scores its results, in the formats of HOP."""

@@ -1,7 +1,7 @@
-"""Counts what came of rows and makes the report: by profile, tag and difficulty, by field, operator and error.
+"""Counts the results of rows and builds the report: by profile, tag, difficulty, field, operator and error.
 
 analysis = Analysis(contract.outputs)
-analysis.add(result, verdict)              # one call for each row, of a run or of a file
+analysis.add(result, verdict)              # once per row, of a run or of a result file
 report = analysis.report()
 """
 
@@ -36,31 +36,34 @@ from assay.suites.hop.rows import DIFFICULTIES, UNTAGGED
 from assay.suites.hop.scorer import METRIC, OUTSIDE, RowVerdict
 
 NO_PROFILE = "(none)"
-_MAX_EXAMPLES = 50
+_MAX_EXAMPLES = 50  # rows per profile that a report keeps
 _MAX_ERROR_KINDS = 20
-_SHOWN_CHARACTERS = 200
+_MAX_QUOTE = 200  # characters of a result in an example
 
 
-# `(hop.py:7: raise KeyError(name))` behind the message: the place in the user's code.
+# The place in the user's code at the end of an error message, such as `(hop.py:7: raise KeyError(name))`.
 _ERROR_PLACE = re.compile(r" \([^()\s]+:\d+: .*\)$", re.DOTALL)
 
 
 class RowResult(Struct, frozen=True, kw_only=True):
-    """One result row, whoever wrote it. `ok` is whether the call worked, `outcome` what the function said."""
+    """One result row, of a run or of a file. `ok` is False for an error.
+
+    `outcome` is the status that the function returned, such as UNCERTAIN.
+    """
 
     profile: str = NO_PROFILE
     tag: str = UNTAGGED
     difficulty: str = ""
     id: Any = None
     index: int | None = None
-    """The case's place in the run; None for rows of a file."""
+    """The number of the case in the run, or None for a row of a file."""
     ok: bool = True
     outcome: str = "OK"
     error: str = ""
     raw: str = ""
-    """The text that stands in place of a result."""
+    """The result, if it is not JSON."""
     text: str | None = None
-    """The result as files hold it."""
+    """The result as it is written to files."""
     seconds: float | None = None
     usage: Usage | None = None
     calls: int = 0
@@ -69,31 +72,34 @@ class RowResult(Struct, frozen=True, kw_only=True):
 
 
 def retry_count(step: Mapping[str, Any]) -> int:
-    """The retries of a step, or of the statistics of a row. Files of others may hold anything there."""
+    """Return the `retry_count` of a step or of `hop_stats`. Files of other tools may have any value there."""
     count = step.get("retry_count")
     return count if type(count) is int else 0
 
 
 class Analysis:
-    """Rows of any order, by profile."""
+    """Collects rows, in any order, by profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
         self._fields = fields
         self.profiles: dict[str, ProfileAnalysis] = {}
 
     def add(self, result: RowResult, verdict: RowVerdict) -> None:
-        """One row, to its profile."""
+        """Add a row to its profile."""
         if result.profile not in self.profiles:
             self.profiles[result.profile] = ProfileAnalysis(self._fields)
         self.profiles[result.profile].add(result, verdict)
 
     def report(self) -> Report:
-        """An entry for each profile, in the order in which they came."""
+        """Return the report with one entry per profile, in order of appearance."""
         entries = [analysis.entry(name) for name, analysis in self.profiles.items()]
         return Report(entries=entries, entry_word="profile")
 
     def differences(self) -> list[PairedSubjects]:
-        """Each profile against each earlier one, on the rows that both have: for files, which have no journal."""
+        """Compare each profile with each earlier one on the rows they share.
+
+        For result files only. For a run the same comparison is made from its journal.
+        """
         pairs = []
         for base, new in combinations(self.profiles, 2):
             row = _paired_row(self.profiles[base].right_by_id, self.profiles[new].right_by_id)
@@ -103,7 +109,7 @@ class Analysis:
 
 
 class RowCounts:
-    """Rows of one group."""
+    """Counts the rows of one group: a profile, a tag or a difficulty."""
 
     def __init__(self) -> None:
         self.total = self.errors = self.completed = 0
@@ -111,7 +117,7 @@ class RowCounts:
         self.completed_expecting = self.completed_correct = 0
 
     def add(self, result: RowResult, correct: bool | None) -> None:
-        """A row is completed if its call worked and its result was verified."""
+        """Add a row. It is completed if it has no error and its outcome is OK."""
         completed = result.ok and result.outcome == "OK"
         self.total += 1
         self.errors += not result.ok
@@ -123,11 +129,11 @@ class RowCounts:
             self.completed_correct += completed and correct
 
     def counts(self) -> dict[str, int]:
-        """Rows, and rows without a result."""
+        """Return the number of rows and of errors."""
         return {"total": self.total, "errors": self.errors}
 
     def metrics(self) -> list[Metric]:
-        """The headline first. An error is wrong among all rows and not completed."""
+        """Return the metrics, the headline first. An error counts as wrong, and as not completed."""
         return [
             _rate("correct_of_all", "right of all", self.correct, self.expecting),
             _rate(
@@ -138,7 +144,7 @@ class RowCounts:
 
 
 def error_kind(error: str) -> str:
-    """An error without its details, so that equal ones are counted together: `[KeyError] 'gone'`."""
+    """Return an error without its details, so that similar errors are counted together: `[KeyError] 'gone'`."""
     without_place = _ERROR_PLACE.sub("", error)
     return without_place.partition(":")[0][:80]
 
@@ -148,18 +154,18 @@ def _rate(name: str, label: str, numerator: int, denominator: int) -> Metric:
 
 
 class BandCounts:
-    """The confusion matrix of one banded field: rows are the expected bands, columns the actual ones."""
+    """The confusion matrix of a field with bands. Rows are the expected bands, columns the actual bands."""
 
     def __init__(self, names: list[str]) -> None:
         self._names = [*names, OUTSIDE]
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, pair: tuple[str, str]) -> None:
-        """One row's bands."""
+        """Add the (expected, actual) bands of a row."""
         self._counts[pair] += 1
 
     def metrics(self) -> list[Metric]:
-        """How often the band was right, and how often it was at the other end."""
+        """Return the share of rows in the right band, and of rows in the band at the opposite end."""
         total = self._counts.total()
         first, last = self._names[0], self._names[-2]
         crossed = self._counts[first, last] + self._counts[last, first] if first != last else 0
@@ -171,7 +177,7 @@ class BandCounts:
         ]
 
     def table(self, field: str) -> Table:
-        """The matrix. What lies in no band has a row and a column if there is any."""
+        """Return the matrix. It has a row and a column for values outside all bands only if there are any."""
         outside = any(OUTSIDE in pair for pair in self._counts)
         names = self._names if outside else self._names[:-1]
         return Table(
@@ -183,26 +189,26 @@ class BandCounts:
 
 
 class ProfileAnalysis:
-    """All rows of one profile."""
+    """Counts all rows of one profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
         self._all = RowCounts()
         self._tags: dict[str, RowCounts] = defaultdict(RowCounts)
         self._difficulties: dict[str, RowCounts] = defaultdict(RowCounts)
         self._bands = {name: BandCounts(list(field.bands)) for name, field in fields.items() if field.bands}
-        self._near: dict[str, list[int]] = {}  # rows within 1 of the expected number, and all
+        self._near: dict[str, list[int]] = {}  # by field: rows within 1 of the expected number, and all rows
         self._seconds = array("d")
         self._calls = 0
-        self._usage: Usage | None = None  # None while no endpoint has counted tokens
+        self._usage: Usage | None = None  # stays None if no endpoint reports tokens
         self._operators: dict[str, Counter[str]] = {}
         self._errors: Counter[str] = Counter()
         self._examples: list[Example] = []
         self._differing = 0
         self.right_by_id: dict[bytes, bool] = {}
-        """Whether each row was right. Of rows that stand there twice the last one counts."""
+        """Rows of a file by id, True if correct. If a row occurs twice, the last one counts."""
 
     def add(self, result: RowResult, verdict: RowVerdict) -> None:
-        """One row."""
+        """Add a row."""
         correct = verdict.correct
         self._all.add(result, correct)
         self._tags[result.tag].add(result, correct)
@@ -235,7 +241,7 @@ class ProfileAnalysis:
             self.right_by_id[msgspec.json.encode(result.id)] = correct
 
     def entry(self, profile: str) -> Entry:
-        """All numbers of the profile."""
+        """Return the report's entry for this profile."""
         rows = "1 row differs" if self._differing == 1 else f"{self._differing:,} rows differ"
         return Entry(
             name=profile,
@@ -252,9 +258,9 @@ class ProfileAnalysis:
             Slice(by="tag", name=tag, metrics=counts.metrics(), counts=counts.counts())
             for tag, counts in sorted(self._tags.items())
         ]
-        # From easy to hard, then what files of others call it.
-        known = [name for name in DIFFICULTIES if name in self._difficulties]
-        for name in known + sorted(self._difficulties.keys() - set(known)):
+        # From easy to hard, then other values, which only files of other tools have.
+        standard = [name for name in DIFFICULTIES if name in self._difficulties]
+        for name in standard + sorted(self._difficulties.keys() - set(standard)):
             counts = self._difficulties[name]
             slices.append(Slice(by="difficulty", name=name, metrics=counts.metrics(), counts=counts.counts()))
         for name in dict.fromkeys((*self._bands, *self._near)):
@@ -315,19 +321,19 @@ class ProfileAnalysis:
 
 
 def _example(result: RowResult, verdict: RowVerdict) -> Example:
-    """A failed row with its error; one without a result with what the function said; else what differs."""
+    """Return a row for the report: with its error, with a result that is not JSON, or with the failed checks."""
     label = f"{'(no id)' if result.id is None else result.id} #{result.tag}"
     if not result.ok:
         reason, kind = result.error, "error"
     elif result.outcome != "OK" and result.raw:
-        reason, kind = f"{result.outcome}: {result.raw[:_SHOWN_CHARACTERS]}", "no result"
+        reason, kind = f"{result.outcome}: {result.raw[:_MAX_QUOTE]}", "no result"
     else:
         reason, kind = "; ".join(f"{check.path}: {check.why}" for check in verdict.wrong), "wrong"
     return Example(label=label, index=result.index, part=kind, reason=reason)
 
 
 def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | None:
-    """Two profiles on the rows they share, as `assay compare` counts them; None if they share none."""
+    """Compare two profiles on the rows they share, as `assay compare` does. Returns None if they share none."""
     import numpy as np
 
     from assay.scoring.paired import fill_row, paired

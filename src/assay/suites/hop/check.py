@@ -1,4 +1,4 @@
-"""`assay check` for a task's folder, its contract, its settings and its rows. No code of the user runs."""
+"""`assay check` for a task folder, a contract, settings, or a file of rows. User code is parsed, never run."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ from assay.suites.hop.target import CODE, HOPLET, TEST_CASES
 _YAML_SUFFIXES = (".yaml", ".yml")
 _SETTINGS_KEYS = frozenset({"llms", "profiles"})
 _CONTRACT_KEYS = frozenset({"inputs", "outputs"})
-# Keys of pipelines and tasks, whose files may have inputs and outputs too.
+# Keys of testsets, whose rows may have a `tag` too.
 _TESTSET_KEYS = frozenset({"tags", "inputs", "expected_outputs"})
-_FOREIGN_KEYS = frozenset({"steps", "task", "group", "include", "dataset_path", "class"})
+# Keys of pipelines and task files, which may have `inputs` and `outputs` too.
+_OTHER_SUITES_KEYS = frozenset({"steps", "task", "group", "include", "dataset_path", "class"})
 
 
 def is_hop(path: Path) -> bool:
-    """Whether only this suite can have written it: a task's folder, its files, or lines of a batch."""
+    """Return True if the path certainly belongs to this suite: a task folder, its files, or a result file."""
     if path.is_dir():
         return (path / HOPLET).is_dir() or (path / CODE).is_file() or (path / MARKDOWN).is_file()
     if path.suffix in _YAML_SUFFIXES:
@@ -44,9 +45,9 @@ def is_hop(path: Path) -> bool:
 
 
 def has_rows(path: Path) -> bool:
-    """Whether a file holds rows for a batch: they have a `tag`, or stand in a task's `TestCases/`.
+    """Return True if a file probably has rows for a batch: its rows have a `tag`, or it is in `TestCases/`.
 
-    Records with the keys of a testset, or in a folder of testsets, are none.
+    Rows with the keys of a testset, and files in a folder `testsets`, belong to the pipeline suite.
     """
     if path.suffix != ".jsonl" or "testsets" in path.parts:
         return False
@@ -58,7 +59,7 @@ def has_rows(path: Path) -> bool:
 
 
 def check_file(path: Path) -> list[Problem]:
-    """Every problem, with its line; rows are seen with the contract of the task they stand in."""
+    """Return every problem with its line. Rows are checked against the contract of their task."""
     try:
         if path.is_dir():
             return _check_task(path)
@@ -70,12 +71,12 @@ def check_file(path: Path) -> list[Problem]:
 
 
 def _yaml_check(path: Path) -> Callable[[Path], list[Problem]] | None:
-    """What checks a YAML file; None for one of another suite, or one that cannot be read."""
+    """Return the check for a YAML file, or None if it belongs to another suite or cannot be read."""
     try:
         keys = frozenset(load_yaml(path).value) if path.is_file() else None
     except InputError:
         return None
-    if keys is None or keys & _FOREIGN_KEYS:
+    if keys is None or keys & _OTHER_SUITES_KEYS:
         return None
     if keys & _SETTINGS_KEYS or path.name in NAMES:
         return settings_problems
@@ -83,7 +84,7 @@ def _yaml_check(path: Path) -> Callable[[Path], list[Problem]] | None:
 
 
 def _first_value(path: Path) -> Any:
-    """The value of a file's first line; None if it is no JSON."""
+    """Return the JSON value of a file's first line, or None if the line is not JSON."""
     if not path.is_file():
         return None
     line = next(iter(jsonl.lines(path)), None)
@@ -94,7 +95,7 @@ def _first_value(path: Path) -> Any:
 
 
 def _is_output(value: Any) -> bool:
-    """Whether a line was written by a batch or its observer, and is no row that somebody made."""
+    """Return True if a line was written by a batch or its observer, False for an input row."""
     if not isinstance(value, dict):
         return is_pair(value)
     wrapped = normalize_input(value) is not value or "hop_result" in value or "hop_stats" in value
@@ -102,7 +103,7 @@ def _is_output(value: Any) -> bool:
 
 
 def _check_task(folder: Path) -> list[Problem]:
-    """Code, contract, settings, and every file of rows that no batch has written."""
+    """Check code, contract, settings, and every JSONL file in TestCases/ that is not a result file."""
     hoplet = folder / HOPLET if (folder / HOPLET).is_dir() else folder
     problems = _check_code(hoplet / CODE)
     contract = None
@@ -121,11 +122,11 @@ def _check_task(folder: Path) -> list[Problem]:
 
 
 def _check_code(path: Path) -> list[Problem]:
-    """Whether it is there and can be parsed."""
+    """Check that the file exists and is valid Python."""
     try:
         ast.parse(path.read_bytes(), str(path))
     except OSError as error:
-        return [unreadable(path, error, "a task's function stands in it")]
+        return [unreadable(path, error, "it must contain the function of the task")]
     except SyntaxError as error:
         return [Problem(f"{path}:{error.lineno}", f"not Python: {error.msg}")]
     except ValueError as error:
@@ -136,13 +137,16 @@ def _check_code(path: Path) -> list[Problem]:
 def _check_contract(path: Path) -> list[Problem]:
     yaml = markdown_contract(path) if path.suffix == ".md" else load_yaml(path)
     if yaml is None:
-        return [Problem(str(path), "there is no contract in it, only prose", "warning")]
+        return [Problem(str(path), "the file has no contract, only prose", "warning")]
     read_contract(yaml)
     return []
 
 
 def _check_rows(path: Path, contract: Contract | None) -> list[Problem]:
-    """What a batch over this file would refuse, and what it would say. A log without a row is no fault."""
+    """Return the errors and warnings that a batch over this file would report.
+
+    A result file or log without an input row gets a warning instead of an error.
+    """
     try:
         return read_rows(path, contract).warnings
     except InputError as error:

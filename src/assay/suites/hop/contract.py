@@ -1,6 +1,6 @@
-"""A Hoplet's contract: the fields its function gets, and how each field it returns is counted and compared.
+"""A Hoplet's contract: the inputs of its function, and how each output field is aggregated and compared.
 
-It stands in the front matter or a YAML block of `metainfo.md`, or in a YAML file beside it:
+It is in the front matter or a YAML block of `metainfo.md`, or in a YAML file in the same folder:
 
     name: Verify
     inputs: {claim: string, context: string?}
@@ -31,7 +31,7 @@ NUMBERS = ("int", "float")
 AGGREGATES = ("mean", "rate", "distribution", "non_null_rate")
 COMPARISONS = ("equal", "tolerance", "bands", "within")
 TYPES = ("int", "float", "bool", "string", "array", "object", "any")
-_TYPE_ALIASES = {
+TYPE_ALIASES = {
     "integer": "int",
     "number": "float",
     "double": "float",
@@ -43,18 +43,27 @@ _TYPE_ALIASES = {
     "mapping": "object",
     "json": "any",
 }
-_USUAL_AGGREGATES = {
+_DEFAULT_AGGREGATES = {
     "int": "mean",
     "float": "mean",
     "bool": "rate",
     "string": "distribution",
     "array": "distribution",
 }
-_KEYS = ("name", "version", "inputs", "outputs", "audit_key", "audit_key_field", "function", "hop_func_name")
-_INPUT_KEYS = ("type", "required", "label", "description", "desc")
-_OUTPUT_KEYS = ("type", "aggregate", "compare", "tolerance", "bands", "within", "label", "sub_field")
-_OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label": "label"}
-_TRUTHS = {"true": True, "false": False}
+CONTRACT_KEYS = (
+    "name",
+    "version",
+    "inputs",
+    "outputs",
+    "audit_key",
+    "audit_key_field",
+    "function",
+    "hop_func_name",
+)
+INPUT_KEYS = ("type", "required", "label", "description", "desc")
+OUTPUT_KEYS = ("type", "aggregate", "compare", "tolerance", "bands", "within", "label", "sub_field")
+OUTPUT_ALIASES = {"field_type": "type", "agg_type": "aggregate", "display_label": "label"}
+_BOOLEANS = {"true": True, "false": False}
 
 _FITS: dict[str, Callable[[Any], bool]] = {
     "int": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -68,18 +77,18 @@ _FITS: dict[str, Callable[[Any], bool]] = {
 
 
 def fits(value: Any, type_: str) -> bool:
-    """Whether a JSON value is of a contract's type. A whole number is a float too, a boolean is no number."""
+    """Return True if a JSON value has a type of the contract. An int is a float too; a bool is not a number."""
     return _FITS[type_](value)
 
 
-def read_truth(value: Any) -> Any:
-    """A truth that is written as a text, as the text means it; other values with texts stripped."""
+def parse_bool(value: Any) -> Any:
+    """Return True or False for a text such as "true" or "False". Other values are returned with texts stripped."""
     text = strip_texts(value)
-    return _TRUTHS.get(text.lower(), text) if isinstance(text, str) else text
+    return _BOOLEANS.get(text.lower(), text) if isinstance(text, str) else text
 
 
 def strip_texts(value: Any) -> Any:
-    """Texts are compared without the space around them, at any depth."""
+    """Strip the whitespace around texts, at any depth. Comparisons ignore it."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, dict):
@@ -88,7 +97,11 @@ def strip_texts(value: Any) -> Any:
 
 
 class OutputField(Struct, frozen=True, kw_only=True):
-    """One field of what the function returns. `compare` says what makes it right, the rest may be counted."""
+    """One output field of the function.
+
+    `compare` decides when the field is right: equal, within `tolerance`, in the same of `bands`, or at most
+    `within` away. `aggregate` is the statistic that the result store shows.
+    """
 
     type: str = "any"
     aggregate: str = "non_null_rate"
@@ -100,9 +113,9 @@ class OutputField(Struct, frozen=True, kw_only=True):
     sub_field: str | None = None
 
     def band_of(self, value: Any) -> str | None:
-        """The band a value lies in: two numbers are a range with both its ends, else a list of values.
+        """Return the band of a value, or None. A list of two numbers is a range that includes both ends.
 
-        Where two ranges of a float touch, the first one has the end that they share.
+        If the ranges of two bands touch, the shared end belongs to the first one.
         """
         for name, values in self.bands.items():
             if is_range(values):
@@ -114,7 +127,7 @@ class OutputField(Struct, frozen=True, kw_only=True):
 
 
 class Contract(Struct, frozen=True, kw_only=True):
-    """What `metainfo.md` promises. Without `inputs` the function gets every field of a row."""
+    """The contract of a function. Without `inputs` the function gets every field of a row."""
 
     name: str = ""
     version: str = ""
@@ -126,29 +139,32 @@ class Contract(Struct, frozen=True, kw_only=True):
 
 
 def is_range(values: list[Any]) -> bool:
-    """Whether a band's list is `[lowest, highest]`."""
+    """Return True if the list of a band is `[lowest, highest]`."""
     return len(values) == 2 and all(fits(value, "float") for value in values)
 
 
 def find_contract(folder: Path) -> Contract | None:
-    """The contract of a folder, if there is one. Raises InputError if there are two or it is wrong."""
+    """Return the contract of a folder, or None. Raises InputError if it is invalid or if there are two."""
     files = []
     if (folder / MARKDOWN).is_file() and (yaml := markdown_contract(folder / MARKDOWN)) is not None:
         files.append(yaml)
     files += [load_yaml(folder / name) for name in YAML_NAMES if (folder / name).is_file()]
     if len(files) > 1:
-        both = " and ".join(yaml.path.name for yaml in files)
-        raise InputError(Problem(str(folder), f"there is more than one contract, in {both}; keep one"))
+        names = " and ".join(yaml.path.name for yaml in files)
+        raise InputError(Problem(str(folder), f"there is more than one contract, in {names}; keep one"))
     return read_contract(files[0]) if files else None
 
 
 def read_contract(yaml: YamlFile) -> Contract:
-    """The contract in a mapping; raises InputError with every problem in it."""
+    """Return the contract of a YAML mapping. Raises InputError with every problem in it."""
     return _ContractReader(yaml).contract()
 
 
 class _ContractReader:
-    """Reads a contract key by key: most keys have several spellings, and a value may be short for a mapping."""
+    """Reads a contract key by key.
+
+    A schema is not enough: most keys have several spellings, and a value may be short for a mapping.
+    """
 
     def __init__(self, yaml: YamlFile) -> None:
         self._yaml = yaml
@@ -156,10 +172,11 @@ class _ContractReader:
 
     def contract(self) -> Contract:
         value = self._yaml.value
-        for key in value:  # other things may be told of a Hoplet there
-            if key not in _KEYS and (near := _near_key(str(key))):
-                self._add((str(key),), f"there is no key of this name; did you mean {near!r}?")
-        entries = self._fields("inputs", _INPUT_KEYS)
+        # The file may have keys for other purposes, so only a probable misspelling is a problem.
+        for key in value:
+            if key not in CONTRACT_KEYS and (near := _near_key(str(key))):
+                self._add((str(key),), f"there is no such key; did you mean {near!r}?")
+        entries = self._fields("inputs", INPUT_KEYS)
         inputs = {name: self._type(entry, ("inputs", name)) for name, entry in entries.items()}
         outputs = {name: self._output(name, entry) for name, entry in self._fields("outputs").items()}
         contract = Contract(
@@ -178,30 +195,33 @@ class _ContractReader:
         self._problems.append(self._yaml.problem(path, message))
 
     def _typed(self, value: dict[str, Any], key: str, schema: Any, path: KeyPath = ()) -> Any:
-        """The value of a key; None where it is absent, and with a problem where it has another type."""
+        """Return the value of a key, or None if it is absent. Adds a problem if it has another type."""
         if value.get(key) is None:
             return None
         return convert(value[key], schema, self._yaml, self._problems, (*path, key))
 
-    def _known(self, value: dict[str, Any], names: tuple[str, ...], path: KeyPath) -> None:
+    def _check_keys(self, value: dict[str, Any], names: tuple[str, ...], path: KeyPath) -> None:
         for key in value:
             if key not in names:
                 self._add((*path, str(key)), unknown("key", str(key), sorted(names)))
 
     def _fields(self, block: str, allowed: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
-        """The fields of a block by name. A bare type is short for `{type: …}`, a list has names in it."""
+        """Return the fields of a block by name.
+
+        A bare type is short for `{type: …}`. In a list, each entry has its name in it.
+        """
         fields: dict[str, dict[str, Any]] = {}
         for name, entry, path in self._entries(block):
             if not isinstance(name, str) or not name:
-                self._add(path, f"a field's name is a text; put {name!r} in quotes")
+                self._add(path, f"a field name must be a text; put {name!r} in quotes")
             elif name in fields:
-                self._add(path, f"the field {name!r} stands there twice")
+                self._add(path, f"duplicate field {name!r}")
             elif entry is None or isinstance(entry, str):
                 fields[name] = {"type": entry}
             elif isinstance(entry, dict):
                 fields[name] = entry
                 if allowed:
-                    self._known(entry, allowed, path)
+                    self._check_keys(entry, allowed, path)
             else:
                 self._add(path, f"expected a type or a mapping, found {entry!r}")
         return fields
@@ -212,24 +232,24 @@ class _ContractReader:
             for name, entry in value.items():
                 yield name, entry, (block, str(name))
             return
-        for place, entry in enumerate(value):
+        for index, entry in enumerate(value):
             rest = dict(entry) if isinstance(entry, dict) else {"name": entry}
             name = rest.pop("name", rest.pop("field_name", None))
-            yield name, rest, (block, place)
+            yield name, rest, (block, index)
 
     def _type(self, entry: dict[str, Any], path: KeyPath) -> str:
-        written = entry.get("type")
-        if written is None:
+        type_text = entry.get("type")
+        if type_text is None:
             return "any"
-        name = str(written).removesuffix("?").strip().lower()
-        name = _TYPE_ALIASES.get(name, name)
+        name = str(type_text).removesuffix("?").strip().lower()
+        name = TYPE_ALIASES.get(name, name)
         if name not in TYPES:
-            self._add(path, unknown("type", str(written), list(TYPES)))
+            self._add(path, unknown("type", str(type_text), list(TYPES)))
             return "any"
         return name
 
     def _is_optional(self, name: str, entry: dict[str, Any]) -> bool:
-        """`type: string?` and `required: false` say the same."""
+        """Return True for `type: string?` and for `required: false`, which mean the same."""
         required = self._typed(entry, "required", bool, ("inputs", name))
         return required is False or str(entry.get("type")).endswith("?")
 
@@ -240,16 +260,16 @@ class _ContractReader:
             self._add((name,), unknown("output", key, list(outputs)))
         return key
 
-    def _output(self, name: str, written: dict[str, Any]) -> OutputField:
+    def _output(self, name: str, mapping: dict[str, Any]) -> OutputField:
         path = ("outputs", name)
-        entry = {_OUTPUT_ALIASES.get(key, key): value for key, value in written.items()}
-        self._known(entry, (*_OUTPUT_KEYS, "description", "desc"), path)
+        entry = {OUTPUT_ALIASES.get(key, key): value for key, value in mapping.items()}
+        self._check_keys(entry, (*OUTPUT_KEYS, "description", "desc"), path)
         type_ = self._type(entry, path)
         bands = self._bands(entry, type_, path)
         output = OutputField(
             type=type_,
             aggregate=self._one_of(entry, "aggregate", AGGREGATES, path)
-            or _USUAL_AGGREGATES.get(type_, "non_null_rate"),
+            or _DEFAULT_AGGREGATES.get(type_, "non_null_rate"),
             compare=self._compare(entry, path),
             tolerance=self._distance(entry, "tolerance", path),
             bands=bands,
@@ -259,12 +279,11 @@ class _ContractReader:
         )
         if output.type in (*NUMBERS, "any"):
             return output
-        # Only numbers have a mean and a distance.
         if output.aggregate == "mean":
-            self._add((*path, "aggregate"), f"a field of type {output.type} has no mean")
+            self._add((*path, "aggregate"), f"a field of type {output.type} has no mean; only numbers have")
         for key, distance in (("tolerance", output.tolerance), ("within", output.within)):
             if distance is not None:
-                self._add((*path, key), f"a field of type {output.type} has no distance")
+                self._add((*path, key), f"`{key}` is for numbers; this field has the type {output.type}")
         return output
 
     def _one_of(self, entry: dict[str, Any], key: str, allowed: tuple[str, ...], path: KeyPath) -> str | None:
@@ -275,7 +294,7 @@ class _ContractReader:
         return name
 
     def _compare(self, entry: dict[str, Any], path: KeyPath) -> str:
-        """As written, or what the one other key asks for."""
+        """Return the comparison: `compare`, else the one of tolerance, bands and within that is set."""
         name = self._one_of(entry, "compare", COMPARISONS, path)
         implied = [key for key in COMPARISONS[1:] if entry.get(key) is not None]
         if name is not None:
@@ -283,39 +302,41 @@ class _ContractReader:
                 self._add((*path, "compare"), f"to compare by {name}, give `{name}` too")
             return name
         if len(implied) > 1:
-            self._add(path, f"which of {', '.join(implied)} makes it right? say so with `compare`")
+            self._add(path, f"{', '.join(implied)} are set; choose the one that decides with `compare`")
         return implied[0] if implied else "equal"
 
     def _distance(self, entry: dict[str, Any], key: str, path: KeyPath) -> float | None:
         value: float | None = self._typed(entry, key, int | float, path)
         if value is not None and not (isfinite(value) and value >= 0):
-            self._add((*path, key), f"expected a number from 0 on, found {value!r}")
+            self._add((*path, key), f"expected a number of at least 0, found {value!r}")
         return value
 
     def _bands(self, entry: dict[str, Any], type_: str, path: KeyPath) -> dict[str, list[Any]]:
         bands: dict[str, list[Any]] = {}
-        for name, written in (self._typed(entry, "bands", dict[Any, Any], path) or {}).items():
-            values = written if isinstance(written, list) else [written]
-            place = (*path, "bands", str(name))
+        for name, value_or_list in (self._typed(entry, "bands", dict[Any, Any], path) or {}).items():
+            values = value_or_list if isinstance(value_or_list, list) else [value_or_list]
+            band_path = (*path, "bands", str(name))
             if not isinstance(name, str) or not name:
-                self._add(place, f"a band's name is a text; put {name!r} in quotes")
+                self._add(band_path, f"a band name must be a text; put {name!r} in quotes")
             elif not values or not all(_is_scalar(value) and fits(value, type_) for value in values):
-                self._add(place, f"expected [lowest, highest] or a list of values, found {written!r}")
+                self._add(
+                    band_path, f"expected [lowest, highest] or a list of values, found {value_or_list!r}"
+                )
             elif is_range(values) and values[0] > values[1]:
-                self._add(place, f"{values[0]} is above {values[1]}")
+                self._add(band_path, f"{values[0]} is above {values[1]}")
             else:
-                for other, others in bands.items():
-                    if _overlap(values, others, touching=type_ != "float"):
-                        self._add(place, f"it has values in common with {other}")
+                for other_name, other_values in bands.items():
+                    if _overlap(values, other_values, touching=type_ != "float"):
+                        self._add(band_path, f"the band overlaps with {other_name}")
                 bands[name] = values
         return bands
 
 
 def _near_key(key: str) -> str | None:
-    """The key that was probably meant, if this one is nearly it."""
-    from difflib import get_close_matches  # only files with other keys need it
+    """Return the key that a misspelled key resembles, or None."""
+    from difflib import get_close_matches  # imported late: only files with unknown keys need it
 
-    matches = get_close_matches(key, _KEYS, n=1, cutoff=0.8)
+    matches = get_close_matches(key, CONTRACT_KEYS, n=1, cutoff=0.8)
     return matches[0] if matches else None
 
 
@@ -323,16 +344,17 @@ def _is_scalar(value: Any) -> bool:
     return isinstance(value, (str, bool, int)) or (isinstance(value, float) and isfinite(value))
 
 
-def _overlap(one: list[Any], other: list[Any], *, touching: bool) -> bool:
-    """Whether a value lies in both; ranges that only touch do so if `touching` says it."""
-    if is_range(one) and is_range(other):
-        low, high = max(one[0], other[0]), min(one[1], other[1])
-        return bool(low <= high if touching else low < high or one == other)
-    if is_range(other):
-        one, other = other, one
-    if is_range(one):
-        return any(fits(value, "float") and one[0] <= value <= one[1] for value in other)
-    return any(same(value, item) for value in one for item in other)
+def _overlap(first: list[Any], second: list[Any], *, touching: bool) -> bool:
+    """Return True if a value is in both bands. `touching`: ranges that share only an end overlap too."""
+    if is_range(first) and is_range(second):
+        low = max(first[0], second[0])
+        high = min(first[1], second[1])
+        return bool(low <= high if touching else low < high or first == second)
+    if is_range(second):
+        first, second = second, first
+    if is_range(first):
+        return any(fits(value, "float") and first[0] <= value <= first[1] for value in second)
+    return any(same(value, item) for value in first for item in second)
 
 
 # Contracts in Markdown
@@ -344,9 +366,10 @@ _RULE = "---"
 
 
 def markdown_contract(path: Path) -> YamlFile | None:
-    """The mapping in a Markdown file, with the lines of that file; None if it is prose only.
+    """Return the contract in a Markdown file, or None if there is none. Line numbers are those of the file.
 
-    Front matter comes first if it has fields, then a YAML block that has some, then other front matter.
+    The first of these counts: front matter with `inputs` or `outputs`, a YAML block with them, any other
+    front matter.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -362,17 +385,17 @@ def markdown_contract(path: Path) -> YamlFile | None:
 
 
 def _front_matter(lines: list[str], path: Path) -> str | None:
-    """What stands between the `---` of the first line and the next, on its own lines."""
+    """Return the text between `---` on the first line and the next `---`, or None. Keeps the line numbers."""
     if not lines or lines[0].rstrip() != _RULE:
         return None
     for end, line in enumerate(lines[1:], 1):
         if line.rstrip() in (_RULE, "..."):
             return "\n".join(["", *lines[1:end]])
-    raise InputError(Problem(f"{path}:1", "the front matter that begins here has no closing ---"))
+    raise InputError(Problem(f"{path}:1", "the front matter that starts here has no closing ---"))
 
 
 def _yaml_blocks(lines: list[str]) -> Iterator[str]:
-    """Every fenced block of YAML, with an empty line for each line before it, so that line numbers stay."""
+    """Yield every fenced block of YAML. Empty lines in front keep the line numbers of the file."""
     position = 0
     while position < len(lines):
         fence = _FENCE.match(lines[position])

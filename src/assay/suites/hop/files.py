@@ -1,6 +1,6 @@
-"""Result files: the one a run writes, and those of a folder, ours or another tool's, that are read again.
+"""Writes the result file of a run, and reads result files of assay and of other HOP tools.
 
-A result file has a meta line for each profile, then its rows, flat or as `{input, result}`.
+A result file has a meta line per profile, followed by its rows: flat, or as `{input, result}`.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from assay.suites.hop.settings import LlmSettings
 from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
 
 RESULT_KEYS = ("hop_result", "hop_stats", "profile")
-"""What a flat row has besides its input, in this order."""
+"""Keys that a flat row has in addition to its input, in this order."""
 
+# File names are limited to 255 bytes. The time and the suffix follow the stem.
 _MAX_STEM_BYTES = 200
-"""File systems take names of 255 bytes, and ours end in a time."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class ResultFile:
-    """Written under a temporary name, renamed when it is whole."""
+    """The result file of a run. It is written under a temporary name and renamed when it is complete."""
 
     def __init__(self, path: Path, wrapper: str, started: float) -> None:
         self.path = path
@@ -48,7 +48,7 @@ class ResultFile:
         self._file: IO[bytes] = self._temporary.open("wb")
 
     def meta(self, profile: str, run: LlmSettings, verify: LlmSettings) -> None:
-        """What a profile ran with: the names of the models, not of the settings' entries."""
+        """Write the meta line of a profile. It has model names, not the names of the entries under `llms`."""
         self._write(
             {
                 "_type": "meta",
@@ -61,7 +61,7 @@ class ResultFile:
         )
 
     def row(self, row: HopRow, result: RowResult) -> None:
-        """One result."""
+        """Write one row."""
         if self._wrapper == "view":
             error = None if result.ok else result.error
             self._write(view_record(row.record, result=result.text, error=error))
@@ -82,35 +82,37 @@ class ResultFile:
         self._write({**row.record, "hop_result": result.text, "hop_stats": stats, "profile": result.profile})
 
     def close(self) -> None:
-        """The file appears whole."""
+        """Give the file its final name. A crash before this leaves no partial result file."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         self._temporary.replace(self.path)
 
     def _write(self, record: dict[str, Any]) -> None:
-        # With a space after commas and colons, as in the format's own documents.
+        # indent=0 writes a space after commas and colons, as in HOP's documents.
         self._file.write(msgspec.json.format(_encode(record), indent=0) + b"\n")
 
 
 def file_name(data: Path, started: float) -> str:
-    """`<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, by the first start; no two runs of a folder share a second.
+    """Return `<data stem>_<YYYYmmdd_HHMMSS>.jsonl`, with the time of the run's first start.
 
-    A batch over its own output has a longer stem each time. What no folder can hold is cut off.
+    The names are unique, because no two runs of a folder start in the same second. A batch over its own
+    output has a longer stem each time, so a long stem is cut.
     """
-    stem, raw = data.stem, os.fsencode(data.stem)
+    stem = data.stem
+    raw = os.fsencode(data.stem)
     if len(raw) > _MAX_STEM_BYTES:
         stem = raw[:_MAX_STEM_BYTES].decode(errors="ignore")
     return f"{stem}_{time.strftime('%Y%m%d_%H%M%S', time.localtime(started))}.jsonl"
 
 
-# Files that exist
+# Reading result files
 
 
 def analyse(path: Path, target: str = "") -> Report:
-    """The report of a file, or of all result files of a folder; of a task it is its `TestCases`.
+    """Return the report of a result file, or of all result files of a folder or a task's `TestCases/`.
 
-    `differences` compares each profile with each one before it, on the rows that both have.
+    `differences` compares each profile with each earlier one on the rows they share.
     """
     path = results_folder(path)
     if not path.exists():
@@ -120,12 +122,12 @@ def analyse(path: Path, target: str = "") -> Report:
     for result, verdict in read_results(path, contract):
         analysis.add(result, verdict)
     if not analysis.profiles:
-        raise UsageError(f"{path} holds no result row")
+        raise UsageError(f"{path} has no result rows")
     return replace(analysis.report(), differences=analysis.differences())
 
 
 def data_store(path: Path | str, target: str = "") -> BaseDataStore:
-    """The results of a folder or a task, to ask questions of. Fields are counted as their contract says."""
+    """Return a store for queries over the results of a folder or a task. The contract sets the aggregations."""
     path = results_folder(Path(path))
     contract = _contract(path, target)
     fields = [
@@ -143,7 +145,7 @@ def data_store(path: Path | str, target: str = "") -> BaseDataStore:
 
 
 def results_folder(path: Path) -> Path:
-    """The `TestCases` of a task; any other path as it is."""
+    """Return the `TestCases/` of a task folder, and any other path unchanged."""
     return path / TEST_CASES if (path / TEST_CASES).is_dir() else path
 
 
@@ -153,16 +155,16 @@ def _contract(path: Path, target: str) -> Contract:
 
 
 def contract_beside(path: Path) -> Contract | None:
-    """The contract of the task whose `TestCases` these are."""
+    """Return the contract of the task to which a file or folder of results belongs, or None."""
     folder = path if path.is_dir() else path.parent
-    for place in (folder.parent / HOPLET, folder.parent, folder):
-        if place.is_dir() and (contract := find_contract(place)):
+    for candidate in (folder.parent / HOPLET, folder.parent, folder):
+        if candidate.is_dir() and (contract := find_contract(candidate)):
             return contract
     return None
 
 
 def read_results(path: Path, contract: Contract) -> Iterator[tuple[RowResult, RowVerdict]]:
-    """Every result row, and whether it is right. Other lines, also unreadable ones, are passed over."""
+    """Yield every result row with its verdict. Other lines, and lines that cannot be read, are skipped."""
     files = [path] if path.is_file() else sorted(path.glob("*.jsonl"))
     for file in files:
         for line in jsonl.lines(file):

@@ -13,8 +13,8 @@ from assay.core.spec import SuiteOptions, ask, how, score
 class HopOptions(SuiteOptions, frozen=True, kw_only=True):
     """Run TARGET over the rows of DATA.jsonl, once for each profile of the settings.
 
-    TARGET is FILE.py:function, package.module:function, or a task folder with Hoplet/Hop.py. Results stand in
-    the task's TestCases/, or beside the data. The same command continues a batch that was interrupted.
+    TARGET is FILE.py:function, package.module:function, or a task folder with Hoplet/Hop.py. Results are written
+    to the task's TestCases/, or to the folder of the data. Repeat the command to continue an interrupted batch.
     """
 
     command: ClassVar[str] = "hop"
@@ -28,40 +28,44 @@ assay hop --analyse Tasks/Verify/TestCases"""
     target: Annotated[
         str,
         ask(
-            "FILE.py:function, package.module:function or a task folder.",
+            "FILE.py:function, package.module:function, or a task folder.",
             positional="TARGET",
             cli=False,
             content=True,
         ),
     ] = ""
-    data: Annotated[str, ask("The rows: a JSONL file.", positional="DATA.jsonl", cli=False, content=True)] = (
-        ""
-    )
+    data: Annotated[str, ask("JSONL file of rows.", positional="DATA.jsonl", cli=False, content=True)] = ""
     profiles: Annotated[
-        list[str], ask("Profiles of the settings to run.  [default: every one]", flags=["--profiles"])
+        list[str], ask("Profiles of the settings to run.  [default: all]", flags=["--profiles"])
     ] = field(default_factory=list)
     settings: Annotated[
         str | None,
-        ask("settings.yaml with llms and profiles; else the nearest one beside the target.", content=True),
+        ask(
+            "Settings file with llms and profiles.  [default: the nearest settings.yaml, from the target's folder up]",
+            content=True,
+        ),
     ] = None
     shared_endpoint: Annotated[
         bool,
         ask(
-            "Set OPENAI_BASE_URL to the run's model, for functions that cannot be told an address.",
+            "Set OPENAI_BASE_URL to the run's model while rows run, for functions that create their own client.",
             content=True,
         ),
     ] = False
     workers: Annotated[
-        int, how("Rows that are open at once.", flags=["--workers", "--open-cases"]), Meta(ge=1)
+        int, how("Number of rows to run at once.", flags=["--workers", "--open-cases"]), Meta(ge=1)
     ] = 5
     wrapper: Annotated[
-        Literal["flat", "view"], score("How result rows are written: flat, or {input, result}.")
+        Literal["flat", "view"],
+        score("Format of result rows. `flat`: result keys beside the input. `view`: {input, result}."),
     ] = "flat"
-    analyse: Annotated[str, how("Only count and compare the result files of a folder, ours or not.")] = ""
+    analyse: Annotated[
+        str, how("Report on the result files of this folder, from any HOP tool, without running anything.")
+    ] = ""
 
     @classmethod
     def translate(cls, words: list[str], tell: Callable[[str], None]) -> list[str]:
-        """`--profiles a b`, as batchhoptest takes it, is `--profiles a,b`."""
+        """Turn `--profiles a b`, the form of HOP's batchhoptest, into `--profiles a,b`."""
         translated: list[str] = []
         rest = list(words)
         while rest:

@@ -1,8 +1,8 @@
-"""The rows of a JSONL file: inputs, results of earlier batches in both forms, or all of them mixed.
+"""Reads the rows of a JSONL file. The lines may be inputs, results of earlier batches, or a mixture.
 
 file = read_rows(Path("verify.jsonl"), contract)
-file.rows                  # what runs, each row once
-file.warnings              # what a person should know
+file.rows                  # each row once
+file.warnings              # problems that do not stop the batch
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from assay.core.hashing import row_key
 from assay.core.hop_records import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
 from assay.core.schema import refuse
 from assay.core.suite import Row
-from assay.suites.hop.contract import Contract, OutputField, fits, read_truth
+from assay.suites.hop.contract import Contract, OutputField, fits, parse_bool
 
 UNTAGGED = "(untagged)"
 DIFFICULTIES = ("easy", "medium", "hard")
-NO_ID = "there is no id; the number of the line stands for it"
-NO_TAG = f"there is no tag; the row is counted as {UNTAGGED}"
+NO_ID = "the row has no id; its line number is used"
+NO_TAG = f"the row has no tag; it counts as {UNTAGGED}"
 META_LINES, REPEATED_ROWS, PAIRS = (
     "meta or observer lines",
     "repeated rows",
-    "pairs of a status and a result",
+    "bare [status, result] pairs",
 )
-"""Lines and rows that do not run."""
+"""Kinds of lines and rows that do not run."""
 
-_WITHHELD = "is not given to the function; name it in the contract's inputs if it is one"
+_NOT_PASSED = "is not passed to the function; if it is an input, list it under `inputs` in the contract"
 _MAX_WARNINGS = 200
-_MAX_LINES_NAMED = 5
-_TORN = "the last line is cut off and left out; the file was probably being written"
-# What core/jsonl.py says of such lines.
+_MAX_LINE_NUMBERS = 5  # in a warning
+_INCOMPLETE = "the last line is incomplete and is skipped; the file was probably being written"
+# Messages of core/jsonl.py for a line that ends early, and for a list.
 _CUT = "not JSON: Input data was truncated"
 _LIST = "expected an object, found a list"
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 class HopRow(Struct, frozen=True):
-    """A row. `fields` go to the function, `expected` to the scorer, `record` to the files that are written.
+    """A row. `fields` go to the function, `expected` to the scorer, `record` to the result file.
 
-    `record` has the row's id even where the file had none: a batch over its own output has the same rows.
+    `record` has an id even if the file had none, so that a batch over its own output has the same rows.
     """
 
     id: int | str
@@ -59,13 +59,13 @@ class HopRow(Struct, frozen=True):
     record: dict[str, Any]
     line: int
     key: str
-    """Made of id and fields."""
+    """Fingerprint of id and fields."""
     gold: str
-    """What is expected, in sixteen digits."""
+    """Fingerprint of the expected values, 16 hex digits."""
 
 
 class HopRows:
-    """The rows of a file as the engine reads them. They are in memory."""
+    """The rows of a file, for the engine. All of them are in memory."""
 
     def __init__(self, rows: list[HopRow], set_name: str, facts: dict[str, Any]) -> None:
         self._rows = rows
@@ -74,14 +74,14 @@ class HopRows:
         self.facts = facts
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[HopRow]]:
-        """Rows in the order of the file."""
+        """Yield the rows in the order of the file."""
         for number, row in enumerate(self._rows):
             if skip is None or not skip(number):
                 yield Row(number, row.key, self._set, row)
 
 
 class RowFile(NamedTuple):
-    """What a file holds. Rows that are equal in id and inputs are one row; `skipped` counts what does not run."""
+    """The content of a file. Rows with equal id and inputs are one row. `skipped` counts the rest by kind."""
 
     rows: list[HopRow]
     skipped: dict[str, int]
@@ -89,17 +89,17 @@ class RowFile(NamedTuple):
 
     @property
     def keys_sha256(self) -> str:
-        """What is asked, by content."""
+        """Hash of the ids and inputs of all rows."""
         return hashlib.sha256("".join(row.key for row in self.rows).encode()).hexdigest()
 
     @property
     def gold_sha256(self) -> str:
-        """What is expected, by content."""
+        """Hash of the expected values of all rows."""
         return hashlib.sha256("".join(row.gold for row in self.rows).encode()).hexdigest()
 
 
 def read_rows(path: Path, contract: Contract | None = None) -> RowFile:
-    """Read and check a file for a function with this contract; raises InputError with every error in it."""
+    """Read a file and check it against a contract. Raises InputError with every error in the file."""
     reader = _FileReader(path, RowReader(contract))
     try:
         for line in jsonl.lines(path):
@@ -113,16 +113,17 @@ class _FileReader:
     def __init__(self, path: Path, reader: RowReader) -> None:
         self._path = path
         self._reader = reader
-        self._rows: dict[str, HopRow] = {}  # by the text of the id: 1 and "1" are the same
-        self._without_id: set[int] = set()  # lines of rows that have the number of their line
+        self._rows: dict[str, HopRow] = {}  # by the id as text: 1 and "1" are the same id
+        self._without_id: set[int] = set()  # lines of rows that use their line number as id
         self._errors: list[Problem] = []
-        self._warnings: dict[RowProblem, list[int]] = {}  # with the first line and the number of lines
+        self._warnings: dict[RowProblem, list[int]] = {}  # first line, and number of lines
         self._cut_line = 0
         self._pair_lines: list[int] = []
         self._skipped = {META_LINES: 0, REPEATED_ROWS: 0, PAIRS: 0}
 
     def add_line(self, line: jsonl.Line) -> None:
-        if self._cut_line:  # it was not the last one
+        # Only the last line of a file may be incomplete. This line follows the incomplete one.
+        if self._cut_line:
             self._error(self._cut_line, _CUT)
             self._cut_line = 0
         problems: list[Problem] = []
@@ -159,31 +160,35 @@ class _FileReader:
             self._add_row(row, has_id=record.get("id") is not None)
 
     def _add_row(self, row: HopRow, *, has_id: bool) -> None:
-        """Of equal rows the first one stays. One id with different inputs is an error."""
+        """Add a row unless an equal row exists. The same id with different inputs is an error."""
         if not has_id:
             self._without_id.add(row.line)
-        before = self._rows.setdefault(str(row.id), row)
-        if before is row:
+        earlier = self._rows.setdefault(str(row.id), row)
+        if earlier is row:
             return
-        if before.key == row.key:
+        if earlier.key == row.key:
             self._skipped[REPEATED_ROWS] += 1
-            if before.gold != row.gold:
-                message = "the same row stands above with other expectations; those count"
+            if earlier.gold != row.gold:
+                message = (
+                    "an earlier line has the same row with other expected values; the earlier ones count"
+                )
                 self._warn(RowProblem("id", message, "warning"), row.line)
             return
-        if _encode(before.fields) == _encode(row.fields):
-            message = f"this id stands on line {before.line} as {before.id!r}; write it in one way"
+        if _encode(earlier.fields) == _encode(row.fields):
+            message = (
+                f"line {earlier.line} has the same id, written as {earlier.id!r}; write both the same way"
+            )
         else:
-            message = f"the id {str(row.id)!r} stands on line {before.line} with other inputs"
-            if self._without_id & {before.line, row.line}:
-                message += "; a row without an id has the number of its line, so give every row one"
+            message = f"line {earlier.line} has the same id {str(row.id)!r} with other inputs"
+            if self._without_id & {earlier.line, row.line}:
+                message += "; a row without an id uses its line number, so give every row an id"
         self._error(row.line, message, "id")
 
     def _error(self, line: int, message: str, key: str = "") -> None:
         self._errors.append(Problem(_place(self._path, line, key), message))
 
     def _warn(self, problem: RowProblem, line: int) -> None:
-        """Warnings that say the same are told once, with the number of lines."""
+        """Add a warning. Equal warnings are reported once, with the number of lines."""
         if problem in self._warnings:
             self._warnings[problem][1] += 1
         elif len(self._warnings) < _MAX_WARNINGS:
@@ -193,26 +198,26 @@ class _FileReader:
         if not self._rows and not self._errors:
             message = "there is no row in this file"
             if self._skipped[PAIRS]:
-                message += f": {PAIRS} have no inputs to run; name the file that was run to get them"
+                message += f": {PAIRS} have no inputs; pass the file that the batch was run on"
             elif self._skipped[META_LINES]:
                 message += ", only meta or observer lines"
             self._error(0, message)
         refuse(self._errors, self._path)
-        return RowFile(list(self._rows.values()), self._skipped, list(self._told_warnings()))
+        return RowFile(list(self._rows.values()), self._skipped, list(self._warning_problems()))
 
-    def _told_warnings(self) -> Iterator[Problem]:
+    def _warning_problems(self) -> Iterator[Problem]:
         for problem, (line, count) in self._warnings.items():
-            message = problem.message if count == 1 else f"{problem.message} (so on {count:,} lines)"
+            message = problem.message if count == 1 else f"{problem.message} (on {count:,} lines)"
             yield Problem(_place(self._path, line, problem.key), message, "warning")
         if count := self._skipped[PAIRS]:
-            message = "a pair of a status and a result has no inputs to run, and is left out"
+            message = "a bare [status, result] pair has no inputs to run; it is skipped"
             if count > 1:
-                lines = ", ".join(map(str, self._pair_lines[:_MAX_LINES_NAMED]))
-                more = ", …" if count > _MAX_LINES_NAMED else ""
-                message = f"{PAIRS} have no inputs to run; {count:,} lines are left out: {lines}{more}"
+                lines = ", ".join(map(str, self._pair_lines[:_MAX_LINE_NUMBERS]))
+                more = ", …" if count > _MAX_LINE_NUMBERS else ""
+                message = f"{PAIRS} have no inputs to run; {count:,} lines are skipped: {lines}{more}"
             yield Problem(_place(self._path, self._pair_lines[0]), message, "warning")
         if self._cut_line:
-            yield Problem(_place(self._path, self._cut_line), _TORN, "warning")
+            yield Problem(_place(self._path, self._cut_line), _INCOMPLETE, "warning")
 
 
 def _place(path: Path, line: int, key: str = "") -> str:
@@ -221,7 +226,7 @@ def _place(path: Path, line: int, key: str = "") -> str:
 
 
 class RowProblem(NamedTuple):
-    """Something wrong in a row, at one of its keys."""
+    """A problem at one key of a row."""
 
     key: str
     message: str
@@ -236,7 +241,7 @@ def _is_id(value: Any) -> bool:
     return _is_text(value) or (isinstance(value, int) and not isinstance(value, bool))
 
 
-# What a row may say about itself, and what a wrong value is told to be.
+# Keys that describe a row: the check of the value, and the expected type for the message.
 _ROW_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "id": (_is_id, "a whole number or a text"),
     "tag": (_is_text, "a text"),
@@ -246,14 +251,17 @@ _ROW_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 class RowReader:
-    """Makes rows of records, for a function with this contract."""
+    """Turns records into rows, for a function with this contract."""
 
     def __init__(self, contract: Contract | None = None) -> None:
         self._contract = contract or Contract()
         self._inputs = tuple(self._contract.inputs)
 
     def record(self, value: dict[str, Any]) -> dict[str, Any] | None:
-        """The record within its wrappers; None for a line that holds no row. Raises ValueError without an end."""
+        """Return the record inside its wrappers, or None for a line without a row.
+
+        Raises ValueError if the wrappers are nested too deeply.
+        """
         if is_meta(value) or is_observer_line(value):
             return None
         record = unwrap(value, self._inputs)
@@ -262,12 +270,13 @@ class RowReader:
         return record
 
     def row(self, record: dict[str, Any], line: int) -> HopRow:
-        """The row of a record. What is said about it in a wrong way counts as not said."""
+        """Return the row of a record. An invalid id, tag, difficulty or description counts as missing."""
         has_id = _is_id(record.get("id"))
         id_: int | str = record["id"] if has_id else line
-        fields, expected, kept = split_record(record, self._inputs)
+        fields, expected, output_record = split_record(record, self._inputs)
         if not has_id and "id" not in self._inputs:
-            kept = {"id": id_, **{key: value for key, value in kept.items() if key != "id"}}
+            rest = {key: value for key, value in output_record.items() if key != "id"}
+            output_record = {"id": id_, **rest}
         return HopRow(
             id_,
             record["tag"] if _is_text(record.get("tag")) else UNTAGGED,
@@ -275,31 +284,31 @@ class RowReader:
             record["description"] if isinstance(record.get("description"), str) else None,
             fields,
             expected,
-            kept,
+            output_record,
             line,
             row_key(_encode([id_, fields])),
             row_key(_encode(expected)),
         )
 
     def problems(self, record: dict[str, Any], row: HopRow) -> list[RowProblem]:
-        """What is wrong with a record that was made a row, and what a person should know of it."""
+        """Return the errors and warnings of a record and its row."""
         problems: list[RowProblem] = []
-        self._check_about(record, problems)
+        self._check_description(record, problems)
         self._check_inputs(record, problems)
         if not row.fields and not self._inputs:
             problems.append(RowProblem("", "there is no input in this row"))
         if self._contract.outputs:
             for name, value in row.expected.items():
-                if message := _never_right(self._contract.outputs.get(name), value):
+                if message := _unreachable(self._contract.outputs.get(name), value):
                     problems.append(RowProblem(f"expected_{name}", message, "warning"))
         return problems
 
-    def _check_about(self, record: dict[str, Any], problems: list[RowProblem]) -> None:
-        """Check what is said about the row. What the contract calls an input is checked as one instead."""
-        for key, (is_right, wanted) in _ROW_CHECKS.items():
+    def _check_description(self, record: dict[str, Any], problems: list[RowProblem]) -> None:
+        """Check id, tag, difficulty and description. If one is an input, `_check_inputs` checks it instead."""
+        for key, (is_valid, expected_type) in _ROW_CHECKS.items():
             value = record.get(key)
-            if value is not None and key not in self._inputs and not is_right(value):
-                problems.append(RowProblem(key, f"expected {wanted}, found {_short(value)}"))
+            if value is not None and key not in self._inputs and not is_valid(value):
+                problems.append(RowProblem(key, f"expected {expected_type}, found {_short(value)}"))
         if record.get("id") is None or ("id" in self._inputs and not _is_id(record["id"])):
             problems.append(RowProblem("id", NO_ID, "warning"))
         tag = record.get("tag")
@@ -313,29 +322,30 @@ class RowReader:
             if value is None and name in contract.optional:
                 continue
             if name not in record:
-                problems.append(RowProblem(name, "the contract wants this input, and it is not there"))
+                problems.append(RowProblem(name, "the contract requires this input, but the row lacks it"))
             elif not fits(value, kind):
-                problems.append(RowProblem(name, f"the contract wants {kind}, found {_short(value)}"))
+                problems.append(RowProblem(name, f"the contract requires {kind}, found {_short(value)}"))
         if contract.inputs:
             return
         if "expected" in record:
-            problems.append(RowProblem("expected", f"`expected` {_WITHHELD}", "warning"))
+            problems.append(RowProblem("expected", f"`expected` {_NOT_PASSED}", "warning"))
+        # In a result row, `profile` is that of the earlier batch and needs no warning.
         if "profile" in record and not any(is_result_key(key) and key != "profile" for key in record):
-            problems.append(RowProblem("profile", f"`profile` {_WITHHELD}", "warning"))
+            problems.append(RowProblem("profile", f"`profile` {_NOT_PASSED}", "warning"))
 
 
-def _never_right(output: OutputField | None, value: Any) -> str:
-    """Why no output can be what is expected; empty if one can. A boolean may be written as a text."""
+def _unreachable(output: OutputField | None, value: Any) -> str:
+    """Return why no result can match an expected value, or "". A boolean may be written as a text."""
     if output is None:
         return "the contract has no such output"
     if value is None:
         return ""
     if not (fits(value, output.type) or (output.type == "bool" and isinstance(value, str))):
-        return f"the contract has {output.type} for this output, so nothing will be equal to it"
+        return f"the contract declares {output.type} for this output, so no result can match this value"
     if output.compare == "bands":
-        wanted = read_truth(value) if output.type == "bool" else value
-        if output.band_of(wanted) is None:
-            return "the value lies in no band of the contract"
+        expected = parse_bool(value) if output.type == "bool" else value
+        if output.band_of(expected) is None:
+            return "the value is in no band of the contract"
     return ""
 
 

@@ -1,6 +1,6 @@
-"""Scores rows: 1 where every expected field is right, 0 where one is not or there is no result.
+"""Scores rows: 1 if every expected field is right, 0 if a field is wrong or there is no result.
 
-A field is right if it is equal, near, in the same band, or within a distance, as the contract says.
+The contract decides when a field is right: equal, within a tolerance, in the same band, or within a distance.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from assay.core.protocols import Context, Scorer, View
 from assay.core.types import End, Record, Score
 from assay.scoring.expectations import MISSING, Check, Matching, compare, same_number
 from assay.store.hop.audit import Audit, read_audit
-from assay.suites.hop.contract import OutputField, fits, read_truth, strip_texts
+from assay.suites.hop.contract import OutputField, fits, parse_bool, strip_texts
 from assay.suites.hop.rows import HopRow
 
 METRIC = "correct"
 OUTSIDE = "(no band)"
-_EXACTLY = Matching()
+_EXACT_MATCHING = Matching()
 
 
 class RowVerdict(Struct, frozen=True, omit_defaults=True):
-    """The checks of one row, and the bands of its banded fields: (expected, actual) by field.
+    """The checks of one row.
 
-    `near` has the fields of which a number is expected: whether the actual one lies within 1 of it.
+    `bands` has (expected, actual) for each field with bands. `near` has, for each field with an expected
+    number, True if the actual number is at most 1 away.
     """
 
     checks: list[Check]
@@ -41,27 +42,28 @@ class RowVerdict(Struct, frozen=True, omit_defaults=True):
 
     @property
     def correct(self) -> bool | None:
-        """None where nothing is expected."""
+        """True if no check failed, or None if the row has no expected values."""
         return not self.wrong if self.checks else None
 
 
 class ScoreData(RowVerdict, frozen=True, kw_only=True):
-    """What a score keeps: the verdict, the row's id, and what was expected in sixteen digits."""
+    """The data of a score: the verdict, the row's id, and the fingerprint of its expected values."""
 
     id: int | str
     gold: str
 
 
 class HopScorer(Scorer):
-    """One score a row; null where nothing is expected of it."""
+    """Gives one score per row. A row without expected values is not applicable."""
 
     def __init__(self, scorer_id: str, fields: Mapping[str, OutputField]) -> None:
         self.id = scorer_id
         self._fields = fields
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """The row's verdict, with every check."""
-        case, row = view.case, view.case.gold
+        """Return the score of a row, with every check in its data."""
+        case = view.case
+        row = case.gold
         audit = audit_case(view.end, result_text(view.records))
         verdict = check_row(row.expected, None if audit.failed else audit.fields, self._fields)
         wrong, correct = verdict.wrong, verdict.correct
@@ -79,14 +81,14 @@ class HopScorer(Scorer):
         ]
 
     def verdict(self, row: HopRow, scores: list[Score]) -> RowVerdict:
-        """The verdict of a row that was scored; a row that was not is not as expected."""
+        """Return the verdict in a row's score. A row without a score fails all its checks."""
         if scores:
             return msgspec.convert(scores[0].data, ScoreData)
         return check_row(row.expected, None, self._fields)
 
 
 def result_text(records: list[Record]) -> str | None:
-    """What the function returned, as result files hold it; None where there is no answer."""
+    """Return the function's result as it is written to files, or None if there is no answer."""
     for record in reversed(records):
         if record.kind == "answer":
             return file_text(record.data["status"], record.data["result"])
@@ -94,9 +96,12 @@ def result_text(records: list[Record]) -> str | None:
 
 
 def audit_case(end: End | None, text: str | None) -> Audit:
-    """What came of a case, as it is read from the file that is written of it."""
+    """Return the result of a case, by the rules for result files.
+
+    A run and a later `--analyse` of its file therefore give the same numbers.
+    """
     if end is not None and end.status == "ok":
-        # Most results are plain objects, and need none of the rules.
+        # Fast path: most results are plain objects without wrappers.
         if text and text[0] == "{" and '"result"' not in text:
             return Audit({}, msgspec.json.decode(text))
         record: dict[str, Any] = {"hop_result": text, "hop_stats": {"status": "OK"}}
@@ -114,45 +119,48 @@ def audit_case(end: End | None, text: str | None) -> Audit:
 
 
 def check_row(expected: Mapping[str, Any], result: Any, fields: Mapping[str, OutputField]) -> RowVerdict:
-    """Every expected field against the result. A field that is missing is wrong."""
+    """Compare every expected field with the result. A missing field is wrong."""
     checks: list[Check] = []
     bands: dict[str, tuple[str, str]] = {}
     near: dict[str, bool] = {}
-    for name, written in expected.items():
+    for name, expected_value in expected.items():
         value = result.get(name, MISSING) if isinstance(result, dict) else MISSING
         field = fields.get(name)
-        wanted = read_truth(written) if field is not None and field.type == "bool" else strip_texts(written)
-        actual = _read_like(wanted, value)
-        checks += _check_field(name, wanted, actual, field)
+        is_bool = field is not None and field.type == "bool"
+        target = parse_bool(expected_value) if is_bool else strip_texts(expected_value)
+        actual = _normalise_like(target, value)
+        checks += _check_field(name, target, actual, field)
         if field is not None and field.bands:
-            bands[name] = _band(field, wanted), _band(field, actual)
-        if fits(wanted, "float"):
-            near[name] = _is_within(wanted, actual, 1)
+            bands[name] = _band(field, target), _band(field, actual)
+        if fits(target, "float"):
+            near[name] = _is_within(target, actual, 1)
     return RowVerdict(checks, bands, near)
 
 
-def _check_field(name: str, wanted: Any, actual: Any, field: OutputField | None) -> list[Check]:
+def _check_field(name: str, target: Any, actual: Any, field: OutputField | None) -> list[Check]:
     if actual is MISSING:
-        return [Check(name, "missing", passed=False, expected=wanted, why="the result has no such field")]
+        return [Check(name, "missing", passed=False, expected=target, why="the result has no such field")]
     if field is not None and field.compare == "bands":
-        expected_band, actual_band = _band(field, wanted), _band(field, actual)
+        expected_band = _band(field, target)
+        actual_band = _band(field, actual)
         why = ""
+        # A value outside all bands is never right, not even if both are outside.
         if expected_band != actual_band or expected_band == OUTSIDE:
             why = f"expected {expected_band}, found {actual_band}"
-        return [Check(name, "bands", not why, wanted, actual, why)]
+        return [Check(name, "bands", not why, target, actual, why)]
     if field is not None and field.compare == "within":
         distance = field.within or 0
-        near = _is_within(wanted, actual, distance)
-        why = "" if near else f"{actual!r} is not within {distance:g} of {wanted!r}"
-        return [Check(name, "within", near, wanted, actual, why)]
-    matching = _EXACTLY
+        near = _is_within(target, actual, distance)
+        why = "" if near else f"{actual!r} is not within {distance:g} of {target!r}"
+        return [Check(name, "within", near, target, actual, why)]
+    matching = _EXACT_MATCHING
     if field is not None and field.compare == "tolerance":
         matching = Matching(tolerance=field.tolerance or 0.0)
-    return compare(_as_plain_text(wanted), actual, matching, name)
+    return compare(_as_plain_text(target), actual, matching, name)
 
 
 def _as_plain_text(value: Any) -> Any:
-    """A text that begins like a rule of testsets (`contains:` …) is a plain text here."""
+    """Mark texts as literal. Otherwise `compare` would read a text such as "contains: x" as a testset rule."""
     if isinstance(value, str):
         return f"equals:{value}"
     if isinstance(value, dict):
@@ -160,22 +168,22 @@ def _as_plain_text(value: Any) -> Any:
     return [_as_plain_text(item) for item in value] if isinstance(value, list) else value
 
 
-def _read_like(wanted: Any, actual: Any) -> Any:
-    """Operators return truths as texts: "True" is true where a truth is expected."""
+def _normalise_like(target: Any, actual: Any) -> Any:
+    """Strip texts, and turn "True" into true where a bool is expected: hop_judge returns judgements as text."""
     if isinstance(actual, str):
-        return read_truth(actual) if isinstance(wanted, bool) else actual.strip()
-    if isinstance(wanted, dict) and isinstance(actual, dict):
-        return {key: _read_like(wanted.get(key), value) for key, value in actual.items()}
-    if isinstance(wanted, list) and isinstance(actual, list) and len(wanted) == len(actual):
-        return list(map(_read_like, wanted, actual))
+        return parse_bool(actual) if isinstance(target, bool) else actual.strip()
+    if isinstance(target, dict) and isinstance(actual, dict):
+        return {key: _normalise_like(target.get(key), value) for key, value in actual.items()}
+    if isinstance(target, list) and isinstance(actual, list) and len(target) == len(actual):
+        return list(map(_normalise_like, target, actual))
     return actual
 
 
-def _is_within(wanted: Any, actual: Any, distance: float) -> bool:
-    """Whether two numbers are at most so far apart. A value that is no number is far from everything."""
-    return fits(wanted, "float") and fits(actual, "float") and same_number(wanted, actual, distance)
+def _is_within(target: Any, actual: Any, distance: float) -> bool:
+    """Return True if both are numbers that differ by at most `distance`."""
+    return fits(target, "float") and fits(actual, "float") and same_number(target, actual, distance)
 
 
 def _band(field: OutputField, value: Any) -> str:
-    """The name of the band that holds a value."""
+    """Return the name of the band of a value, or OUTSIDE."""
     return (None if value is MISSING else field.band_of(value)) or OUTSIDE

@@ -1,4 +1,13 @@
-"""`settings.yaml`: the models of a HOP project, and profiles that say which one runs and which verifies."""
+"""Reads `settings.yaml`: the models of a HOP project, and its profiles.
+
+    llms:
+      small: {model: local/smollm2}
+      large: {model: gpt-4o, params: {temperature: 0}}
+    profiles:
+      careful: {run: small, verify: large}
+
+A profile names the model that answers and the one that verifies.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +30,15 @@ from assay.core.yamlfile import load_yaml
 
 DEFAULT = "default"
 NAMES = ("settings.yaml", "settings.yml")
+# Parents of a task folder that are searched for settings. HOP keeps one file for all tasks of a project.
 _FOLDERS_ABOVE = 3
+SETTINGS_KEYS = ("defaults", "llms", "profiles", "shared_endpoint")
+PROFILE_KEYS = ("run", "verify", "description")
+# Keys of HOP's settings that have no meaning here.
 _UNUSED_KEYS = ("protocol", "inference_engine")
-_LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
+LLM_KEYS = ("model", "base_url", "params", "json_schema", "description", *_UNUSED_KEYS)
+# Names of keys, and beginnings of values, that look like credentials. Settings are copied to the run folder,
+# so they must not contain any.
 _SECRET = re.compile(
     r"(.*[_-])?(api[_-]?keys?|secret([_-]key)?|password|passwd|authorization|credentials?)"
     r"|((access|auth|bearer|api)[_-])?token|key",
@@ -33,39 +48,40 @@ _SECRET_TEXT = re.compile(r"\s*(sk-\w|bearer\s)", re.IGNORECASE)
 
 
 class LlmSettings(Struct, frozen=True, kw_only=True):
-    """A model under the name that profiles use. `params` are those of its own over the defaults."""
+    """An entry of `llms`: a model under the name that profiles use. `params` include the defaults."""
 
     name: str
     model: str
     base_url: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
     json_schema: bool | None = None
-    """Whether its endpoint holds replies to a schema; unsaid, its provider knows."""
+    """True if the endpoint supports structured output. With None the provider decides."""
     key_variable: str = COMMON_KEY
 
     @property
     def model_name(self) -> str:
-        """Without its provider, as meta lines show it."""
+        """The name without the provider, for meta lines."""
         return self.model.partition("/")[2]
 
     def key_in(self, environment: Mapping[str, str] = os.environ, file: Collection[str] = ()) -> str:
-        """The variable that holds its key: its own, however it is spelt, else the one common to all.
+        """Return the name of the variable with the API key: the model's own variable, else the common one.
 
-        `file` has the names of a `.env`; the environment wins over it. Where neither has one it is the one to
-        set, if a shell can do that.
+        The own variable may be spelled `HOP_KEY_X_Y` or `HOP_KEY_x-y`. `file` has the variable names of a
+        `.env` file; the environment takes precedence. If no variable is set, the result is the one to name
+        in an error message: the own one, if a shell can set a variable of that name.
         """
         own = [name for name, value in environment.items() if value and normalised(name) == self.key_variable]
         if own:
             return min(own, key=lambda name: name != self.key_variable)
         if self.key_variable in file:
             return self.key_variable
-        common = environment.get(COMMON_KEY) or COMMON_KEY in file
-        settable = self.key_variable.isascii() and self.key_variable.isidentifier()
-        return self.key_variable if settable and not common else COMMON_KEY
+        has_common_key = environment.get(COMMON_KEY) or COMMON_KEY in file
+        can_be_set = self.key_variable.isascii() and self.key_variable.isidentifier()
+        return self.key_variable if can_be_set and not has_common_key else COMMON_KEY
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """What is compared: the names of the llm that runs and of the one that verifies."""
+    """A pair of models to compare: `run` answers, `verify` verifies. Both are names under `llms`."""
 
     name: str
     run: str
@@ -73,9 +89,10 @@ class Profile(Struct, frozen=True, kw_only=True):
 
 
 class HopSettings(Struct, frozen=True, kw_only=True):
-    """Everything a settings file says; `notices` are for people, `env_file` may hold keys.
+    """The content of a settings file.
 
-    `shared_endpoint`: OPENAI_BASE_URL leads to the run's model, for functions that cannot be told an address.
+    `notices` are its warnings. `env_file` is the path of a `.env` with API keys, or "". `shared_endpoint`
+    sets OPENAI_BASE_URL to the run's model, for functions that create their own client.
     """
 
     llms: dict[str, LlmSettings]
@@ -85,34 +102,37 @@ class HopSettings(Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
     env_file: str = ""
 
-    def chosen(self, names: Iterable[str] = ()) -> list[Profile]:
-        """The profiles of these names, each once; without names every one, in the order of the file."""
-        wanted = list(dict.fromkeys(names)) or list(self.profiles)
-        wrong = [name for name in wanted if name not in self.profiles]
-        if wrong:
-            raise UsageError("\n".join(unknown("profile", name, list(self.profiles)) for name in wrong))
-        return [self.profiles[name] for name in wanted]
+    def select_profiles(self, names: Iterable[str] = ()) -> list[Profile]:
+        """Return the named profiles, each once. Without names return all, in the order of the file."""
+        selected = list(dict.fromkeys(names)) or list(self.profiles)
+        missing = [name for name in selected if name not in self.profiles]
+        if missing:
+            raise UsageError("\n".join(unknown("profile", name, list(self.profiles)) for name in missing))
+        return [self.profiles[name] for name in selected]
 
     def models(self, profile: Profile) -> tuple[LlmSettings, LlmSettings]:
-        """The one that runs and the one that verifies."""
+        """Return the model that answers and the model that verifies."""
         return self.llms[profile.run], self.llms[profile.verify]
 
 
 def default_settings(model: str, base_url: str | None = None) -> HopSettings:
-    """For a project without a file: one profile, in which `--model` does both."""
+    """Return settings for a project without a file: one profile, in which `--model` answers and verifies."""
     llm = LlmSettings(name=DEFAULT, model=full_model(model), base_url=base_url)
     profile = Profile(name=DEFAULT, run=DEFAULT, verify=DEFAULT)
     return HopSettings(llms={DEFAULT: llm}, profiles={DEFAULT: profile})
 
 
-def find_settings(named: str | None, beside: Path, task: Path) -> Path | None:
-    """The file to read: the one that is named; else beside the target, in the task's folder, above it, or here."""
-    if named is not None:
-        if not Path(named).is_file():
-            raise UsageError(f"there is no settings file {named!r}")
-        return Path(named)
+def find_settings(path: str | None, code_folder: Path, task: Path) -> Path | None:
+    """Return the settings file: `path` if given, else the first one found, else None.
+
+    The search covers the folder of the function, the task folder, its parents, and the current folder.
+    """
+    if path is not None:
+        if not Path(path).is_file():
+            raise UsageError(f"there is no settings file {path!r}")
+        return Path(path)
     task = task.resolve()
-    folders = [beside.resolve(), task, *list(task.parents)[:_FOLDERS_ABOVE], Path.cwd()]
+    folders = [code_folder.resolve(), task, *list(task.parents)[:_FOLDERS_ABOVE], Path.cwd()]
     for folder in folders:
         for name in NAMES:
             if (folder / name).is_file():
@@ -121,12 +141,12 @@ def find_settings(named: str | None, beside: Path, task: Path) -> Path | None:
 
 
 def load_settings(path: Path) -> HopSettings:
-    """The settings of a file; raises InputError with every problem in it."""
+    """Return the settings of a file. Raises InputError with every problem in it."""
     return _SettingsReader(path).settings()
 
 
 def settings_problems(path: Path) -> list[Problem]:
-    """Everything to say of a file, warnings too; raises InputError if it is no YAML."""
+    """Return all errors and warnings of a settings file. Raises InputError if it is not YAML."""
     reader = _SettingsReader(path)
     with suppress(InputError):
         reader.settings()
@@ -134,7 +154,7 @@ def settings_problems(path: Path) -> list[Problem]:
 
 
 def full_model(name: str) -> str:
-    """`PROVIDER/NAME`; a name whose first part is no provider of ours is one of an OpenAI-like endpoint."""
+    """Return `PROVIDER/NAME`. A name that does not start with a known provider gets `openai/` in front."""
     provider, slash, _ = name.partition("/")
     if not name or (slash and provider in registry.names("model")):
         return name
@@ -142,7 +162,7 @@ def full_model(name: str) -> str:
 
 
 def key_variable(name: str) -> str:
-    """`HOP_KEY_X_Y_Z` for an llm named `x-y.z`."""
+    """Return the variable of a model's API key: `HOP_KEY_X_Y_Z` for an llm named `x-y.z`."""
     return normalised(f"{OWN_KEY}{name}")
 
 
@@ -153,9 +173,10 @@ class _SettingsReader:
 
     def settings(self) -> HopSettings:
         value = self._yaml.value
-        self._known(value, ("defaults", "llms", "profiles", "shared_endpoint"))
+        self._check_keys(value, SETTINGS_KEYS)
         for path in _find_secrets(value):
-            self._add(path, "a key does not belong in this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead")
+            message = "remove the API key from this file; set HOP_KEY_<LLM> or OPENAI_API_KEY instead"
+            self._add(path, message)
         defaults = self._params(value, "defaults")
         llms = {name: self._llm(name, entry, defaults) for name, entry in self._block("llms")}
         profiles = {name: self._profile(name, entry) for name, entry in self._block("profiles")}
@@ -174,26 +195,26 @@ class _SettingsReader:
         self.problems.append(self._yaml.problem(path, message, level))
 
     def _typed(self, value: dict[str, Any], key: str, schema: Any, path: KeyPath = ()) -> Any:
-        """The value of a key; None where it is absent, and with a problem where it has another type."""
+        """Return the value of a key, or None if it is absent. Adds a problem if it has another type."""
         if value.get(key) is None:
             return None
         return convert(value[key], schema, self._yaml, self.problems, (*path, key))
 
-    def _known(self, value: dict[str, Any], names: tuple[str, ...], path: KeyPath = ()) -> None:
+    def _check_keys(self, value: dict[str, Any], names: tuple[str, ...], path: KeyPath = ()) -> None:
         for key in value:
             if key not in names:
                 self._add((*path, str(key)), unknown("key", str(key), sorted(names)))
 
     def _block(self, block: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The mappings of a block by name; everything else in it is a problem."""
+        """Yield the mappings of a block by name. Adds a problem for every other entry."""
         entries = self._typed(self._yaml.value, block, dict[Any, Any])
         if not entries:
             if entries is not None or self._yaml.value.get(block) is None:
-                self._add((block,), f"settings need at least one of the {block}")
+                self._add((block,), f"settings need at least one entry under `{block}`")
             return
         for name, entry in entries.items():
             if not isinstance(name, str) or not name.strip():
-                self._add((block, str(name)), f"a name is a text; put {name!r} in quotes")
+                self._add((block, str(name)), f"a name must be a text; put {name!r} in quotes")
             elif not isinstance(entry, dict):
                 self._add((block, name), f"expected a mapping, found {entry!r}")
             else:
@@ -202,15 +223,15 @@ class _SettingsReader:
     def _llm(self, name: str, entry: dict[str, Any], defaults: dict[str, Any]) -> LlmSettings:
         path = ("llms", name)
         for key in entry:
-            if key not in _LLM_KEYS and not _SECRET.fullmatch(str(key)):
-                message = unknown("key", str(key), list(_LLM_KEYS))
-                self._add((*path, str(key)), f"{message} (parameters of requests stand in `params`)")
+            if key not in LLM_KEYS and not _SECRET.fullmatch(str(key)):
+                message = unknown("key", str(key), list(LLM_KEYS))
+                self._add((*path, str(key)), f"{message} (put request parameters under `params`)")
         model = self._typed(entry, "model", str, path)
         if not (model and model.strip()) and (model is not None or entry.get("model") is None):
             self._add((*path, "model"), "an llm needs a model: its name, or PROVIDER/NAME")
         for key in _UNUSED_KEYS:
             if key in entry:
-                message = "every endpoint is spoken to as its provider is; this is not acted on"
+                message = "this key is ignored: the provider of the model decides the protocol"
                 self._add((*path, key), message, "warning")
         params = self._params(entry, "params", path)
         return LlmSettings(
@@ -229,7 +250,7 @@ class _SettingsReader:
         if not url.startswith(("http://", "https://")):
             self._add((*path, "base_url"), f"an endpoint begins with http:// or https://, not {url!r}")
         elif "@" in url.partition("//")[2].partition("/")[0]:
-            message = "a password in an endpoint would be written down; set HOP_KEY_<LLM> instead"
+            message = "remove the credentials from base_url: it is saved in the run folder. Set HOP_KEY_<LLM> instead"
             self._add((*path, "base_url"), message)
         return url
 
@@ -237,36 +258,39 @@ class _SettingsReader:
         params: dict[Any, Any] = self._typed(entry, key, dict[Any, Any], path) or {}
         for name, value in params.items():
             if not isinstance(name, str):
-                self._add((*path, key, str(name)), f"a parameter's name is a text; put {name!r} in quotes")
+                self._add((*path, key, str(name)), f"a parameter name must be a text; put {name!r} in quotes")
             elif not _is_json(value):
                 self._add((*path, key, name), f"expected a JSON value, found {value!r}")
         return params
 
     def _profile(self, name: str, entry: dict[str, Any]) -> Profile:
         path = ("profiles", name)
-        self._known(entry, ("run", "verify", "description"), path)
+        self._check_keys(entry, PROFILE_KEYS, path)
         run = self._side(entry, "run", path)
         if entry.get("run") is None:
-            self._add((*path, "run"), "a profile names the llm that runs: `run: NAME`")
+            self._add((*path, "run"), "a profile needs the llm that answers: `run: NAME`")
         return Profile(name=name, run=run, verify=self._side(entry, "verify", path) or run)
 
     def _side(self, entry: dict[str, Any], side: str, path: KeyPath) -> str:
         name: str | None = self._typed(entry, side, str, path)
         llms = self._yaml.value.get("llms")
-        known = [str(llm) for llm in llms] if isinstance(llms, dict) else []
-        if name is not None and name not in known:
-            self._add((*path, side), unknown("llm", name, known))
+        names = [str(llm) for llm in llms] if isinstance(llms, dict) else []
+        if name is not None and name not in names:
+            self._add((*path, side), unknown("llm", name, names))
         return name or ""
 
 
 def _env_file(settings: Path) -> str:
-    """The `.env` beside the settings, else the one here; empty if there is none."""
-    places = (folder / NAME for folder in (settings.resolve().parent, Path.cwd()))
-    return str(next((place for place in places if place.is_file()), ""))
+    """Return the path of the `.env` in the folder of the settings, else in the current folder, else ""."""
+    candidates = (folder / NAME for folder in (settings.resolve().parent, Path.cwd()))
+    return str(next((path for path in candidates if path.is_file()), ""))
 
 
 def _find_secrets(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Where something stands that looks like a key; an llm or a profile may have any name."""
+    """Yield the path of every key or value that looks like a credential.
+
+    The names of llms and profiles are not searched: a model may be called `token`.
+    """
     if isinstance(value, str) and _SECRET_TEXT.match(value):
         yield path
     elif isinstance(value, dict):
@@ -276,8 +300,8 @@ def _find_secrets(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
             else:
                 yield from _find_secrets(item, (*path, str(key)))
     elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _find_secrets(item, (*path, place))
+        for index, item in enumerate(value):
+            yield from _find_secrets(item, (*path, index))
 
 
 def _is_json(value: Any) -> bool:

@@ -1,4 +1,7 @@
-"""`assay hop`: batch tests of an LLM function over the rows of a file, once for each profile, in the formats of HOP."""
+"""The suite of `assay hop`: runs an LLM function over the rows of a file, once per profile.
+
+Data, settings, results and the observer's log have the formats of HOP.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from assay.core.connect import Role
 from assay.core.envfile import keys_in
 from assay.core.errors import Problem, UsageError
 from assay.core.hashing import fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.protocols import Scorer
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit, split_names
@@ -43,6 +47,7 @@ from assay.solvers.hop.solver import HopInputs, HopSolver, ProfileModels
 from assay.solvers.hop.trace import HopletObserver
 from assay.suites.hop import check
 from assay.suites.hop.analysis import Analysis, RowResult, retry_count
+from assay.suites.hop.file_schema import file_schemas
 from assay.suites.hop.files import RESULT_KEYS, ResultFile, analyse, file_name
 from assay.suites.hop.options import HopOptions
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
@@ -56,11 +61,11 @@ from assay.suites.hop.settings import (
 )
 from assay.suites.hop.target import TEST_CASES, Target, find_target
 
-_NOTHING_NAMED = "name a function and its rows: assay hop FILE.py:function DATA.jsonl"
+_NO_TARGET = "pass a function and a file of rows: assay hop FILE.py:function DATA.jsonl"
 
 
 class HopSuite(Suite[HopOptions, HopRow]):
-    """One case for each row and profile. The function's steps are records, its result is the answer."""
+    """One case per row and profile. The steps of the function are records; its result is the answer."""
 
     name: ClassVar[str] = "hop"
     Options: ClassVar[type[HopOptions]] = HopOptions
@@ -68,7 +73,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     @classmethod
     def resolve(cls, spec: RunSpec) -> RunSpec:
-        """Profiles may be written `a,b`, data may be a name in `TestCases/`, and results go there too."""
+        """Split `--profiles a,b`, find the data in `TestCases/`, and make that folder the default output."""
         options = spec.options
         assert isinstance(options, HopOptions)
         data, output_dir = options.data, spec.output_dir
@@ -83,7 +88,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     @classmethod
     def instead_of_run(cls, spec: RunSpec) -> Report | Sequence[Section] | None:
-        """With --analyse, the report of result files that exist."""
+        """With --analyse, return the report of existing result files."""
         options = spec.options
         assert isinstance(options, HopOptions)
         return analyse(Path(options.analyse), options.target) if options.analyse else None
@@ -92,13 +97,13 @@ class HopSuite(Suite[HopOptions, HopRow]):
         super().__init__(spec)
         options = self.options
         if not options.target or not options.data:
-            raise UsageError(_NOTHING_NAMED)
+            raise UsageError(_NO_TARGET)
         self._data = Path(options.data)
         self._target = find_target(options.target, self._data)
         self._fields = self._target.contract.outputs if self._target.contract else {}
         self._refuse_overwritten_inputs()
         self._settings = _settings_of(self._target, spec)
-        self._profiles = [profile.name for profile in self._settings.chosen(options.profiles)]
+        self._profiles = [profile.name for profile in self._settings.select_profiles(options.profiles)]
         self.roles = self._roles()
         self.open_cases = options.workers
         if (options.shared_endpoint or self._settings.shared_endpoint) and self.roles:
@@ -110,21 +115,21 @@ class HopSuite(Suite[HopOptions, HopRow]):
         )
 
     def _refuse_overwritten_inputs(self) -> None:
-        """A flat row has one place for an input and for what is written of it: the input would be gone."""
+        """Raise UsageError if an input has the name of a result key: a flat row would overwrite the input."""
         inputs = self._target.contract.inputs if self._target.contract else {}
-        lost = [name for name in RESULT_KEYS if name in inputs]
-        if self.options.wrapper == "flat" and lost:
+        overwritten = [name for name in RESULT_KEYS if name in inputs]
+        if self.options.wrapper == "flat" and overwritten:
             raise UsageError(
-                f"the contract has an input called {lost[0]!r}, which flat result rows write over; "
-                "run it with --wrapper view, or give the input another name"
+                f"the contract has an input called {overwritten[0]!r}, which flat result rows overwrite; "
+                "run it with --wrapper view, or rename the input"
             )
 
     def _llms(self, profile: str) -> tuple[LlmSettings, LlmSettings]:
-        """The llm that runs and the one that verifies."""
+        """Return the model that answers and the model that verifies."""
         return self._settings.models(self._settings.profiles[profile])
 
     def _roles(self) -> dict[str, Role]:
-        """Two roles a profile. Without any model the function brings its own, or needs none."""
+        """Return two roles per profile. There are none if the function has its own model, or needs none."""
         file = self._settings.env_file
         keys = keys_in(file)
         roles = {}
@@ -142,10 +147,10 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return ProfileModels(*sides)
 
     def _reload(self) -> Callable[[], Callable[..., Any]] | None:
-        """Imports the function's file again, for a run with a shared endpoint.
+        """Return a function that imports the target's file again, or None if there is no shared endpoint.
 
-        OPENAI_BASE_URL names that endpoint only while rows run, and a client that the file makes on import
-        must find it.
+        OPENAI_BASE_URL is set only while rows run. A client that the file creates on import must see it, so
+        the file is imported once more then.
         """
         if self.shared_endpoint is None:
             return None
@@ -161,24 +166,25 @@ class HopSuite(Suite[HopOptions, HopRow]):
     # Which run this is.
 
     def ask_identity(self) -> dict[str, Any]:
-        """The function's code, and what its models are asked with."""
+        """Return what the replies depend on: the function's code, request parameters, prompts and schemas."""
         identity: dict[str, Any] = {
             "code": self._target.code_identity,
             "params": {name: [llm.params for llm in self._llms(name)] for name in self._profiles},
             "prompts": messages.fingerprint(),
             "schemas": {name: [llm.json_schema for llm in self._llms(name)] for name in self._profiles},
         }
-        if self.shared_endpoint is not None:  # the function's own calls go to another place than without
+        # With a shared endpoint, calls by the function's own client go to another model.
+        if self.shared_endpoint is not None:
             identity["shared_endpoint"] = True
         return identity
 
     def data_identity(self) -> Any:
-        """Ids and inputs of all rows of the file; --limit is an option of its own."""
+        """Return the hash of ids and inputs of all rows. `--limit` is not part of it: it is an option."""
         return self._file.keys_sha256
 
     @cached_property
     def scorers(self) -> Sequence[Scorer]:  # type: ignore[override]  # reads the data, so not in __init__
-        """Another expectation or another contract scores again."""
+        """The scorer. Its id changes with the expected values and the contract; then the run is scored again."""
         return [self._scorer]
 
     @cached_property
@@ -193,7 +199,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return read_rows(self._data, self._target.contract)
 
     def rows(self, facts: dict[str, Any] | None = None) -> HopRows:
-        """The rows up to --limit. Raises InputError with every error of the file."""
+        """Return the rows up to --limit. Raises InputError with every error in the file."""
         rows = self._file.rows
         rows = rows[: apply_limit(self.spec.limit, len(rows))]
         self.notices = (*self._settings.notices, *self._view_notices(), *map(str, self._file.warnings))
@@ -201,26 +207,26 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return HopRows(rows, self._data.stem, facts)
 
     def _view_notices(self) -> Sequence[str]:
-        """A notice where the file that is written does not tell profiles apart."""
+        """Return a notice if the result file will not show which profile a row belongs to."""
         count = len(self._profiles)
         if self.options.wrapper == "flat" or count == 1:
             return []
-        sentence = f"rows of --wrapper view do not say their profile: the file cannot tell {count} apart"
-        return [f"{sentence}; run one at a time with --profiles NAME"]
+        problem = f"rows of --wrapper view have no profile, so the file mixes {count} profiles"
+        return [f"{problem}; run one at a time with --profiles NAME"]
 
     def subjects(self) -> Sequence[str]:
         """The profiles."""
         return self._profiles
 
     def case(self, row: Row[HopRow], subject: str) -> CaseContent:
-        """The function gets the fields; the scorer gets the whole row."""
+        """Return the case of a row. The function gets its fields; only the scorer gets the expected values."""
         data = row.data
         return CaseContent(HopInputs(subject, data.fields), data, label=str(data.id), tags=(data.tag,))
 
     # What comes of it.
 
     def finish(self, results: Results[HopRow], run: RunFacts) -> Outcome:
-        """Write the result file, all rows of a profile together, and count."""
+        """Write the result file, grouped by profile, and build the report."""
         folder = Path(self.spec.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / file_name(self._data, run.started)
@@ -236,7 +242,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         self._observer.close()
         report = analysis.report()
         if lost := self._observer.lost:
-            # Results do not need the observer's records, but people may miss them.
+            # The results do not depend on the observer's log, so lost records are only a notice.
             records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
             report.notices.append(
                 f"{self._observer.path}: {records} could not be written: {self._observer.last_error}"
@@ -244,7 +250,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return Outcome(report, [path])
 
     def overview(self, rows: Rows[HopRow]) -> Overview:
-        """Which function runs over which rows. Only the function knows how often it asks."""
+        """Return the plan. It has no number of model calls, because only the function decides how many it makes."""
         facts = {
             "function": f"{self._target.name} ({self.options.target})",
             "rows": f"{rows.count:,} of {self._data}",
@@ -258,7 +264,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         return Overview(facts=facts, calls=calls)
 
     async def close(self) -> None:
-        """Let go of the observer's file."""
+        """Close the observer's file."""
         self._observer.close()
         await super().close()
 
@@ -266,19 +272,27 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     @classmethod
     def recognises(cls, path: Path) -> Match:
-        """A task's folder, its files, lines of a batch; or rows with a tag, which may be another format's too."""
+        """Return SURE for a task folder, its files and result files, LIKELY for rows with a tag.
+
+        Rows with a tag may also belong to another suite.
+        """
         if check.is_hop(path):
             return Match.SURE
         return Match.LIKELY if check.has_rows(path) else Match.NO
 
     @classmethod
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
-        """Every problem of a task's folder, a contract, settings or a file of rows."""
+        """Return every problem of a task folder, a contract, settings or a file of rows."""
         return check.check_file(path)
 
     @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
+
+    @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """The steps that the function traced, what it returned, then each check."""
+        """Return the traced steps, the result, then each score with its checks."""
         sections = []
         for record in case.records:
             data = record.data
@@ -301,7 +315,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
 
 def _check_sections(result: Check) -> list[Section]:
-    """A check with its sign; of one that failed, why, what was expected and what came."""
+    """Return a check with its sign. A failed check also has its reason, the expected and the actual value."""
     if result.passed:
         return [Section(text=f"✓ {result.path}", indent=1)]
     lines = [f"{result.path}: {result.why}"]
@@ -318,17 +332,20 @@ def _role_names(profile: str) -> tuple[str, str]:
 
 
 def _settings_of(target: Target, spec: RunSpec) -> HopSettings:
-    """The nearest settings file; without one, a profile in which --model does both."""
+    """Return the settings of the run.
+
+    `--model` without `--settings` and `--profiles` takes precedence over a settings file that was only found.
+    """
     options = spec.options
     assert isinstance(options, HopOptions)
-    path = find_settings(options.settings, target.beside, target.folder)
+    path = find_settings(options.settings, target.code_folder, target.folder)
     if path is None or (spec.model and options.settings is None and not options.profiles):
         return default_settings(spec.model, spec.base_url)
     return load_settings(path)
 
 
 def _row_result(case: CaseResult[HopRow]) -> RowResult:
-    """A row of a run, as analysis and result file take it."""
+    """Return the result of a case, for the report and the result file."""
     row, end = case.row.data, case.end
     text = result_text(case.records)
     audit = audit_case(end, text)

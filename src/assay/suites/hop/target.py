@@ -1,4 +1,4 @@
-"""Finds the function that `assay hop` calls: in a file, in a module, or in the Hoplet of a task's folder."""
+"""Finds the function that `assay hop` calls: in a file, in a module, or in the Hoplet of a task folder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from assay.suites.hop.contract import Contract, find_contract
 
 HOPLET, CODE, TEST_CASES = "Hoplet", "Hop.py", "TestCases"
 _INSTALLED = "site-packages"
-_FORMS = "name FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION or a task's folder with Hoplet/Hop.py"
+_USAGE = "pass FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION, or a task folder with Hoplet/Hop.py"
 
 
 class Target(NamedTuple):
-    """A function and what is known of it. `code_identity` changes with its code and that of its helpers."""
+    """The function to call. `code_identity` is a fingerprint of its code and of the modules it imports."""
 
     function: Callable[..., Any]
     name: str
@@ -28,14 +28,14 @@ class Target(NamedTuple):
     contract: Contract | None
     code_identity: str
     test_cases: Path
-    beside: Path
-    """The folder of the function's own file; in a task's folder that is `Hoplet/`."""
+    code_folder: Path
+    """The folder of the function's file. In a task folder that is `Hoplet/`."""
     module: str
-    """The module that was loaded; a function may come from another one."""
+    """The name of the loaded module. It may have imported the function from another module."""
 
 
 class _TargetCode(NamedTuple):
-    """A module that was loaded, its file, and its content as a fingerprint."""
+    """A loaded module, its file, and the fingerprint of its code."""
 
     module: ModuleType
     file: Path | None
@@ -43,19 +43,22 @@ class _TargetCode(NamedTuple):
 
 
 def find_target(name: str, data: Path) -> Target:
-    """The target of this name, for a batch over this data file; raises before anything is called."""
+    """Return the target `name` for a batch over the file `data`. Imports the module, but calls no function.
+
+    Raises UsageError or InputError if there is no such function.
+    """
     folder = Path(name)
     if folder.is_dir():
         hoplet = folder / HOPLET if (folder / HOPLET / CODE).is_file() else folder
         if not (hoplet / CODE).is_file():
-            raise UsageError(f"{name!r} has no {HOPLET}/{CODE}; {_FORMS}")
+            raise UsageError(f"{name!r} has no {HOPLET}/{CODE}; {_USAGE}")
         return _target_in_file(hoplet / CODE, None, data)
-    place, _, function = name.rpartition(":")
-    if not place or not function:
-        raise UsageError(f"{name!r} is no target; {_FORMS}")
-    if place.endswith(".py"):
-        return _target_in_file(Path(place), function, data)
-    return _target_in_module(place, function, data)
+    module, _, function = name.rpartition(":")
+    if not module or not function:
+        raise UsageError(f"{name!r} is not a target; {_USAGE}")
+    if module.endswith(".py"):
+        return _target_in_file(Path(module), function, data)
+    return _target_in_module(module, function, data)
 
 
 def _target_in_file(path: Path, function: str | None, data: Path) -> Target:
@@ -65,15 +68,18 @@ def _target_in_file(path: Path, function: str | None, data: Path) -> Target:
 
 
 def _target_in_module(name: str, function: str, data: Path) -> Target:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # behind everything: what is installed comes first
-    module = _imported(name)
-    beside = Path(name.replace(".", "/") + ".py")
-    if module is None and beside.is_file():  # its folder was used for a file of the user's before
-        return _target_in_file(beside, function, data)
+    current_folder = str(Path.cwd())
+    if current_folder not in sys.path:
+        # At the end: a file in the current folder must not hide an installed package.
+        sys.path.append(current_folder)
+    module = _import(name)
+    local_file = Path(name.replace(".", "/") + ".py")
+    # `installed` returns None for modules in a folder from which a user's file was loaded earlier. The module
+    # is then loaded as a file too.
+    if module is None and local_file.is_file():
+        return _target_in_file(local_file, function, data)
     if module is None:
-        raise UsageError(f"there is no module {name!r}; {_FORMS}")
+        raise UsageError(f"there is no module {name!r}; {_USAGE}")
     file = getattr(module, "__file__", None)
     path = Path(file).resolve() if file else None
     contract = find_contract(path.parent) if path else None
@@ -81,7 +87,11 @@ def _target_in_module(name: str, function: str, data: Path) -> Target:
 
 
 def _identity(module: ModuleType, path: Path | None) -> str:
-    """A module of the user's own package is known by the whole package: it may import any of it."""
+    """Return a fingerprint of the module's code.
+
+    For a module of a package in the current folder, it covers the whole package: the module may import any
+    part of it. An installed package is covered by its own file only.
+    """
     if path is None or path.suffix != ".py":
         return module.__name__
     depth = module.__name__.count(".") + (path.name == "__init__.py")
@@ -93,8 +103,8 @@ def _identity(module: ModuleType, path: Path | None) -> str:
     )
 
 
-def _imported(name: str) -> ModuleType | None:
-    """A module by name. Code that raises or exits while it is imported is a problem like others."""
+def _import(name: str) -> ModuleType | None:
+    """Import a module, or return None if there is none. Raises InputError if its code raises or exits."""
     try:
         return call_here(installed, (name,))
     except UserCodeError as error:
@@ -104,23 +114,31 @@ def _imported(name: str) -> ModuleType | None:
 def _target(code: _TargetCode, function: str, contract: Contract | None, data: Path) -> Target:
     value = getattr(code.module, function, None)
     if not callable(value):
-        place = code.file or code.module.__name__
-        raise UsageError(f"{place} has no function {function!r}{_known_functions(code.module)}")
-    beside = code.file.parent if code.file else Path.cwd()
-    task = beside.parent if beside.name == HOPLET else None
+        source = code.file or code.module.__name__
+        raise UsageError(f"{source} has no function {function!r}{_function_list(code.module)}")
+    code_folder = code.file.parent if code.file else Path.cwd()
+    task = code_folder.parent if code_folder.name == HOPLET else None
     name = (contract.name if contract else "") or (task.name if task else function)
-    cases = task / TEST_CASES if task else data.resolve().parent
-    identity = f"{code.identity}:{function}"
-    return Target(value, name, task or beside, contract, identity, cases, beside, code.module.__name__)
+    test_cases = task / TEST_CASES if task else data.resolve().parent
+    return Target(
+        function=value,
+        name=name,
+        folder=task or code_folder,
+        contract=contract,
+        code_identity=f"{code.identity}:{function}",
+        test_cases=test_cases,
+        code_folder=code_folder,
+        module=code.module.__name__,
+    )
 
 
-def _known_functions(module: ModuleType) -> str:
+def _function_list(module: ModuleType) -> str:
     names = _public_functions(module)
     return f"; it has {', '.join(names)}" if names else ""
 
 
 def _public_functions(module: ModuleType) -> list[str]:
-    """The public functions that a module defines itself."""
+    """Return the public functions that the module defines itself, without imported ones."""
     return [
         name
         for name, value in vars(module).items()
@@ -132,7 +150,7 @@ def _public_functions(module: ModuleType) -> list[str]:
 
 
 def _main_function(module: ModuleType, path: Path, contract: Contract | None) -> str:
-    """The one that the contract names, else the one of its own name, else the one with "hop" in it."""
+    """Return the function of a file: the contract's `function`, else its `name`, else the one with "hop" in it."""
     if contract and contract.function:
         return contract.function
     names = _public_functions(module)
@@ -140,10 +158,10 @@ def _main_function(module: ModuleType, path: Path, contract: Contract | None) ->
         return contract.name
     hops = [name for name in names if "hop" in name.lower()]
     if not hops:
-        raise UsageError(f'{path} has no function with "hop" in its name{_known_functions(module)}; {_FORMS}')
+        raise UsageError(f'{path} has no function with "hop" in its name{_function_list(module)}; {_USAGE}')
     if len(hops) > 1:
         raise UsageError(
-            f"{path} has {len(hops)} functions that may be meant: {', '.join(hops)}; "
-            f"say `function: {hops[0]}` in the contract, or name {path}:{hops[0]}"
+            f'{path} has {len(hops)} functions with "hop" in their names: {", ".join(hops)}; '
+            f"write `function: {hops[0]}` in the contract, or pass {path}:{hops[0]}"
         )
     return hops[0]

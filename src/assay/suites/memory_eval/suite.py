@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from assay.core.errors import Problem, UsageError
+from assay.core.json_schema import FileSchema
 from assay.core.judges import ANSWER as ANSWER_KIND
 from assay.core.judges import JudgeInfo
 from assay.core.protocols import Scorer, View
@@ -42,6 +43,7 @@ from assay.scoring.panel import Panel, judge_name, with_provider
 from assay.solvers.memory.sessions import SESSION
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_eval.eval_columns import sample_evals
+from assay.suites.memory_eval.file_schema import file_schemas
 from assay.suites.memory_eval.live import LiveSource
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.output_files import BaselineFiles
@@ -264,6 +266,11 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return all problems of a file or folder of samples, also those that a run accepts."""
         return check_samples(path)
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

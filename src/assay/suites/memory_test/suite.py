@@ -20,6 +20,7 @@ from assay.core.connect import CHAT, Role
 from assay.core.errors import Problem, UsageError
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
 from assay.core.memory import BUNDLE
 from assay.core.protocols import Scorer
@@ -55,6 +56,7 @@ from assay.solvers.memory.conversation import (
 from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.conversation import Conversation
+from assay.suites.memory_test.file_schema import file_schemas
 from assay.suites.memory_test.loaders import check_file, find_loader, recognise_dataset
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
@@ -148,6 +150,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return {
             "prompt": prompt_fingerprint(ANSWER_PROMPT) if self._answers else None,
             "memories": [registry.identity(name) for name in self.options.memory],
+            "embedder": registry.identity(self.options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.memories.values()],
         }
 
@@ -425,6 +428,11 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return all problems of a file of conversations. The data set is recognised by its keys."""
         return check_file(path)
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

@@ -55,7 +55,7 @@ _Count = Annotated[int, Meta(ge=0, description="a whole number from 0 on")]
 _Mapping = dict[Any, Any]
 
 
-class _StepKeys(Struct, forbid_unknown_fields=True):
+class StepKeys(Struct, forbid_unknown_fields=True):
     """The keys that every step may have."""
 
     id: Any = None
@@ -73,7 +73,9 @@ class _StepKeys(Struct, forbid_unknown_fields=True):
     with_item: Any = None
 
 
-class _PromptKeys(_StepKeys):
+class PromptKeys(StepKeys):
+    """The keys of a prompt step."""
+
     template: Any = None
     system: Any = None
     model: str | None = None
@@ -85,13 +87,17 @@ class _PromptKeys(_StepKeys):
     defaults: _Mapping | None = None
 
 
-class _CodeKeys(_StepKeys):
+class CodeKeys(StepKeys):
+    """The keys of a code step."""
+
     code: Any = None
     language: Any = None
     env_vars: Any = None
 
 
-class _AggregateKeys(_CodeKeys):
+class AggregateKeys(CodeKeys):
+    """The keys of an aggregate step."""
+
     strategy: Any = None
     separator: Any = None
     fields: Any = None
@@ -104,25 +110,29 @@ class _AggregateKeys(_CodeKeys):
     output: _Mapping | None = None
 
 
-class _HopKeys(_StepKeys):
+class HopKeys(StepKeys):
+    """The keys of a hop step."""
+
     target: str | None = None
     model: str | None = None
 
 
-class _OutputKeys(Struct, forbid_unknown_fields=True):
+class OutputKeys(Struct, forbid_unknown_fields=True):
+    """The keys of an output."""
+
     key: Any = None
     label: Any = None
     rules: Any = None
     from_: Any = field(name="from", default=None)
 
 
-_KEYS: dict[str, type[_StepKeys]] = {
-    "prompt": _PromptKeys,
-    "code": _CodeKeys,
-    "aggregate": _AggregateKeys,
-    "hop": _HopKeys,
+KEYS_BY_TYPE: dict[str, type[StepKeys]] = {
+    "prompt": PromptKeys,
+    "code": CodeKeys,
+    "aggregate": AggregateKeys,
+    "hop": HopKeys,
 }
-STEP_KEYS = frozenset(key for keys in _KEYS.values() for key in keys.__struct_fields__)
+STEP_KEYS = frozenset(key for keys in KEYS_BY_TYPE.values() for key in keys.__struct_fields__)
 """All keys that a step may have, over all step types."""
 
 
@@ -213,8 +223,8 @@ class PipelineBuilder:
         key_path: KeyPath = ("steps", step["at"])
         file_keys = {key: value for key, value in step.items() if key not in READER_KEYS}
         # The keys of an unknown type cannot be checked. The reader has already reported the type.
-        kind = _KEYS.get(step["type"])
-        keys: Any = _PromptKeys()
+        kind = KEYS_BY_TYPE.get(step["type"])
+        keys: Any = PromptKeys()
         if kind is not None:
             keys = convert(file_keys, kind, self._file.yaml, self._file.problems, key_path) or kind()
         sources = self._sources(keys.input_mapping or {}, key_path)
@@ -237,11 +247,11 @@ class PipelineBuilder:
 
     def _runner(self, step: dict[str, Any], keys: Any, key_path: KeyPath) -> StepRunner:
         timeout = float(keys.timeout) if keys.timeout is not None else None
-        if isinstance(keys, _AggregateKeys):
+        if isinstance(keys, AggregateKeys):
             return self._aggregate(step, keys, key_path, timeout or DEFAULT_TIMEOUT)
-        if isinstance(keys, _HopKeys):
+        if isinstance(keys, HopKeys):
             return self._hop(step, keys, key_path, timeout)
-        if isinstance(keys, _CodeKeys):
+        if isinstance(keys, CodeKeys):
             return CodeStep(
                 code=self._code(step, keys, key_path) or Code("", ""),
                 runner=self._runners.runner,
@@ -250,7 +260,7 @@ class PipelineBuilder:
             )
         return self._prompt(step, keys, key_path)
 
-    def _hop(self, step: dict[str, Any], keys: _HopKeys, key_path: KeyPath, timeout: float | None) -> HopStep:
+    def _hop(self, step: dict[str, Any], keys: HopKeys, key_path: KeyPath, timeout: float | None) -> HopStep:
         """Build a step that calls a function. Without a model the function cannot call one."""
         role = self._models.role(keys.model) if keys.model or self._models.main else MAIN
         target = keys.target
@@ -271,7 +281,7 @@ class PipelineBuilder:
         inputs = frozenset(hop_target.contract.inputs) if hop_target.contract else frozenset[str]()
         return hop_step(hop_target.function, role, inputs, timeout)
 
-    def _prompt(self, step: dict[str, Any], keys: _PromptKeys, key_path: KeyPath) -> PromptStep:
+    def _prompt(self, step: dict[str, Any], keys: PromptKeys, key_path: KeyPath) -> PromptStep:
         template, system = step.get("template"), step.get("system")
         if not isinstance(template, str):
             self._add(key_path, "a prompt step needs a template, or an agent and a flow")
@@ -301,7 +311,7 @@ class PipelineBuilder:
             return str.strip
 
     def _aggregate(
-        self, step: dict[str, Any], keys: _AggregateKeys, key_path: KeyPath, timeout: float
+        self, step: dict[str, Any], keys: AggregateKeys, key_path: KeyPath, timeout: float
     ) -> AggregateStep:
         values = {key: step[key] for key in SETTINGS if key in step}
         # Prompt Lab's name for `strategy`.
@@ -337,7 +347,7 @@ class PipelineBuilder:
             timeout=timeout,
         )
 
-    def _items_name(self, step: dict[str, Any], keys: _AggregateKeys) -> str:
+    def _items_name(self, step: dict[str, Any], keys: AggregateKeys) -> str:
         """Return the name of the list to aggregate: `items`, or the only name that is mapped.
 
         Without a mapping it is the output of the nearest batch step above, else the test's batch items.
@@ -351,7 +361,7 @@ class PipelineBuilder:
         batches = [other for other in above if other.get("batch_mode")]
         return output_key(batches[-1]) if batches else BATCH_ITEMS
 
-    def _code(self, step: dict[str, Any], keys: _CodeKeys, key_path: KeyPath) -> Code | None:
+    def _code(self, step: dict[str, Any], keys: CodeKeys, key_path: KeyPath) -> Code | None:
         if keys.env_vars:
             message = "they are not passed on; code reads the environment"
             self._add((*key_path, "env_vars"), message, "warning")
@@ -369,7 +379,7 @@ class PipelineBuilder:
             self._add((*key_path, "code"), f"line {error.lineno}: {error.msg}")
         return Code(step["code"], name)
 
-    def _batch(self, step: dict[str, Any], keys: _StepKeys, key_path: KeyPath) -> Batch | None:
+    def _batch(self, step: dict[str, Any], keys: StepKeys, key_path: KeyPath) -> Batch | None:
         values = {key: step[key] for key in _BATCH_KEYS if key in step}
         problems = list(batch_problems(values))
         for problem in problems:
@@ -452,7 +462,7 @@ class PipelineBuilder:
             if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
                 self._add(key_path, "an output is a key, or {key, label, from}")
                 continue
-            convert(entry, _OutputKeys, self._file.yaml, self._file.problems, key_path)
+            convert(entry, OutputKeys, self._file.yaml, self._file.problems, key_path)
             source = self._source(entry.get("from") or entry["key"], key_path)
             if source is not None and source.root not in self._producers:
                 self._add(key_path, f"no step has the output {source.root!r}")

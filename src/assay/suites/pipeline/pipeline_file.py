@@ -32,7 +32,7 @@ A file must not have these keys. They are part of the run's identity: renaming o
 """
 
 # Prompt Lab's names of the step types.
-_TYPE_ALIASES = {
+TYPE_ALIASES = {
     "agent_flow": "prompt",
     "code_node": "code",
     "batch_aggregator": "aggregate",
@@ -53,7 +53,7 @@ _FLOW_FIELD_IN_JINJA = re.compile(r"(?<![{%])\{(\w+)\}(?!\})")
 _Mapping = dict[Any, Any]
 
 
-class _FileShape(Struct, forbid_unknown_fields=True):
+class FileShape(Struct, forbid_unknown_fields=True):
     """The keys of a pipeline file."""
 
     id: str | None = None
@@ -68,7 +68,9 @@ class _FileShape(Struct, forbid_unknown_fields=True):
     evaluation_target: str | None = None
 
 
-class _InputShape(Struct, forbid_unknown_fields=True):
+class InputShape(Struct, forbid_unknown_fields=True):
+    """The keys of an input."""
+
     name: str
     desc: Any = None
     description: Any = None
@@ -76,19 +78,25 @@ class _InputShape(Struct, forbid_unknown_fields=True):
     type: Any = None
 
 
-class _BaselineShape(Struct, forbid_unknown_fields=True):
+class BaselineShape(Struct, forbid_unknown_fields=True):
+    """The keys of `baseline`."""
+
     name: Any = None
     description: Any = None
     steps: Any = None
 
 
-class _VariantShape(Struct, forbid_unknown_fields=True):
+class VariantShape(Struct, forbid_unknown_fields=True):
+    """The keys of a variant."""
+
     name: Any = None
     description: Any = None
     overrides: Any = None
 
 
-class _OverrideShape(Struct, forbid_unknown_fields=True):
+class OverrideShape(Struct, forbid_unknown_fields=True):
+    """The keys of a step that a variant may change."""
+
     flow: Any = None
     model: Any = None
     template: Any = None
@@ -100,7 +108,9 @@ class _OverrideShape(Struct, forbid_unknown_fields=True):
     target: Any = None
 
 
-class _CodeShape(Struct, forbid_unknown_fields=True):
+class CodeShape(Struct, forbid_unknown_fields=True):
+    """The keys of `code_config`."""
+
     language: Any | UnsetType = UNSET
     code: Any | UnsetType = UNSET
     code_file: Any | UnsetType = UNSET
@@ -108,7 +118,7 @@ class _CodeShape(Struct, forbid_unknown_fields=True):
     env_vars: Any | UnsetType = UNSET
 
 
-KEYS = _FileShape.__struct_fields__
+KEYS = FileShape.__struct_fields__
 
 
 class InputField(Struct, frozen=True):
@@ -125,7 +135,7 @@ class PipelineFile:
         self.path = path
         self.yaml = load_yaml(path)
         self.problems: list[Problem] = []
-        shape = convert(self.yaml.value, _FileShape, self.yaml, self.problems) or _FileShape()
+        shape = convert(self.yaml.value, FileShape, self.yaml, self.problems) or FileShape()
         self.id = shape.id or path.stem
         # The id is the name of the results folder. `assay` is the name of the folder with all runs.
         if not _FOLDER_NAME.fullmatch(self.id) or self.id == "assay":
@@ -174,7 +184,7 @@ class PipelineFile:
             if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
                 self.add(("inputs", position), "an input is a name, or {name, desc, required}")
                 continue
-            shape = convert(entry, _InputShape, self.yaml, self.problems, ("inputs", position))
+            shape = convert(entry, InputShape, self.yaml, self.problems, ("inputs", position))
             if shape is not None:
                 fields.append(InputField(shape.name, shape.required is not False))
         return fields
@@ -229,15 +239,15 @@ class PipelineFile:
             type_ = "code"
         else:
             type_ = "prompt"
-        type_ = _TYPE_ALIASES.get(type_, type_)
+        type_ = TYPE_ALIASES.get(type_, type_)
         if type_ not in TYPES:
-            message = unknown("type of step", type_, [*TYPES, *_TYPE_ALIASES])
+            message = unknown("type of step", type_, [*TYPES, *TYPE_ALIASES])
             self.add(("steps", position, "type"), message)
         return type_
 
     def _read_variants(self, baseline: _Mapping, variants: _Mapping) -> dict[str, dict[str, Any]]:
         """Return the overrides of every variant, by step. The variant `baseline` always exists."""
-        shape = convert(baseline, _BaselineShape, self.yaml, self.problems, ("baseline",))
+        shape = convert(baseline, BaselineShape, self.yaml, self.problems, ("baseline",))
         changes = {BASELINE: self._read_overrides(shape.steps if shape else None, ("baseline", "steps"))}
         for name, variant in variants.items():
             key_path = ("variants", name)
@@ -248,7 +258,7 @@ class PipelineFile:
                 self.add(key_path, f"{ALL!r} means all variants; choose another name")
             elif str(name) == BASELINE and baseline:
                 self.add(key_path, f"{BASELINE!r} is defined by `baseline:`; choose another name")
-            variant_shape = convert(variant, _VariantShape, self.yaml, self.problems, key_path)
+            variant_shape = convert(variant, VariantShape, self.yaml, self.problems, key_path)
             overrides = variant_shape.overrides if variant_shape else None
             changes[str(name)] = self._read_overrides(overrides, (*key_path, "overrides"))
         return changes
@@ -266,7 +276,7 @@ class PipelineFile:
             elif not isinstance(change, dict) or not change:
                 self.add((*key_path, step), f"expected one of {', '.join(OVERRIDES)}")
             else:
-                convert(change, _OverrideShape, self.yaml, self.problems, (*key_path, step))
+                convert(change, OverrideShape, self.yaml, self.problems, (*key_path, step))
                 changes[step] = {key: value for key, value in change.items() if key in OVERRIDES}
         return changes
 
@@ -276,8 +286,8 @@ class PipelineFile:
         keys = {key: value for key, value in step.items() if key not in ("description", "concurrent_group")}
         config = keys.pop("code_config", None)
         if isinstance(config, dict):
-            convert(config, _CodeShape, self.yaml, self.problems, (*key_path, "code_config"))
-            keys |= {key: value for key, value in config.items() if key in _CodeShape.__struct_fields__}
+            convert(config, CodeShape, self.yaml, self.problems, (*key_path, "code_config"))
+            keys |= {key: value for key, value in config.items() if key in CodeShape.__struct_fields__}
         elif config is not None:
             self.add((*key_path, "code_config"), f"expected a mapping, found {config!r}")
         # Keys of a step win over those of its flow. A flow of the variant must replace the step's prompt.

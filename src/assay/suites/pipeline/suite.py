@@ -16,6 +16,7 @@ from assay.core.code import imported_sha256
 from assay.core.connect import CHAT, Role
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.hashing import fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.judges import JudgeInfo
 from assay.core.report import Report
 from assay.core.schema import refuse
@@ -47,6 +48,7 @@ from assay.solvers.steps.solver import StepsSolver
 from assay.store.judges import require_kappa, rubric_judge, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, StepModels, code_folder
 from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
+from assay.suites.pipeline.file_schema import file_schemas
 from assay.suites.pipeline.options import PipelineOptions, split_names
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile
 from assay.suites.pipeline.preflight import Preflight
@@ -349,6 +351,11 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         except InputError as error:
             return error.problems
         return check_testset(path, file.known_steps, file.declared, preflight.check)
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

@@ -268,7 +268,7 @@ def list_tasks(include: list[str]) -> Iterator[tuple[str, str, str]]:
 # Groups
 
 GROUP_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata")
-_GROUP_METRIC_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
+GROUP_METRIC_KEYS = ("metric", "filter_list", "aggregation", "weight_by_size")
 
 
 class GroupMetric(Struct, frozen=True):
@@ -356,8 +356,8 @@ def read_group(
         if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
             problems.append(Problem(where, "expected a mapping with the key 'metric'"))
             continue
-        unknown_keys = [str(key) for key in entry if key not in _GROUP_METRIC_KEYS]
-        problems += [Problem(where, unknown("key", key, list(_GROUP_METRIC_KEYS))) for key in unknown_keys]
+        unknown_keys = [str(key) for key in entry if key not in GROUP_METRIC_KEYS]
+        problems += [Problem(where, unknown("key", key, list(GROUP_METRIC_KEYS))) for key in unknown_keys]
         aggregation = entry.get("aggregation", "mean")
         # A `!function` is accepted, as in the harness, but has no effect: groups always take the mean.
         if aggregation != "mean" and not isinstance(aggregation, FunctionRef):

@@ -80,7 +80,7 @@ _DEFAULTS = {
     "repeats": 1,
     "should_decontaminate": False,
 }
-_FEWSHOT_KEYS = [
+FEWSHOT_KEYS = [
     "sampler",
     "split",
     "process_docs",
@@ -93,7 +93,7 @@ _FEWSHOT_KEYS = [
     "fewshot_delimiter",
     "target_delimiter",
 ]
-_TYPES: dict[str, tuple[type, ...]] = {
+KEY_TYPES: dict[str, tuple[type, ...]] = {
     "task": (str,),
     "task_alias": (str,),
     "tag": (str, list),
@@ -117,7 +117,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "metadata": (dict,),
 }
 # Settings that may be a `!function`. A dot is a nested key; positions in lists are left out.
-_FUNCTION_KEYS = frozenset(
+FUNCTION_KEYS = frozenset(
     {
         "custom_dataset",
         "process_docs",
@@ -198,8 +198,8 @@ def read_task(settings: TaskSettings, path: Path, source: str | None = None) -> 
             values[key] = default
     values["generation_kwargs"] = _fill_generation(values)
     # `fewshot_config` inherits the settings that it does not have from the task, as in the harness.
-    fewshot: dict[str, Any] = dict.fromkeys(_FEWSHOT_KEYS)
-    fewshot |= {key: values.get(key) for key in _FEWSHOT_KEYS if key in KEYS}
+    fewshot: dict[str, Any] = dict.fromkeys(FEWSHOT_KEYS)
+    fewshot |= {key: values.get(key) for key in FEWSHOT_KEYS if key in KEYS}
     fewshot |= {"sampler": "default", "split": values.get("fewshot_split")}
     values["fewshot_config"] = fewshot | (values.get("fewshot_config") or {})
     return config
@@ -232,7 +232,7 @@ def _find_problems(config: TaskConfig) -> Iterator[Problem]:
     yield from _find_key_problems(config)
     for place, ref in find_functions(values):
         names = ".".join(str(step) for step in place if not isinstance(step, int))
-        if names not in _FUNCTION_KEYS and not names.startswith("metadata"):
+        if names not in FUNCTION_KEYS and not names.startswith("metadata"):
             key, *below = place
             yield Problem(config.where(str(key), *below), f"!function {ref.name} is not allowed here")
     output = values.get("output_type") or GENERATE
@@ -246,8 +246,8 @@ def _find_problems(config: TaskConfig) -> Iterator[Problem]:
     fewshot = values.get("fewshot_config")
     if isinstance(fewshot, dict):
         for key in fewshot:
-            if key not in _FEWSHOT_KEYS:
-                yield Problem(config.where("fewshot_config", key), unknown("key", str(key), _FEWSHOT_KEYS))
+            if key not in FEWSHOT_KEYS:
+                yield Problem(config.where("fewshot_config", key), unknown("key", str(key), FEWSHOT_KEYS))
         samples = fewshot.get("samples") or []
         if not isinstance(samples, FunctionRef) and not is_list_of_documents(samples):
             yield Problem(config.where("fewshot_config", "samples"), "expected a list of documents")
@@ -269,7 +269,7 @@ def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
     for key in needed:
         if values.get(key) is None:
             yield Problem(config.files[0].where(), f"the key {key!r} is missing")
-    for key, kinds in _TYPES.items():
+    for key, kinds in KEY_TYPES.items():
         value = values.get(key)
         if value is not None and not isinstance(value, (*kinds, FunctionRef)):
             names = " or ".join(_TYPE_NAMES[kind] for kind in kinds)

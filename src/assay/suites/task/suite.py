@@ -21,6 +21,7 @@ from assay.core.connect import CHAT, LIKELIHOOD
 from assay.core.errors import Problem, UsageError
 from assay.core.files import write_whole
 from assay.core.hashing import fingerprint
+from assay.core.json_schema import FileSchema
 from assay.core.report import Curve, Entry, Metric, Point, Report, Table
 from assay.core.spec import RunSpec
 from assay.core.suite import (
@@ -56,6 +57,7 @@ from assay.suites.task.catalog import (
 from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
+from assay.suites.task.file_schema import file_schemas
 from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
@@ -356,6 +358,11 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def check(cls, path: Path, beside: Path | None = None) -> list[Problem]:
         """Return every problem of a task file, a folder of task files, or a data file."""
         return check_file(path)
+
+    @classmethod
+    def file_schemas(cls) -> Sequence[FileSchema]:
+        """Return the schemas of the files of this format."""
+        return file_schemas()
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from assay.core import user_code
 from assay.core.errors import AssayError
+from assay.core.report import Interval
 from assay.core.types import End, Score
 from assay.scoring.statistics import left_sum, normal_interval, pass_at_k, stderr, wilson
 from assay.suites.task.catalog import GroupMetric, TaskGroup
@@ -41,7 +42,7 @@ class MetricResult(Struct, kw_only=True):
     stderr: float | None = None
     higher_is_better: bool | None = None
     numerator: int | None = None
-    interval: tuple[float, float] | None = None
+    interval: Interval | None = None
     interval_method: str = ""
     reason: str = ""
 

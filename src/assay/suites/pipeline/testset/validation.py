@@ -46,7 +46,9 @@ _Object = dict[str, Any]
 _Limit = Annotated[int, _NOT_NEGATIVE] | Annotated[float, _NOT_NEGATIVE]
 
 
-class _EvaluationConfig(Struct):
+class EvaluationConfig(Struct):
+    """How the outputs of a test are compared."""
+
     evaluate_intermediate: bool = False
     evaluate_final: bool = True
     evaluate_aggregation: bool = True
@@ -56,15 +58,19 @@ class _EvaluationConfig(Struct):
     rules: Any = None  # checked by scoring/expectations
 
 
-class _StepLimits(Struct, forbid_unknown_fields=True):
+class StepLimits(Struct, forbid_unknown_fields=True):
+    """Limits of one step."""
+
     max_seconds: _Limit = 0
     max_tokens: _Limit = 0
 
 
-class _Baseline(Struct, forbid_unknown_fields=True):
+class PerformanceBaseline(Struct, forbid_unknown_fields=True):
+    """Limits of a test and of its steps."""
+
     max_seconds: _Limit = 0
     max_tokens: _Limit = 0
-    steps: Annotated[dict[str, _StepLimits], Meta(description="an object of limits, by step id")] = {}
+    steps: Annotated[dict[str, StepLimits], Meta(description="an object of limits, by step id")] = {}
 
 
 _Values = Annotated[
@@ -79,7 +85,7 @@ _Ids = list[Annotated[str | int, Meta(description="an id")]]
 _StepInputs = dict[str, Annotated[_Object, Meta(description="an object of inputs")]]
 
 
-class _RecordShape(Struct):
+class RecordShape(Struct):
     """The types of a record's keys. `_check_id` checks `id`; `expected_aggregation` may have any type."""
 
     tags: Annotated[list[str] | str, Meta(description="a list of texts")] = []
@@ -88,14 +94,14 @@ class _RecordShape(Struct):
     batch_items: Annotated[list[_Object] | None, Meta(description="a list of objects")] = None
     expected_outputs: _Object = {}
     intermediate_expectations: _Object = {}
-    evaluation_config: _EvaluationConfig = field(default_factory=_EvaluationConfig)
+    evaluation_config: EvaluationConfig = field(default_factory=EvaluationConfig)
     parameters: Annotated[dict[str, _Values] | None, Meta(description="an object of lists")] = None
     depends_on: Annotated[_Ids | str | int | None, Meta(description="a list of ids")] = None
     conditions: Annotated[str | None, Meta(description="an expression as text")] = None
-    performance_baseline: _Baseline | None = None
+    performance_baseline: PerformanceBaseline | None = None
 
 
-_SETTINGS = _EvaluationConfig.__struct_fields__
+_SETTINGS = EvaluationConfig.__struct_fields__
 
 
 class MemoryRecord(NamedTuple):
@@ -125,7 +131,7 @@ def check_record(
     checked = record
     if plain_inputs:
         checked = {key: value for key, value in record.items() if key not in plain_inputs}
-    convert(checked, _RecordShape, source, problems)
+    convert(checked, RecordShape, source, problems)
     if "id" in record:
         _check_id(record["id"], source, problems)
     else:

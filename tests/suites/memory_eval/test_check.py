@@ -1,4 +1,4 @@
-"""`assay check` finds what a run would bear, and knows samples by their keys."""
+"""`assay check` for samples: problems that a run accepts, and recognising samples by their keys."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ UPDATE = ("memory_points", 1, "memory_points", 0)
 QUESTION = ("qa_checkpoints", 0, "questions", 0)
 
 
-def found(path: Path) -> list[Problem]:
-    """What the checker says, without the file's name."""
+def checked(path: Path) -> list[Problem]:
+    """Return the problems that `assay check` reports, without the file name."""
     return [each._replace(where=each.where.removeprefix(f"{path} ")) for each in api.check(path)]
 
 
 def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
-    assert found(written(tmp_path / "a.json", GOOD)) == []
+    assert checked(written(tmp_path / "a.json", GOOD)) == []
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "problem"),
+    ("path", "value", "problem"),
     [
         ((*QUESTION, "evidence"), [{"memory_id": "mp_x"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].memory_id", "the sample has no memory point or image 'mp_x'")),
         ((*QUESTION, "evidence"), [{"image_id": "img"}], Problem("$.qa_checkpoints[0].questions[0].evidence[0].image_id", "the sample has no memory point or image 'img'")),
@@ -47,19 +47,21 @@ def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
         (("qa_checkpoints", 0, "questions"), [], Problem("$.qa_checkpoints[0].questions", "is empty: the checkpoint asks nothing", "warning")),
     ],
 )  # fmt: skip
-def test_what_a_run_would_bear_is_found(tmp_path: Path, at: Path_, value: Any, problem: Problem) -> None:
-    """The run takes such data as it is; only the checker speaks of it."""
-    path = written(tmp_path / "a.json", changed(at, value))
-    assert problem in found(path)
-    assert len(load_samples(path).samples) == 1
+def test_the_check_reports_problems_that_a_run_accepts(
+    tmp_path: Path, path: Path_, value: Any, problem: Problem
+) -> None:
+    """A run accepts such data; only `assay check` reports it."""
+    file = written(tmp_path / "a.json", changed(path, value))
+    assert problem in checked(file)
+    assert len(load_samples(file).samples) == 1
 
 
-def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
-    """Once each, beside the rest."""
+def test_the_check_also_reports_problems_that_prevent_a_run(tmp_path: Path) -> None:
+    """Each problem is reported once."""
     value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S09"])
     value["memory_points"][0]["session_id"] = "S08"
     path = written(tmp_path / "a.json", value)
-    assert found(path) == [
+    assert checked(path) == [
         Problem("$.memory_points[0].session_id", "the sample has no session 'S08'"),
         Problem("$.qa_checkpoints[0].covered_sessions[1]", "the sample has no session 'S09'"),
         Problem("$.memory_points[1].memory_points[0].original_memories", "no earlier point has the text 'Ada lives in Bern.'", "warning"),
@@ -69,23 +71,23 @@ def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_sessions_may_ask_about_all_of_them(tmp_path: Path) -> None:
     value = changed(("qa_checkpoints", 1, "covered_sessions"), [])
-    assert [each.level for each in found(written(tmp_path / "a.json", value))] == ["warning"]
+    assert [each.level for each in checked(written(tmp_path / "a.json", value))] == ["warning"]
 
 
-def test_a_session_stands_where_the_data_has_it(tmp_path: Path) -> None:
-    """Points that are told in another order than the sessions are seen in the order of sessions."""
+def test_blocks_of_points_may_have_another_order_than_sessions(tmp_path: Path) -> None:
+    """The check takes the order of sessions from the sessions."""
     value = changed(("memory_points",), GOOD["memory_points"][::-1])
-    assert found(written(tmp_path / "a.json", value)) == []
+    assert checked(written(tmp_path / "a.json", value)) == []
 
 
 def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
-    """People copy it; the page also names every key that is read."""
+    """The example of the page passes the check, and the page documents every key that is read."""
     page = (EXAMPLES.parents[1] / "docs" / "memory-eval.md").read_text()
-    found_blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
-    assert found_blocks
-    for block in found_blocks:
+    blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    assert blocks
+    for block in blocks:
         (tmp_path / "a.json").write_text(block)
-        assert found(tmp_path / "a.json") == []
+        assert checked(tmp_path / "a.json") == []
     shapes = [
         each
         for each in vars(sample_files).values()
@@ -109,13 +111,13 @@ def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
         ("x", False),
     ],
 )
-def test_samples_are_known_by_their_keys(tmp_path: Path, value: Any, is_one: bool) -> None:
+def test_samples_are_recognised_by_their_keys(tmp_path: Path, value: Any, is_one: bool) -> None:
     path = written(tmp_path / "a.json", value)
     assert has_samples(path) is has_samples(tmp_path) is is_one
 
 
-def test_lines_folders_and_the_older_layout_are_known(tmp_path: Path) -> None:
-    """One sample among other files is enough, a broken file or none at all is not."""
+def test_jsonl_files_folders_and_the_older_layout_are_recognised(tmp_path: Path) -> None:
+    """One sample file in a folder is enough. A broken file or an empty folder is not recognised."""
     (tmp_path / "a.json").write_text("{")
     assert not has_samples(tmp_path)
     assert not has_samples(tmp_path / "absent.json")

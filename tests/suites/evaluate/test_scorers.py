@@ -1,0 +1,210 @@
+"""Scorers of `assay.evaluate`: what they take, what they may return, and when they run again."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import assay
+
+ROWS = [{"q": "one", "a": "1"}, {"q": "two", "a": "2"}]
+calls = 0
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def one(row: dict[str, str]) -> str:
+    if row["q"] == "two":
+        raise ValueError("two is too much")
+    return "1"
+
+
+def echo(row: dict[str, str]) -> str:
+    return row["q"]
+
+
+def test_a_scorer_takes_any_of_its_values_by_name() -> None:
+    seen: dict[str, Any] = {}
+
+    async def spy(answer: str, target: str, row: dict[str, str], ctx: Any, records: list[Any]) -> bool:
+        seen[answer] = (target, row, await ctx.ask("judge this", role="judge"), records[0].data)
+        return True
+
+    Path("judge.py").write_text("def ask(prompt, params):\n    return 'fine'\n")
+    assay.evaluate(ROWS, answer=echo, score=spy, target="a", judge="python/judge.py:ask")
+    assert seen == {
+        "one": ("1", {"q": "one", "a": "1"}, "fine", "one"),
+        "two": ("2", {"q": "two", "a": "2"}, "fine", "two"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "number"),
+    [
+        (True, "scored", 1.0),
+        (False, "scored", 0.0),
+        (0.25, "scored", 0.25),
+        (7, "scored", 7.0),
+        (None, "not_applicable", None),
+        ("good", "invalid", None),
+        (math.nan, "invalid", None),
+        ([1], "invalid", None),
+    ],
+)
+def test_what_a_scorer_returns_is_a_truth_a_number_or_none(
+    value: Any, status: str, number: float | None
+) -> None:
+    run = assay.evaluate(ROWS, answer=echo, score=assay.scorer(lambda answer: value, name="own"), version="1")
+    score = next(run.cases()).scores["own"]
+    assert (score.status, score.value) == (status, number)
+
+
+def test_a_dict_gives_several_metrics() -> None:
+    def both(answer: str) -> dict[str, Any]:
+        return {"length": len(answer), "has o": "o" in answer, "none": None}
+
+    run = assay.evaluate(ROWS, answer=echo, score=both)
+    assert run["length"].value == 3
+    assert run["has o"].numerator == 2
+    assert run["none"].value is None
+    assert run["none"].left_out == {"not applicable": 2}
+
+
+def test_an_exception_is_an_invalid_score_with_its_traceback() -> None:
+    def broken(answer: str) -> bool:
+        return answer[100] == "x"
+
+    run = assay.evaluate(ROWS, answer=echo, score=broken)
+    score = next(run.cases()).scores["broken"]
+    assert score.status == "invalid"
+    assert "IndexError" in score.reason
+    assert "answer[100]" in score.data["traceback"]
+    assert run["broken"].value is None
+    assert run.exit_code == 1  # nothing was measured
+    with pytest.raises(assay.CheckFailed, match="no case has a score"):
+        run.check()
+
+
+def test_a_case_without_an_answer_is_wrong_for_truths_and_left_out_of_numbers() -> None:
+    def truth(answer: str, target: str) -> Any:
+        if answer:
+            return answer == target
+        return False
+
+    def number(answer: str) -> float:
+        return float(answer)
+
+    scorers: list[Any] = ["exact_match", truth, lambda answer, target: answer == target, number]
+    run = assay.evaluate(ROWS, answer=one, score=scorers, target="a")
+    assert [run[name].denominator for name in ("exact_match", "lambda", "number")] == [2, 2, 1]
+    assert run["truth"].left_out == {"no answer": 1}  # its annotation says nothing about a truth
+    assert run["number"].left_out == {"no answer": 1}
+
+
+def test_a_zero_of_a_metric_where_less_is_better_is_no_failure() -> None:
+    def distance(answer: str) -> int:
+        return len(answer) - 3
+
+    run = assay.evaluate(ROWS, answer=echo, score=assay.scorer(distance, higher_is_better=False))
+    assert list(run.cases(failed=True)) == []
+    assert run["distance"].higher_is_better is False
+
+
+def test_several_right_answers_in_a_list_count_each() -> None:
+    rows = [{"q": "one", "a": ["eins", "one"]}, {"q": "two", "a": ["zwei"]}]
+    run = assay.evaluate(rows, answer=echo, score="exact_match", target="a")
+    assert run["exact_match"].numerator == 1
+
+
+def test_a_metric_of_a_whole_corpus_has_one_number() -> None:
+    rows = [
+        {"q": "the cat sat on the mat", "a": "the cat sat on the mat"},
+        {"q": "a dog", "a": "the dog barks"},
+    ]
+    run = assay.evaluate(rows, answer=echo, score=["bleu", "chrf"], target="a")
+    assert run["bleu"].denominator == 2
+    assert run["bleu"].value is not None
+    assert 0 < run["bleu"].value < 100
+
+
+def test_the_offline_judge_compares_with_the_target() -> None:
+    rows = [
+        {"question": "Where?", "a": "in Paris", "x": "Paris"},
+        {"question": "Where?", "a": "in Rome", "x": "Oslo"},
+    ]
+    run = assay.evaluate(rows, answer=lambda x: x, score="judge", target="a", judge="offline")
+    assert run["judge"].numerator == 1
+    assert run.report is not None
+    assert run.report.judges()[0].calibration is not None
+
+
+def test_a_rubric_is_judged_by_a_model() -> None:
+    Path("judge.py").write_text(
+        "import json\n\n\ndef ask(prompt, params):\n"
+        "    return json.dumps({'reason': 'r', 'passed': 'seventeen' in prompt[-1]['content']})\n"
+    )
+    rows = [{"q": "seventeen"}, {"q": "two"}]
+    run = assay.evaluate(rows, answer=echo, score=assay.rubric("It counts."), judge="python/judge.py:ask")
+    assert run["rubric"].numerator == 1
+    again = assay.evaluate(
+        rows, answer=echo, score=[assay.rubric("It counts."), lambda answer: 1.0], judge="python/judge.py:ask"
+    )
+    assert again.summary.this_start["paid"] == 0
+
+
+def test_a_scorer_with_values_that_cannot_be_compared_runs_in_every_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def scored(answer: str) -> float:
+        global calls  # noqa: PLW0603 - a global that the function assigns is not part of its identity
+        calls += 1
+        return float(client.fileno() > 0)
+
+    before = calls
+    with Path("client.txt").open("w") as client:
+        for _ in range(2):
+            assay.evaluate(ROWS, answer=echo, score=assay.scorer(scored, name="own"), name="unknown")
+        assert calls - before == 4
+        assert "the scorer own() uses client (_io.TextIOWrapper)" in capsys.readouterr().err
+        for _ in range(2):
+            assay.evaluate(
+                ROWS, answer=echo, score=assay.scorer(scored, name="own", version="1"), name="known"
+            )
+        assert calls - before == 6
+
+
+def test_a_scorer_that_hangs_costs_its_own_score() -> None:
+    import time
+
+    def slow(answer: str) -> bool:
+        time.sleep(30 if answer == "two" else 0)
+        return True
+
+    run = assay.evaluate(ROWS, answer=echo, score=slow, timeout=0.3)
+    assert run["slow"].left_out == {"invalid": 1}
+
+
+def test_the_same_metric_is_used_twice_under_two_names() -> None:
+    loose = assay.exact_match("a", ignore_case=True, name="loose")
+    rows = [{"q": "Eins", "a": "eins"}, {"q": "zwei", "a": "zwei"}]
+    run = assay.evaluate(rows, answer=echo, score=[assay.exact_match("a"), loose])
+    assert (run["exact_match"].numerator, run["loose"].numerator) == (1, 2)
+    with pytest.raises(
+        assay.UsageError, match="two scorers are called 'exact_match'. Give one of them another"
+    ):
+        assay.evaluate(rows, answer=echo, score=["exact_match", assay.metric("exact_match", "a")], target="a")
+
+
+def test_a_run_names_its_judges_with_their_calibration() -> None:
+    rows = [{"question": "Where?", "a": "in Paris"}]
+    run = assay.evaluate(rows, answer=lambda question: "Paris", score="judge", target="a", judge="offline")
+    (judge,) = run.judges
+    assert judge.name == "offline"
+    assert judge.calibration is not None
+    assert judge.calibration.overall.kappa == pytest.approx(0.63, abs=0.01)
