@@ -55,7 +55,7 @@ def test_a_required_step_that_fails_errs_the_test_and_the_others_still_run(lab: 
     """The reason names the step that failed, not those that were skipped for it."""
     ran = lab.of(says("bad", "x", output_parser="number"), says("needs", "{{ bad }}"), says("fine"))
     assert ran.row["result"] == "errored"
-    assert ran.row["reason"] == "step bad: the reply holds no number: 'x'"
+    assert ran.row["reason"] == "step bad: the reply contains no number: 'x'"
     assert ran.row["first_wrong"]["step"] == "bad"
     assert ran.output("fine") == "hello"
     assert ran.run.summary.failures == {"failed_step": 1}
@@ -122,7 +122,7 @@ def test_a_retry_asks_again_and_gets_another_reply(lab: PipelineLab) -> None:
     assert [call["n"] for call in ran.calls()] == [0, 1, 2]
     assert ran.row["result"] == "not_evaluated"
     failed = lab.of(orders("step", "nth x|y|7", output_parser="number", retry=1))
-    assert failed.row["reason"] == "step step: the reply holds no number: 'y'"
+    assert failed.row["reason"] == "step step: the reply contains no number: 'y'"
 
 
 def test_the_test_speaks_louder_than_the_mapping_and_the_mapping_than_the_inputs(lab: PipelineLab) -> None:

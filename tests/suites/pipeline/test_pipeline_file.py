@@ -91,7 +91,7 @@ EXPECTED = {
     11: ["there is no type of step named 'promt'; did you mean 'prompt'"],
     15: [
         "steps.3.input_mapping.a: there is no input or output named 'txt'; did you mean 'text'",
-        "steps.3.input_mapping.b: 'a..b' is no path",
+        "steps.3.input_mapping.b: 'a..b' is not a path",
     ],
     16: ["steps.3.depends_on: there is no step named 'thre'; did you mean 'three'", "named \"{'a': 'b'}\""],
     17: ["steps.3.output_parser: the pattern does not compile"],

@@ -175,7 +175,7 @@ def test_a_missing_output_needs_no_judge(lab: PipelineLab) -> None:
     lab.tests({"id": "a", "text": "hello", "expected": "A greeting"})
     ran = lab.run(judge=lab.script({"text": YES}))
     assert ran.row["result"] == "failed"
-    assert "the step bad has no output: the reply holds no number" in ran.row["reason"]
+    assert "the step bad has no output: the reply contains no number" in ran.row["reason"]
     assert {call["stage"] for call in ran.calls()} == {"ask"}
 
 
@@ -218,7 +218,7 @@ def test_a_failed_step_is_the_first_wrong_one(lab: PipelineLab) -> None:
     assert ran.verdicts == {"later": "errored", "nothing": "errored"}
     for row in ran.rows:
         assert row["first_wrong"]["step"] == "one"
-        assert "the reply holds no number" in row["first_wrong"]["why"]
+        assert "the reply contains no number" in row["first_wrong"]["why"]
 
 
 def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
