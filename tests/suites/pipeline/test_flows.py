@@ -133,7 +133,11 @@ def test_a_missing_flow_is_reported_with_its_place(
 def test_prompt_labs_names_of_steps_and_settings_are_read(lab: PipelineLab) -> None:
     """agent_flow, code_node with code_config, batch_aggregator with aggregation_code, model_override."""
     flow(lab, "v1", user_template="say {n}")
-    code = {"language": "python", "code": "def transform(inputs):\n    return inputs['message']\n", "timeout": 5}
+    code = {
+        "language": "python",
+        "code": "def transform(inputs):\n    return inputs['message']\n",
+        "timeout": 5,
+    }
     lab.pipeline(
         uses(batch_mode=True, model_override="some-model", concurrent_group="g", description="d"),
         {"id": "code", "type": "code_node", "code_config": code, "output_key": "copied"},
