@@ -30,7 +30,7 @@ def test_a_diamond_joins_what_ran_side_by_side(lab: PipelineLab) -> None:
     bottom = says("bottom", "{{ left }} {{ right }}")
     ran = lab.of(top, left, right, bottom)
     assert ran.output("bottom") == "together together"
-    assert sorted(ran.asked()) == ["meet 2 t left", "meet 2 t right", "say t", "say together together"]
+    assert sorted(ran.prompts()) == ["meet 2 t left", "meet 2 t right", "say t", "say together together"]
 
 
 def test_depends_on_orders_steps_that_share_nothing(lab: PipelineLab) -> None:
@@ -48,7 +48,7 @@ def test_an_optional_step_that_fails_takes_only_what_needs_it(lab: PipelineLab) 
     assert ran.row["result"] == "passed"
     assert ran.row["steps"]["bad"]["status"] == "failed"
     assert ran.row["steps"]["needs"] == {"status": "skipped", "error": "it needs bad, which has no output"}
-    assert ran.asked() == ["say x", "say hello"]
+    assert ran.prompts() == ["say x", "say hello"]
 
 
 def test_a_required_step_that_fails_errs_the_test_and_the_others_still_run(lab: PipelineLab) -> None:
