@@ -271,7 +271,7 @@ def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> No
     assert untimed(result.stdout) == untimed(output)
     assert f"The exit code is {result.returncode}" in HOP
     _, blocks = example("From Python", HOP)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         command_line = [sys.executable, "-c", block]
         printed = subprocess.run(

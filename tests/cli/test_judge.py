@@ -91,7 +91,7 @@ def test_the_newest_command_is_what_is_remembered(capsys: Captured, data_folder:
     for path in data_folder.rglob("*.json"):
         path.unlink()
     code, out, _ = calibrate(capsys, "--save", "kept/offline.json")
-    assert (code, "nothing asked" in out) == (0, True)
+    assert (code, "no requests sent" in out) == (0, True)
     assert made is not None
     assert find_calibration(*name) == made
     assert json.loads(Path("kept/offline.json").read_text())["overall"]["n"] == 10

@@ -88,7 +88,7 @@ def test_a_pipeline_refuses_votes(
     """Its judge is asked once, and says so."""
     monkeypatch.chdir(tmp_path)
     assert typed("pipeline", "p.yaml", "--votes", "3") == 2
-    assert "--votes: the judge of a pipeline is asked once" in capsys.readouterr().err
+    assert "--votes does not apply to pipelines: the judge is asked once" in capsys.readouterr().err
 
 
 def test_a_calibration_on_answers_speaks_for_answers_alone(
@@ -108,7 +108,7 @@ def test_a_calibration_on_answers_speaks_for_answers_alone(
     said = capsys.readouterr()
     assert "judge offline (answer): calibrated: kappa" in said.out
     assert "judge offline (8 scores): not calibrated" in said.out
-    assert "recall, update_recall cannot decide here: the judge offline is not calibrated" in said.err
+    assert "recall, update_recall cannot decide here: judge offline is not calibrated" in said.err
     assert "what judges say of recall cannot be calibrated yet" in said.err
     assert "answer cannot" not in said.err
     assert typed(*both) == 0

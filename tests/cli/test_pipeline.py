@@ -72,7 +72,7 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     lab.tests(case(expected_outputs={"one": "bye"}))
     first, again = typed(capsys, *COMMAND), typed(capsys, *COMMAND)
     assert (first.code, again.code) == (1, 1)
-    assert "nothing asked" in again.out
+    assert "no requests sent" in again.out
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
@@ -102,8 +102,8 @@ def test_rescoring_shows_the_suites_own_report(
     lab.tests(case(expected_outputs={"one": "judge:It greets."}))
     stopped = typed(capsys, "rescore", "out")
     assert stopped.code == 3
-    assert "the run's own command asks for it" in stopped.err
-    assert "To continue: assay pipeline p.yaml" in stopped.err
+    assert "Repeat the run's original command" in stopped.err
+    assert "Continue with: assay pipeline p.yaml" in stopped.err
 
 
 def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,5 +216,5 @@ def test_a_dry_run_says_what_would_be_asked(lab: PipelineLab, capsys: pytest.Cap
     assert any(line[:4] == ["step", "each", model, "3"] for line in shown)
     assert ["step", "again", "openai/other", "unknown", "unknown", "unknown"] in shown
     assert any(line[:3] == ["judge", "script/replies.jsonl", "2"] for line in shown)
-    assert "nothing was asked or written" in done.out
+    assert "Dry run: no requests sent, no files written." in done.out
     assert not Path("out").exists()

@@ -115,7 +115,7 @@ def test_a_second_time_there_is_nothing_to_regrade(answered: Path, assay_in: Ass
     again = assay_in("rescore", "out")
     assert again.returncode == 0
     assert "regraded: nothing" in again.stdout
-    assert "nothing asked" in again.stdout
+    assert "no requests sent" in again.stdout
     assert before == {
         path: path.stat().st_mtime_ns for path in (answered / "out").rglob("*") if path.is_file()
     }

@@ -95,6 +95,6 @@ def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.undo()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(
-        UsageError, match="has no weights/l2_supercat_256.safetensors: install the version that has it"
+        UsageError, match="has no weights/l2_supercat_256.safetensors. Install the version that has it"
     ):
         wordllama.load.__wrapped__()

@@ -122,7 +122,7 @@ def test_one_batch_at_a_time() -> None:
     service = BaseService()
     running = service._batch_worker([{"n": 1}, {"n": 2}], echo)
     next(running)
-    with pytest.raises(UsageError, match="a batch is running"):
+    with pytest.raises(UsageError, match="a batch is already running"):
         next(service._batch_worker([{"n": 3}], echo))
     assert service.state["completed"] == 1
     running.close()  # type: ignore[attr-defined]
