@@ -197,8 +197,13 @@ def test_another_target_column_scores_again(tmp_path: Path, monkeypatch: pytest.
     numerators = []
     for target, other in (("upper", "lower"), ("lower", "upper")):
         same = assay.scorer(lambda answer, target: answer == target, name="same")
-        scorers = [same, "exact_match", assay.exact_match(other, name="other")]
-        run = assay.evaluate(rows, answer=lambda q: q.upper(), score=scorers, target=target, name="columns")
+        run = assay.evaluate(
+            rows,
+            answer=lambda q: q.upper(),
+            score=[same, "exact_match", assay.exact_match(other, name="other")],
+            target=target,
+            name="columns",
+        )
         numerators.append([run[name].numerator for name in ("same", "exact_match", "other")])
     assert numerators == [[1, 1, 0], [0, 0, 1]]
 
