@@ -203,7 +203,7 @@ def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Capt
     assert (code, "calibrated" in out) == (0, False)
 
 
-def test_what_is_known_later_is_shown_of_earlier_runs(
+def test_a_later_calibration_is_shown_for_earlier_runs(
     folder: Path, capsys: Captured, server: LoopbackServer
 ) -> None:
     """`assay show` looks it up again; a damaged file is told and stops nothing."""

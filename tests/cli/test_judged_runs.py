@@ -46,7 +46,7 @@ def test_a_judged_memory_test_leads_with_it(talks: Talks, capsys: pytest.Capture
     assert shown[tests + 3].split()[:4] == ["2", "0.750", "of", "4"]
 
 
-def test_a_judge_of_nobody_is_said(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+def test_votes_without_a_judge_are_refused(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, before anything is asked."""
     assert measured(talks, "--votes", "3") == 2
     assert "name a judge with --judge" in capsys.readouterr().err

@@ -76,7 +76,9 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
-def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tests_that_are_not_evaluated_are_reported(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Before it runs, with how many tests that is about and what to do."""
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
@@ -180,7 +182,9 @@ def test_the_default_testset_stands_beside_the_pipeline(
     assert (done.code, "has no default_testset; pass --testset" in done.err) == (2, True)
 
 
-def test_what_is_wrong_is_said_in_one_message(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_problems_are_reported_in_one_message(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No pipeline, a file that is not there, a file with mistakes: exit 2 and no traceback."""
     lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
     for arguments, why in (

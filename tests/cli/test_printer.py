@@ -222,7 +222,7 @@ def test_equal_tables_of_several_entries_become_one(shown: Show) -> None:
     assert alone[1].split() == ["step", "calls", "p50", "s"]
 
 
-def test_what_is_not_shown_is_counted_with_the_way_to_see_it(shown: Show) -> None:
+def test_hidden_examples_are_counted_with_a_hint(shown: Show) -> None:
     """Differences say what was expected and what came; nothing and null are told apart."""
     differences = [Difference(path="a.b", expected=None, why="wrong"), Difference(path="c", why="is missing")]
     first = Example(label="tests/bad", verdict="failed at step two", differences=differences)

@@ -146,7 +146,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_what_would_ask_something_else_is_refused(name: str, answered: Path, assay_in: Assay) -> None:
+def test_a_change_that_would_change_requests_is_refused(name: str, answered: Path, assay_in: Assay) -> None:
     """The keys that differ are named, and nothing is written."""
     old, new, key = OTHER[name]
     write_docs(answered / "more.jsonl", DOCS[:5])

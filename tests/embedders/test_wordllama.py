@@ -85,7 +85,9 @@ def test_a_long_text_is_embedded() -> None:
     assert rows[0] == pytest.approx(rows[1], abs=1e-4)
 
 
-def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_package_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """If the package is missing, or has no weights, the message tells what to install."""
     monkeypatch.setattr(wordllama, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtra, match="pip install 'assay\\[memory\\]'"):

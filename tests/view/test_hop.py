@@ -57,7 +57,7 @@ def test_three_rounds_over_own_output_nest_nothing() -> None:
     assert [one["input"] for one in first] == records
 
 
-def test_what_a_function_changes_is_not_written() -> None:
+def test_changes_by_the_function_are_not_written() -> None:
     def spoil(fields: Fields) -> Fields:
         fields["list"].append(1)
         return {}

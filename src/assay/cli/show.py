@@ -54,14 +54,14 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     from assay import api
     from assay.store.cases import RunCases
 
-    found = api.load(run)
-    cases = RunCases(found.folder)
-    suite = found.info.suite
+    loaded = api.load(run)
+    cases = RunCases(loaded.folder)
+    suite = loaded.info.suite
     if case is not None:
         view = cases.find(case)
         print_case(view._replace(calls=cases.calls(view.end.index)), suite)
         return 0
-    print_run(found)
+    print_run(loaded)
     rows = []
     for view in islice((view for view in cases if view.failed or not failed), limit):
         end = view.end

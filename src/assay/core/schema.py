@@ -100,15 +100,15 @@ def convert(
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
         count = len(problems)
-        kept = _Walk(source, problems).value(_type_info(schema), value, path)  # type: ignore[arg-type]
+        valid = _Walk(source, problems).value(_type_info(schema), value, path)  # type: ignore[arg-type]
         if len(problems) == count:
             # msgspec checks types that _Walk does not know, such as dates. Then its own message is used.
             problems.append(source.problem(path, str(error)))
             return None
-    if kept is _WRONG:
+    if valid is _WRONG:
         return None
     try:
-        return msgspec.convert(kept, schema)
+        return msgspec.convert(valid, schema)
     except msgspec.ValidationError:
         return None
 
@@ -124,17 +124,17 @@ def shorten(
     problems: Iterable[Problem], path: Path, most: Mapping[str, int] = MOST_PROBLEMS
 ) -> list[Problem]:
     """Return the problems without repeats. Of each level, only the first ones and the number of the rest."""
-    kept: list[Problem] = []
+    shortened: list[Problem] = []
     counts: Counter[str] = Counter()
     for problem in dict.fromkeys(problems):
         counts[problem.level] += 1
         if counts[problem.level] <= most[problem.level]:
-            kept.append(problem)
+            shortened.append(problem)
     for level, limit in most.items():
         if counts[level] > limit:
             message = f"and {counts[level] - limit:,} more {_LEVEL_NAMES[level]}"
-            kept.append(Problem(str(path), message, level))
-    return kept
+            shortened.append(Problem(str(path), message, level))
+    return shortened
 
 
 def json_path(path: KeyPath, root: str = "$") -> str:
@@ -225,13 +225,13 @@ class _Walk:
         first: list[Problem] = []
         for place, kind in enumerate(members):
             attempt: list[Problem] = []
-            kept = _Walk(self._source, attempt).value(kind, value, path, notes)
+            valid = _Walk(self._source, attempt).value(kind, value, path, notes)
             if not attempt:
-                return kept
+                return valid
             if place == 0:
-                first, first_kept = attempt, kept
+                first, first_valid = attempt, valid
         self._problems += first
-        return first_kept
+        return first_valid
 
     def _choice(self, kind: inspect.LiteralType | inspect.EnumType, value: Any, path: KeyPath) -> Any:
         if isinstance(kind, inspect.EnumType):
@@ -253,36 +253,36 @@ class _Walk:
         # Only structs can refuse unknown keys and be chosen by a tag.
         tag = struct.tag_field if isinstance(struct, inspect.StructType) else None
         strict = isinstance(struct, inspect.StructType) and struct.forbid_unknown_fields
-        kept: dict[str, Any] = {}
+        valid: dict[str, Any] = {}
         for key, item in value.items():
             if key in fields:
                 result = self.value(fields[key].type, item, (*path, key))
                 if result is not _WRONG:
-                    kept[key] = result
+                    valid[key] = result
             elif key == tag:
-                kept[key] = item
+                valid[key] = item
             elif strict:
                 self._add((*path, str(key)), unknown("key", str(key), names))
         for name, field in fields.items():
             if field.required and name not in value:
                 self._add((*path, name), "is missing")
-        if any(field.required and name not in kept for name, field in fields.items()):
+        if any(field.required and name not in valid for name, field in fields.items()):
             return _WRONG
-        return kept
+        return valid
 
     def _mapping(
         self, kind: inspect.DictType, value: dict[Any, Any], path: KeyPath, notes: _Notes
     ) -> dict[Any, Any]:
         self._length(kind, value, path, notes)
-        kept: dict[Any, Any] = {}
+        valid: dict[Any, Any] = {}
         for key, item in value.items():
             if isinstance(kind.key_type, inspect.StrType) and not isinstance(key, str):
                 self._add((*path, str(key)), f"a name is a text; put {key!r} in quotes")
                 continue
             result = self.value(kind.value_type, item, (*path, key))
             if result is not _WRONG:
-                kept[key] = result
-        return kept
+                valid[key] = result
+        return valid
 
     def _list(self, kind: Any, value: list[Any], path: KeyPath, notes: _Notes) -> Any:
         right = self._length(kind, value, path, notes)
