@@ -35,6 +35,8 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path) -> None:
         if language == "python" and not name:
             program += f"{text}print({END_OF_BLOCK!r})\n"
             shown.append("")
+        elif name:
+            (tmp_path / name).write_text(text)
         elif not language:
             shown[-1] = text
     assert len(shown) == 7
@@ -46,7 +48,7 @@ def test_the_examples_print_what_the_page_shows(tmp_path: Path) -> None:
 
 
 def test_the_pytest_example_passes(tmp_path: Path) -> None:
-    ((name, text),) = [(name, text) for name, language, text in BLOCK.findall(PAGE) if name]
+    ((name, text),) = [(name, text) for name, language, text in BLOCK.findall(PAGE) if name.endswith(".py")]
     (tmp_path / name).write_text(text)
     assert "1 passed" in run_in(tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "-q", name)
 
