@@ -271,7 +271,7 @@ def test_the_smallest_batch_runs_as_shown(tmp_path: Path, assay_in: Assay) -> No
     assert untimed(result.stdout) == untimed(output)
     assert f"The exit code is {result.returncode}" in HOP
     _, blocks = example("From Python", HOP)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         command_line = [sys.executable, "-c", block]
         printed = subprocess.run(
@@ -366,13 +366,14 @@ def test_the_tour_of_both_readmes_runs_as_shown(tmp_path: Path, assay_in: Assay)
         assert result.returncode == int(line.startswith(FAILING_CHECKS)), (line, result.stdout, result.stderr)
         outputs.append(timeless(result.stdout))
     (code,) = [block for block in blocks if block.startswith("import assay")]
-    code = code.replace("local/smollm2", RECORDED["task"].split()[-1])
+    (tmp_path / "airports.py").write_text(code)  # a file, because assay reads the source of functions
     result = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "airports.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert result.stdout == "0.475\n", result.stderr
+    assert result.returncode == 0, result.stderr
+    outputs.append(timeless(result.stdout))
     excerpts = [block for block in blocks if not block.startswith(("assay ", "make ", ". ", "import "))]
-    assert len(excerpts) == 5
+    assert len(excerpts) == 6
     for excerpt in excerpts:
         assert any(set(timeless(excerpt)) <= set(output) for output in outputs), excerpt
 
@@ -460,7 +461,7 @@ def test_the_page_of_the_run_folder_lists_every_option_that_starts_no_new_run() 
     assert listed == expected
 
 
-@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval"])
+@pytest.mark.parametrize("page", ["tasks", "pipelines", "hop", "memory-test", "memory-eval", "python"])
 def test_the_page_of_a_suite_lists_every_file_of_its_package(page: str) -> None:
     """Its last section names every module and folder, except those that each suite has."""
     section = (ROOT / "docs" / f"{page}.md").read_text().partition("\n## Where the code is\n")[2]

@@ -17,11 +17,13 @@ import yaml
 
 from assay import api
 from assay.cli.suite_command import read_config
+from assay.core.connect import Connection
 from assay.core.errors import AssayError, InputError, Problem
 from assay.core.json_schema import DIALECT
 from assay.core.records import read_records
 from assay.core.spec import build
 from assay.core.yamlfile import FunctionRef, load_yaml
+from assay.models import script
 from assay.suites import BUILT_IN, find_options
 from assay.suites.calibration.labels import read_labels
 from assay.suites.hop.contract import markdown_contract, read_contract
@@ -166,6 +168,12 @@ def sound_values(name: str) -> list[Any]:
             *GOLDEN.glob("pipeline/spec/*.jsonl"),
             PROJECTS / "pipeline/parcels_basic_v1.jsonl",
         ),
+        "replies": [
+            *record_values(*EXAMPLES.rglob("replies/*.jsonl")),
+            {"prompt": "The sky is", "continuation": " blue", "logprob": -0.4, "greedy": True},
+            {"messages": [{"role": "user", "content": "Hi"}], "text": "Hello"},
+            {"prompt": "Fail", "error": "overloaded"},
+        ],
         "flow": [{"user_template": "Hello {name}", "system_prompt": "s", "defaults": {"a": 1}}],
         "hop-settings": [
             *yaml_values(
@@ -286,6 +294,7 @@ BROKEN: dict[str, list[Any]] = {
         {"id": "a", "performance_baseline": {"seconds": 1}},
         {"id": "a", "parameters": {"x": []}},
     ],
+    "replies": [{"prompt": "x"}, {"prompt": "x", "continuation": "y", "logprob": "z"}],
     "flow": [{"system_prompt": "x"}],
     "hop-settings": [
         {"llms": {}, "profiles": {}},
@@ -423,6 +432,12 @@ def _flow(folder: Path, value: Any) -> list[Problem]:
     return []
 
 
+def _replies(folder: Path, value: Any) -> list[Problem]:
+    path = _json(folder, value, "replies.jsonl")
+    script.connect(Connection(name=str(path)))
+    return []
+
+
 def _contract(folder: Path, value: Any) -> list[Problem]:
     read_contract(load_yaml(_yaml(folder, value)))
     return []
@@ -471,6 +486,7 @@ READERS: dict[str, Callable[[Path, Any], list[Problem]]] = {
     "task": _task,
     "pipeline": lambda folder, value: api.check(_yaml(folder, value), suite="pipeline"),
     "testset": lambda folder, value: check_testset(_json(folder, value, "file.jsonl")),
+    "replies": _replies,
     "flow": _flow,
     "hop-settings": lambda folder, value: settings_problems(_yaml(folder, value, "settings.yaml")),
     "hop-contract": _contract,

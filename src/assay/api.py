@@ -193,10 +193,14 @@ def file_schemas() -> dict[str, FileSchema]:
 
     `config-SUITE` is the `--config` file of a suite's command.
     """
+    from assay.models.script import replies_schema
+
     schemas: dict[str, FileSchema] = {}
     for suite in suite_names():
         for schema in find_suite(suite).file_schemas():
             schemas.setdefault(schema.name, schema)
+    replies = FileSchema("replies", "One recorded reply for --model script/FILE (JSONL).", replies_schema)
+    schemas["replies"] = replies
     for words, command in command_table().items():
         name, summary = f"config-{command.name}", f"Options of assay {words}, for --config (YAML)."
         schemas[name] = FileSchema(name, summary, partial(config_schema, options_of(command.name)))

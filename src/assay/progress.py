@@ -1,4 +1,4 @@
-"""Progress of a run on stderr: a bar on a terminal, a line every few seconds elsewhere, nothing when quiet."""
+"""Prints the progress of a run on stderr: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import click
 from assay.core.events import Called, Ended, Event, Finished, Noted, Notify, Retrying, Started, Stopping
 from assay.screen import counted, duration, tell
 
-# Seconds between two lines in a log, and between two pictures of the bar.
+# Seconds between two lines in a log.
 LINE_SECONDS = 5.0
+# Seconds between two redraws of the bar.
 BAR_SECONDS = 0.1
-# From this many calls a case on, calls are counted too: a case of a memory may take minutes.
+# With more calls per case than this, the line counts calls too: a case of a memory suite may take minutes.
 MANY_CALLS = 10
 
 
 class Progress:
-    """Counts events and prints the counts now and then. Called for every event, so most calls only add."""
+    """Counts events and prints the counts in intervals. It is called for every event, so most calls only add."""
 
     def __init__(self) -> None:
         self.total = self.done = self.fresh = 0
@@ -44,19 +45,19 @@ class Progress:
         elif kind is Retrying:
             self.retries += 1
         else:
-            self._hear_rare_event(event)
+            self._handle_rare_event(event)
         if (now := time.monotonic()) - self._last_shown >= self._interval:
             self._last_shown = now
             self.show()
 
-    def _hear_rare_event(self, event: Event) -> None:
+    def _handle_rare_event(self, event: Event) -> None:
         if isinstance(event, Started):
             self.total, self.done = event.total, event.done
             self.begin()
         elif isinstance(event, Noted):
             self.note(event.text)
         elif isinstance(event, Stopping):
-            self.note("stopping: letting running calls finish; Ctrl-C leaves at once")
+            self.note("Stopping. Waiting for open requests; press Ctrl-C to quit now.")
         elif isinstance(event, Finished):
             self.finish()
 
@@ -66,7 +67,7 @@ class Progress:
         return self.fresh / max(1e-9, time.monotonic() - self._started)
 
     def line(self) -> str:
-        """All counts in one line."""
+        """Return all counts in one line."""
         parts = [f"{self.done:,}/{self.total:,}", f"{self.rate:,.1f}/s"]
         if self.calls > MANY_CALLS * max(1, self.fresh):
             parts.append(counted(self.calls, "call"))
@@ -81,13 +82,13 @@ class Progress:
         return " · ".join(parts)
 
     def begin(self) -> None:
-        """The number of cases is known now."""
+        """Called when the number of cases is known."""
         self._started = time.monotonic()
         if self.done:
             self.note(f"continuing: {self.done:,} of {counted(self.total, 'case')} are done")
 
     def note(self, text: str) -> None:
-        """Print a sentence for people."""
+        """Print a sentence."""
         tell(text)
 
     def show(self) -> None:
@@ -95,14 +96,15 @@ class Progress:
         click.echo(self.line(), err=True)
 
     def finish(self) -> None:
-        """The run is over."""
+        """Called when the run ends."""
 
 
 class Bar(Progress):
-    """The same counts as a bar that stays in its line. Imports rich, which takes 60 ms, only here."""
+    """Shows the same counts as a progress bar."""
 
     def __init__(self) -> None:
         super().__init__()
+        # Imported here because rich takes 60 ms to import.
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn
         from rich.progress import Progress as RichProgress
@@ -138,7 +140,7 @@ class Bar(Progress):
 
 
 def observers(*, quiet: bool) -> list[Notify]:
-    """The observers of a run on the command line."""
+    """Return the observers that print a run's progress: none if `quiet`."""
     if quiet:
         return []
     return [Bar() if sys.stderr.isatty() else Progress()]

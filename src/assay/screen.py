@@ -1,4 +1,8 @@
-"""Tables and lines on the terminal: plain where the output is no terminal."""
+"""Prints tables and lines on the terminal. Output to a pipe or file is plain text.
+
+Texts of models, data files and endpoints pass through `safe`, because a terminal would obey control characters in
+them.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ import click
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
-    """Columns as wide as needed; numbers to the right. Cells may hold names that others gave.
+    """Print a table. Columns are as wide as needed, numbers are aligned to the right.
 
-    On a terminal that is too narrow it comes in parts one below the other, each with the first columns,
-    which name the rows.
+    A table that is too wide for the terminal is printed in parts, one below the other. Each part repeats the first
+    `names` columns, which name the rows.
     """
     lines = [[safe(cell) for cell in row] for row in (header, *rows)]
     columns = list(zip(*lines, strict=True))
@@ -25,7 +29,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) 
 
 
 def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
-    """The numbers of the columns in each part of a table, so that a line fits. One column alone may be too wide."""
+    """Return the column numbers of each part of a table, so that each part fits. A single column may be too wide."""
     first = list(range(min(names, len(widths))))
     lines = [first]
     for column in range(len(first), len(widths)):
@@ -56,60 +60,60 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 
 def columns_of(text: str) -> int:
-    """The width of a text on a terminal: two columns for a Chinese character, none for a combining accent."""
+    """Return the width of a text on a terminal: two columns for a Chinese character, none for a combining accent."""
     if text.isascii():
         return len(text)
     return sum(0 if combining(char) else 1 + (east_asian_width(char) in "WF") for char in text)
 
 
 def _is_number(cell: str) -> bool:
-    """Whether a cell is one number, or empty. Several numbers in a cell begin alike, so they stand to the left."""
+    """Return whether a cell is empty or one number. Cells with several numbers are aligned to the left."""
     return " " not in cell and (not cell or cell[0].isdigit() or cell[0] in "+-±–")
 
 
-def counted(count: int, one: str, many: str = "") -> str:
-    """`1 call`, `2 calls`, `1,000 retries`; `many` where an s is not enough."""
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """Return `1 call`, `2 calls` or `1,000 retries`. The default plural adds an s."""
+    return f"{count:,} {singular if count == 1 else plural or f'{singular}s'}"
 
 
 def heading(text: str) -> None:
-    """A heading. It may hold names that others gave."""
+    """Print a heading."""
     click.echo(click.style(safe(text), bold=True))
 
 
 def tell(text: str) -> None:
-    """A message on stderr, beside the results. It may quote files and endpoints."""
+    """Print a message on stderr, so that it does not mix with results on stdout."""
     click.echo(safe(text, keep="\n\t"), err=True)
 
 
-def block(text: str, *, indent: str = "  ", most: int | None = None) -> None:
-    """A text of a model or a file, indented and without control characters, cut after `most` characters."""
-    shown = safe(text, keep="\n\t")
-    if most is not None and len(shown) > most:
-        shown = f"{shown[:most]}… ({len(shown):,} characters)"
-    for line in shown.split("\n"):
+def block(text: str, *, indent: str = "  ", max_chars: int | None = None) -> None:
+    """Print a text of several lines, indented. A longer text is cut to `max_chars` characters."""
+    clean = safe(text, keep="\n\t")
+    if max_chars is not None and len(clean) > max_chars:
+        clean = f"{clean[:max_chars]}… ({len(clean):,} characters)"
+    for line in clean.split("\n"):
         click.echo(f"{indent}{line}")
 
 
 def safe(text: str, keep: str = "") -> str:
-    """A text without control characters: a terminal would obey those of a model or a file."""
+    """Return the text without control characters, except those in `keep`."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else "�" for char in text)
 
 
 def rule() -> None:
-    """A line across the screen."""
+    """Print a horizontal line."""
     click.echo("─" * min(100, shutil.get_terminal_size().columns))
 
 
 def number(value: float | None) -> str:
-    """Four digits; `n/a` for a value that was not measured."""
+    """Return a value with four decimals, or `n/a` for None."""
     return "n/a" if value is None else f"{value:.4f}"
 
 
 def duration(seconds: float) -> str:
-    """`8.1 s`, `3 m 05 s`, `2 h 10 m`."""
+    """Return a duration such as `8.1 s`, `3 m 05 s` or `2 h 10 m`."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(int(seconds), 60)

@@ -44,7 +44,7 @@ def sessions_of(sample: dict[str, Any]) -> dict[int, list[Turn]]:
 
 
 def facts_of(sample: dict[str, Any], sessions: dict[int, list[Turn]]) -> Iterator[Fact | None]:
-    """None for a fact whose turns do not exist."""
+    """The facts of a conversation, without those whose turns do not exist."""
     for observed in sample["observation"].values():
         for text, turns in (fact for facts in observed.values() for fact in facts):
             named = [(int(a), int(b) - 1) for a, b in re.findall(r"D(\d+):(\d+)", str(turns))]

@@ -202,5 +202,5 @@ def test_an_unreachable_endpoint_can_be_continued(sums: Path, assay_in: Assay) -
     )
     assert done.returncode == 3
     assert "cannot be reached" in done.stderr
-    assert "To continue: assay task sums.yaml" in done.stderr
+    assert "Continue with: assay task sums.yaml" in done.stderr
     assert list((sums / "out" / "assay").glob("*/calls.jsonl"))

@@ -312,7 +312,7 @@ def test_a_function_that_raises_costs_its_document_and_is_named(folder: Path, as
     done = assay_in("task", "sums.yaml", *PYTHON)
     assert done.returncode == 3
     assert re.search(r"exact_match +0.4000 .* 2/5 +1 infra_error", done.stdout)
-    assert "1 document cannot be asked" in done.stderr
+    assert "1 document cannot be run" in done.stderr
     assert list((folder / "out").glob("*/results_*.json"))
     assert [row["error"] for row in rows(folder) if "error" in row] == [
         "bad_case: sums.yaml:5 doc_to_text: !function own.question raised KeyError: 'this one' (sums.jsonl:3)"

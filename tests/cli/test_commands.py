@@ -30,7 +30,7 @@ def test_the_same_command_shows_a_finished_run(assay_in: Assay, sums: Path) -> N
     again = assay_in(*RUN)
     assert again.returncode == 0
     assert first.stdout.split("\n\n")[0] == again.stdout.split("\n\n")[0]
-    assert "nothing asked" in again.stdout
+    assert "no requests sent" in again.stdout
     assert times == {path: path.stat().st_mtime_ns for path in (sums / "out").rglob("*") if path.is_file()}
 
 
@@ -171,7 +171,9 @@ def test_reuse_takes_replies_of_another_run(assay_in: Assay) -> None:
     assay_in(*RUN, "--limit", "4")
     more = assay_in(*RUN, "--reuse", "out")
     assert "2 calls · 4 replayed" in more.stdout
-    assert "nothing asked" in assay_in(*RUN, "--reuse", "out").stdout, "the same command finds its run again"
+    assert "no requests sent" in assay_in(*RUN, "--reuse", "out").stdout, (
+        "the same command finds its run again"
+    )
 
 
 def test_models_lists_what_each_provider_needs(assay_in: Assay) -> None:

@@ -228,7 +228,7 @@ def test_a_batch_that_has_not_ended_has_no_numbers(task: Path, capsys: pytest.Ca
     assert typed("hop", "Tasks/Double", "rows.jsonl", "--max-calls", "2", "--workers", "1") == 3
     out, err = capsys.readouterr()
     assert re.match(r"\d of 12 cases · 2 calls", out)
-    assert "To continue" in err
+    assert "Continue with" in err
 
 
 def test_a_folder_without_results_is_told(task: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -91,7 +91,7 @@ def test_the_newest_command_is_what_is_remembered(capsys: Captured, data_folder:
     for path in data_folder.rglob("*.json"):
         path.unlink()
     code, out, _ = calibrate(capsys, "--save", "kept/offline.json")
-    assert (code, "nothing asked" in out) == (0, True)
+    assert (code, "no requests sent" in out) == (0, True)
     assert made is not None
     assert find_calibration(*name) == made
     assert json.loads(Path("kept/offline.json").read_text())["overall"]["n"] == 10
@@ -203,7 +203,7 @@ def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Capt
     assert (code, "calibrated" in out) == (0, False)
 
 
-def test_what_is_known_later_is_shown_of_earlier_runs(
+def test_a_later_calibration_is_shown_for_earlier_runs(
     folder: Path, capsys: Captured, server: LoopbackServer
 ) -> None:
     """`assay show` looks it up again; a damaged file is told and stops nothing."""

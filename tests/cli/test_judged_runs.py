@@ -46,7 +46,7 @@ def test_a_judged_memory_test_leads_with_it(talks: Talks, capsys: pytest.Capture
     assert shown[tests + 3].split()[:4] == ["2", "0.750", "of", "4"]
 
 
-def test_a_judge_of_nobody_is_said(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+def test_votes_without_a_judge_are_refused(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2, before anything is asked."""
     assert measured(talks, "--votes", "3") == 2
     assert "name a judge with --judge" in capsys.readouterr().err
@@ -88,7 +88,7 @@ def test_a_pipeline_refuses_votes(
     """Its judge is asked once, and says so."""
     monkeypatch.chdir(tmp_path)
     assert typed("pipeline", "p.yaml", "--votes", "3") == 2
-    assert "--votes: the judge of a pipeline is asked once" in capsys.readouterr().err
+    assert "--votes does not apply to pipelines: the judge is asked once" in capsys.readouterr().err
 
 
 def test_a_calibration_on_answers_speaks_for_answers_alone(
@@ -108,7 +108,7 @@ def test_a_calibration_on_answers_speaks_for_answers_alone(
     said = capsys.readouterr()
     assert "judge offline (answer): calibrated: kappa" in said.out
     assert "judge offline (8 scores): not calibrated" in said.out
-    assert "recall, update_recall cannot decide here: the judge offline is not calibrated" in said.err
+    assert "recall, update_recall cannot decide here: judge offline is not calibrated" in said.err
     assert "what judges say of recall cannot be calibrated yet" in said.err
     assert "answer cannot" not in said.err
     assert typed(*both) == 0

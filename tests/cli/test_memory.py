@@ -22,8 +22,8 @@ def talks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Talks:
 def measured(talks: Talks, *flags: str) -> int:
     """A test of two memories without a model, unless flags name others."""
     common = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
-    named = () if "--memory" in flags else ("--memory", f"{talks.own},oracle")
-    return typed(*common, *named, "--no-answer", *flags)
+    memory = () if "--memory" in flags else ("--memory", f"{talks.own},oracle")
+    return typed(*common, *memory, "--no-answer", *flags)
 
 
 def test_files_stand_where_the_format_has_them(talks: Talks) -> None:
@@ -39,11 +39,11 @@ def test_files_stand_where_the_format_has_them(talks: Talks) -> None:
 def test_a_report_has_scores_curves_and_pairs(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """The same numbers everywhere: those of the last tests, in which each question is asked once."""
     assert measured(talks) == 0
-    said = capsys.readouterr().out
-    headline = next(line for line in said.splitlines() if line.startswith("own "))
+    output = capsys.readouterr().out
+    headline = next(line for line in output.splitlines() if line.startswith("own "))
     assert headline.split()[1:] == ["1.000", "(0.34–1.00)", "10/10", "2", "16", "0"]
-    assert "█" in said
-    (pair,) = [line for line in said.splitlines() if line.startswith("own ") and "oracle" in line]
+    assert "█" in output
+    (pair,) = [line for line in output.splitlines() if line.startswith("own ") and "oracle" in line]
     assert pair.split()[:6] == ["own", "oracle", "(reference)", "evidence", "1.0000", "1.0000"]
     assert " 10 " in pair
 
@@ -53,11 +53,11 @@ def test_show_is_the_report_and_cases_in_short(talks: Talks, capsys: pytest.Capt
     measured(talks, "--output-dir", "out")
     capsys.readouterr()
     assert typed("show", "out") == 0
-    said = capsys.readouterr().out
-    assert "evidence, test by test" in said
-    (row,) = [line for line in said.splitlines() if "conversation ben with own" in line]
+    output = capsys.readouterr().out
+    assert "evidence, test by test" in output
+    (row,) = [line for line in output.splitlines() if "conversation ben with own" in line]
     assert row.split()[-5:] == ["ok", "evidence_recall", "1.000", "of", "6"]
-    assert "insert_seconds" not in said
+    assert "insert_seconds" not in output
 
 
 def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,25 +67,25 @@ def test_show_of_a_conversation_has_its_tests(talks: Talks, capsys: pytest.Captu
     assert typed(*command, "--memory", talks.own, "--model", values["model"], "--output-dir", "out") == 0
     capsys.readouterr()
     assert typed("show", "out", "ann") == 0
-    said = capsys.readouterr().out.rstrip("\n").splitlines()
-    assert said[0].endswith("conversation ann with own · ok")
-    at = said.index(next(line for line in said if line.startswith("test ")))
-    assert [line.split()[-3:] for line in said[at + 2 : at + 4]] == [
+    lines = capsys.readouterr().out.rstrip("\n").splitlines()
+    assert lines[0].endswith("conversation ann with own · ok")
+    start = lines.index(next(line for line in lines if line.startswith("test ")))
+    assert [line.split()[-3:] for line in lines[start + 2 : start + 4]] == [
         ["1.000", "of", "2"],
         ["1.000", "of", "4"],
     ]
-    assert said[-1].split()[0] == "4"
-    assert said[-1].endswith("Bob likes fruit4")
-    assert "D1:4, D1:1, D1:2, D1:3 " in said[-1]
+    assert lines[-1].split()[0] == "4"
+    assert lines[-1].endswith("Bob likes fruit4")
+    assert "D1:4, D1:1, D1:2, D1:3 " in lines[-1]
 
 
 def test_a_failed_conversation_is_named(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """By both of its ids, with what the memory said and the line of the user's file; in the summary too."""
     (talks.folder / "talks.json").write_text(json.dumps([talk(4, "ann", "poison"), talk(4, "ben")]))
     assert measured(talks, "--output-dir", "out") == 0
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     reason = 'own.add: [RuntimeError] it is bad (own.py:17: raise RuntimeError("it is bad"))'
-    assert f"own: conversations without a file (1)\n  conversation 0000 (ann): {reason}\n" in said
+    assert f"own: conversations without a file (1)\n  conversation 0000 (ann): {reason}\n" in output
     (path,) = (talks.folder / "out").glob("own/plain/*/summary.json")
     assert json.loads(path.read_text())["failures"] == [
         {"task_id": "0000", "sample_id": "ann", "reason": reason}
@@ -104,9 +104,9 @@ def test_compare_is_of_last_tests(talks: Talks, capsys: pytest.CaptureFixture[st
     assert measured(talks, "--output-dir", "out") == 0
     capsys.readouterr()
     assert typed("compare", "out", "--json") == 0
-    (found,) = json.loads(capsys.readouterr().out)["comparisons"]
-    assert [(row["metric"], row["n"]) for row in found["rows"]] == [("evidence_recall", 10)]
-    assert (found["base"]["reference"], found["new"]["reference"]) == (False, True)
+    (comparison,) = json.loads(capsys.readouterr().out)["comparisons"]
+    assert [(row["metric"], row["n"]) for row in comparison["rows"]] == [("evidence_recall", 10)]
+    assert (comparison["base"]["reference"], comparison["new"]["reference"]) == (False, True)
     assert typed("compare", "out") == 0
     assert " · oracle (reference) · " in capsys.readouterr().out
 
@@ -114,15 +114,15 @@ def test_compare_is_of_last_tests(talks: Talks, capsys: pytest.CaptureFixture[st
 def test_check_knows_files_of_conversations(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
     """By their keys, and tells every problem with its place."""
     assert typed("check", "talks.json") == 0
-    one = talk()
-    one["questions"][0]["question"] = ""
-    one["sessions"][0]["messages"][1] = {"speaker": "Ann"}
-    (talks.folder / "talks.json").write_text(json.dumps([one]))
+    conversation = talk()
+    conversation["questions"][0]["question"] = ""
+    conversation["sessions"][0]["messages"][1] = {"speaker": "Ann"}
+    (talks.folder / "talks.json").write_text(json.dumps([conversation]))
     capsys.readouterr()
     assert typed("check", "talks.json") == 1
-    said = capsys.readouterr().out
-    assert "$[0].sessions[0].messages[1].text: is missing" in said
-    assert "$[0].questions[0].question: is empty" in said
+    output = capsys.readouterr().out
+    assert "$[0].sessions[0].messages[1].text: is missing" in output
+    assert "$[0].questions[0].question: is empty" in output
 
 
 def test_a_dry_run_says_how_often_it_will_ask(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
@@ -130,10 +130,10 @@ def test_a_dry_run_says_how_often_it_will_ask(talks: Talks, capsys: pytest.Captu
     model = talks.values()["model"]
     command = ("memory", "test", "--dataset", "plain", "--data", "talks.json", "--segments", "2")
     assert typed(*command, "--memory", "bm25,none", "--model", model, "--dry-run") == 0
-    said = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["questions", "10"] in said
-    assert ["questions", "asked", "16", "for", "each", "memory"] in said
-    (answers,) = [words for words in said if words[:1] == ["answers"]]
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["questions", "10"] in rows
+    assert ["questions", "asked", "16", "for", "each", "memory"] in rows
+    (answers,) = [words for words in rows if words[:1] == ["answers"]]
     assert answers[1:3] == [model, "32"]
     assert not os.path.lexists(".sage")
     assert talks.asked() == []

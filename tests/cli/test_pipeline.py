@@ -72,11 +72,13 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     lab.tests(case(expected_outputs={"one": "bye"}))
     first, again = typed(capsys, *COMMAND), typed(capsys, *COMMAND)
     assert (first.code, again.code) == (1, 1)
-    assert "nothing asked" in again.out
+    assert "no requests sent" in again.out
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
-def test_what_is_not_evaluated_is_told(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tests_that_are_not_evaluated_are_reported(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Before it runs, with how many tests that is about and what to do."""
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
@@ -102,8 +104,8 @@ def test_rescoring_shows_the_suites_own_report(
     lab.tests(case(expected_outputs={"one": "judge:It greets."}))
     stopped = typed(capsys, "rescore", "out")
     assert stopped.code == 3
-    assert "the run's own command asks for it" in stopped.err
-    assert "To continue: assay pipeline p.yaml" in stopped.err
+    assert "Repeat the run's original command" in stopped.err
+    assert "Continue with: assay pipeline p.yaml" in stopped.err
 
 
 def test_quiet_says_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +182,9 @@ def test_the_default_testset_stands_beside_the_pipeline(
     assert (done.code, "has no default_testset; pass --testset" in done.err) == (2, True)
 
 
-def test_what_is_wrong_is_said_in_one_message(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_problems_are_reported_in_one_message(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
     """No pipeline, a file that is not there, a file with mistakes: exit 2 and no traceback."""
     lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
     for arguments, why in (
@@ -216,5 +220,5 @@ def test_a_dry_run_says_what_would_be_asked(lab: PipelineLab, capsys: pytest.Cap
     assert any(line[:4] == ["step", "each", model, "3"] for line in shown)
     assert ["step", "again", "openai/other", "unknown", "unknown", "unknown"] in shown
     assert any(line[:3] == ["judge", "script/replies.jsonl", "2"] for line in shown)
-    assert "nothing was asked or written" in done.out
+    assert "Dry run: no requests sent, no files written." in done.out
     assert not Path("out").exists()

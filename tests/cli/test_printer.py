@@ -222,7 +222,7 @@ def test_equal_tables_of_several_entries_become_one(shown: Show) -> None:
     assert alone[1].split() == ["step", "calls", "p50", "s"]
 
 
-def test_what_is_not_shown_is_counted_with_the_way_to_see_it(shown: Show) -> None:
+def test_hidden_examples_are_counted_with_a_hint(shown: Show) -> None:
     """Differences say what was expected and what came; nothing and null are told apart."""
     differences = [Difference(path="a.b", expected=None, why="wrong"), Difference(path="c", why="is missing")]
     first = Example(label="tests/bad", verdict="failed at step two", differences=differences)
@@ -238,7 +238,7 @@ def test_what_is_not_shown_is_counted_with_the_way_to_see_it(shown: Show) -> Non
         "    c: is missing",
         "  row 0: timeout",
     ]
-    assert lines[-1] == "  … 8 more; all of them: assay show out --failed --limit 18"
+    assert lines[-1] == "  … 8 more. See all with: assay show out --failed --limit 18"
     assert len(lines) == 6 + 9 + 1
 
 
@@ -267,7 +267,7 @@ def test_warnings_and_invalid_scores_are_told_once(
     assert lines[-3:] == [
         "judge openai/j (a, b, 3 votes): not calibrated",
         f"m a, b: {warning}",
-        "2 scores are invalid; why: assay show out --failed",
+        "2 scores are invalid. See the reasons with: assay show out --failed",
     ]
 
 
@@ -297,7 +297,13 @@ def test_an_overview_says_what_would_be_asked(capsys: pytest.CaptureFixture[str]
     lines = capsys.readouterr().out.splitlines()
     assert ["answers", "openai/m", "1,200", "90,000", "unknown"] in [line.split() for line in lines]
     assert ["verdicts", "offline", "0", "unknown", "unknown"] in [line.split() for line in lines]
-    assert lines[-5:] == ["the first prompt", "  Q: 1+1?", "  A:", "", "nothing was asked or written"]
+    assert lines[-5:] == [
+        "the first prompt",
+        "  Q: 1+1?",
+        "  A:",
+        "",
+        "Dry run: no requests sent, no files written.",
+    ]
 
 
 def test_sections_are_cut_where_they_say(capsys: pytest.CaptureFixture[str]) -> None:

@@ -115,7 +115,7 @@ def test_a_second_time_there_is_nothing_to_regrade(answered: Path, assay_in: Ass
     again = assay_in("rescore", "out")
     assert again.returncode == 0
     assert "regraded: nothing" in again.stdout
-    assert "nothing asked" in again.stdout
+    assert "no requests sent" in again.stdout
     assert before == {
         path: path.stat().st_mtime_ns for path in (answered / "out").rglob("*") if path.is_file()
     }
@@ -146,7 +146,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", OTHER)
-def test_what_would_ask_something_else_is_refused(name: str, answered: Path, assay_in: Assay) -> None:
+def test_a_change_that_would_change_requests_is_refused(name: str, answered: Path, assay_in: Assay) -> None:
     """The keys that differ are named, and nothing is written."""
     old, new, key = OTHER[name]
     write_docs(answered / "more.jsonl", DOCS[:5])

@@ -46,5 +46,5 @@ def test_any_lines_make_a_picture(lines: dict[str, list[ChartPoint]]) -> None:
         assert 0 <= float(circle.get("cy", "")) <= 360
 
 
-def test_what_leaves_the_range_has_the_lowest_or_highest_bar() -> None:
+def test_values_out_of_range_get_the_lowest_or_highest_bar() -> None:
     assert sparkline([-0.5, 0.5, 2.0]) == "▁▅█"

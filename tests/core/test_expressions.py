@@ -102,13 +102,13 @@ DO_NOT = [
 
 
 @pytest.mark.parametrize("source", HOLD)
-def test_what_holds(source: str) -> None:
+def test_conditions_that_hold(source: str) -> None:
     """Names, fields, order, equality as in JSON, lists, and numbers."""
     assert Expression(source).holds(NAMES)
 
 
 @pytest.mark.parametrize("source", DO_NOT)
-def test_what_is_missing_or_makes_no_sense_does_not_hold(source: str) -> None:
+def test_conditions_on_missing_values_or_wrong_types_do_not_hold(source: str) -> None:
     """Null, kinds that have no order, and sums of what is no number are never true, and never raise."""
     assert not Expression(source).holds(NAMES)
 

@@ -83,7 +83,7 @@ def test_wrappers_without_end_are_refused() -> None:
         unwrap(view_record(record, result="{}"))
 
 
-def test_what_a_wrapper_says_of_the_row_is_kept() -> None:
+def test_row_keys_of_a_wrapper_are_kept() -> None:
     """id, tag and expectations count at the top first, then inside; an input of the contract stays as it is."""
     record = {"id": 7, "expected_x": 1, "tag": "out", "input": {"tag": "in", "a": 1}, "result": "{}"}
     assert unwrap(record) == {"id": 7, "expected_x": 1, "tag": "out", "a": 1}
@@ -155,6 +155,6 @@ def test_results_of_earlier_batches_are_dropped() -> None:
         (None, False),
     ],
 )
-def test_what_is_a_pair(value: Any, pair: bool) -> None:
+def test_pairs_of_status_and_result_are_recognised(value: Any, pair: bool) -> None:
     """A known status and a result; of an unknown one in capitals, an object."""
     assert is_pair(value) is pair

@@ -50,7 +50,7 @@ ODD_TEXT = '{ "b":1.0,\t"a" : [1e2, "\\u00e9é"],"a":2 }'
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_is_json_is_written(value: Any, told: tuple[str, str]) -> None:
+def test_json_results_are_written(value: Any, told: tuple[str, str]) -> None:
     """JSON text byte for byte, other values by json.dumps; the parsed value is what the text says."""
     found = read_result(value)
     assert (found.status, found.text) == told
@@ -108,7 +108,7 @@ async def coroutine() -> dict[str, int]:
     ],
     ids=range(28),
 )
-def test_what_is_not_json_is_refused_with_the_reason(value: Any, why: str) -> None:
+def test_results_that_are_not_json_are_refused_with_the_reason(value: Any, why: str) -> None:
     """Nothing of it is guessed, and the message is short."""
     with pytest.raises(BadResult, match=why) as raised:
         read_result(value)

@@ -95,7 +95,7 @@ def test_a_memory_is_found_by_name_and_by_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["make = 3", "ABOUT = {}\ndef make(around): ..."])
-def test_what_is_no_memory_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_object_that_is_not_a_memory_is_refused(tmp_path: Path, text: str) -> None:
     """With what it would need."""
     path = tmp_path / "own.py"
     path.write_text(text)

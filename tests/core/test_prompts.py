@@ -20,19 +20,19 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_parts_stand_in_order_without_the_line_breaks_behind_them(tmp_path: Path) -> None:
+def test_parts_come_in_order_without_trailing_line_breaks(tmp_path: Path) -> None:
     """White space in front, and a line that only looks like a heading, belong to the part."""
     path = written(tmp_path, "note\n=== user ===\n\n {text} \n\n=== system ===\na === b ===\nc\n")
     assert list(read_parts(path).items()) == [("user", "\n {text} "), ("system", "a === b ===\nc")]
 
 
-def test_what_is_filled_in_is_not_looked_at_again() -> None:
+def test_values_that_look_like_placeholders_are_not_filled() -> None:
     """A value may look like a place, and JSON in a prompt is no place."""
     known = {"text": "{question}", "question": "why"}
     assert fill('{text} {question} {other} {"a": 1} {}', known) == '{question} why {other} {"a": 1} {}'
 
 
-def test_a_file_that_is_no_prompt_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_an_invalid_prompt_file_is_refused_with_its_name(tmp_path: Path) -> None:
     """Missing, without parts, or without a place that is needed."""
     path = tmp_path / "ask.v1.txt"
     with pytest.raises(InputError, match=r"ask.v1.txt.*there is no such file"):

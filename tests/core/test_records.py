@@ -107,7 +107,7 @@ def test_indented_records_are_found_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("between", [",", ";", " x "])
-def test_what_stands_between_records_is_told(tmp_path: Path, between: str) -> None:
+def test_text_between_records_is_reported(tmp_path: Path, between: str) -> None:
     """It hides none of them."""
     found, problems = read(tmp_path, f'{{"id": 1}}{between}{{"id": 2}}\n')
     assert [value["id"] for _, value in found] == [1, 2]

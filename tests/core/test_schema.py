@@ -104,7 +104,7 @@ def test_a_problem_says_what_is_wrong(wrong: dict[str, Any], message: str) -> No
     assert check(FINE | wrong)[1] == [message]
 
 
-def test_what_is_right_can_still_be_looked_at() -> None:
+def test_valid_parts_are_returned_despite_problems() -> None:
     """Wrong parts are replaced by their defaults. What has no default makes what it is in wrong."""
     result, problems = check(
         FINE | {"kind": 5, "turns": [{"text": "a"}, {}], "limits": {"steps": {"a": 0, "b": 2}}}
@@ -114,7 +114,7 @@ def test_what_is_right_can_still_be_looked_at() -> None:
     assert check({"question": "q"})[0] is None
 
 
-def test_what_only_msgspec_knows_is_reported_in_its_words() -> None:
+def test_types_only_msgspec_checks_are_reported_with_its_message() -> None:
     assert check(10**400, Annotated[float, Meta(description="a number")])[1] == ["Number out of range"]
 
 

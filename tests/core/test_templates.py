@@ -38,7 +38,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("source", REFUSED)
-def test_what_could_harm_is_refused(source: str) -> None:
+def test_harmful_templates_are_refused(source: str) -> None:
     """A template neither reaches Python's insides nor takes time or memory without bound."""
     started = time.process_time()
     with pytest.raises(TemplateProblem):

@@ -111,7 +111,7 @@ def named(prefix: str) -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith(f"{prefix}-")]
 
 
-def test_those_who_wait_get_the_place_of_one_that_hangs() -> None:
+def test_waiting_jobs_get_a_new_thread_in_place_of_one_that_hangs() -> None:
     """A queue behind it moves on as soon as it is given up."""
     gate = threading.Event()
 
@@ -145,7 +145,7 @@ def test_without_replacement_a_hung_function_keeps_its_place() -> None:
 
 
 @pytest.mark.parametrize("replaces", [False, True])
-def test_what_has_not_begun_when_it_is_given_up_never_runs(replaces: bool) -> None:
+def test_a_job_abandoned_before_its_start_never_runs(replaces: bool) -> None:
     """And it takes no thread."""
     gate, ran = threading.Event(), list[int]()
 

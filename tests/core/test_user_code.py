@@ -53,7 +53,7 @@ def test_a_helper_that_changed_is_noticed(tmp_path: Path) -> None:
     assert load_module(here / "own.py").value == 2
 
 
-def test_a_folder_that_was_used_serves_nobody_else(tmp_path: Path) -> None:
+def test_modules_of_one_folder_are_not_importable_from_another(tmp_path: Path) -> None:
     """A module by name is an installed one; what another file's folder holds does not count."""
     load_module(folder(tmp_path, "a", own="", lonely_module="") / "own.py")
     assert installed("lonely_module") is None
@@ -69,7 +69,7 @@ def test_modules_that_were_loaded_before_come_back(tmp_path: Path) -> None:
     assert sys.modules["json"] is json
 
 
-def test_what_an_import_raises_is_said(tmp_path: Path) -> None:
+def test_an_exception_during_import_is_reported(tmp_path: Path) -> None:
     """With the file and the exception."""
     path = folder(tmp_path, "a", own="1 / 0") / "own.py"
     with pytest.raises(InputError, match=r"own.py: importing it raised ZeroDivisionError"):
@@ -201,7 +201,7 @@ def test_an_async_function_has_the_same_time_limit() -> None:
 
 
 @pytest.mark.parametrize("error", [StopRun("enough"), ModelError(Failure("overloaded", "no room"))])
-def test_what_concerns_more_than_the_case_passes_through(error: Exception) -> None:
+def test_errors_that_concern_the_whole_run_pass_through(error: Exception) -> None:
     async def later() -> None:
         raise error
 

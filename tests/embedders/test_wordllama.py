@@ -85,8 +85,10 @@ def test_a_long_text_is_embedded() -> None:
     assert rows[0] == pytest.approx(rows[1], abs=1e-4)
 
 
-def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where the package is not there, or is one without its weights."""
+def test_a_missing_package_is_reported_with_the_install_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """If the package is missing, or has no weights, the message tells what to install."""
     monkeypatch.setattr(wordllama, "find_spec", lambda _name: None)
     with pytest.raises(MissingExtra, match="pip install 'assay\\[memory\\]'"):
         wordllama.load.__wrapped__()
@@ -95,6 +97,6 @@ def test_what_to_install_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     monkeypatch.undo()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     with pytest.raises(
-        UsageError, match="has no weights/l2_supercat_256.safetensors: install the version that has it"
+        UsageError, match="has no weights/l2_supercat_256.safetensors. Install the version that has it"
     ):
         wordllama.load.__wrapped__()

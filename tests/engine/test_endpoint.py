@@ -52,7 +52,7 @@ def test_endpoint_that_is_not_there_stops_the_run(tmp_path: Path) -> None:
     stopped = job.run()
     assert stopped.code == 3
     assert stopped.err.count("cannot be reached") == 1
-    assert "To continue: assay task" in stopped.err
+    assert "Continue with: assay task" in stopped.err
     assert job.summary()["state"] == "stopped"
     with server:
         assert job.run().code == 0
@@ -73,7 +73,7 @@ def test_endpoint_that_dies_in_the_middle_stops_the_run(tmp_path: Path) -> None:
             stopped = started.end()
     answered = set(job.replies())
     assert stopped.code == 3
-    assert "To continue: assay task" in stopped.err
+    assert "Continue with: assay task" in stopped.err
     assert 20 <= len(answered) < 60
     with FakeOpenAI(server.port) as server:
         assert job.run().code == 0

@@ -44,7 +44,7 @@ def test_full_disk_under_the_journal(server: FakeOpenAI, tmp_path: Path, docs: i
     stopped = job.run(before=files_up_to(12_000))
     assert stopped.code == 3
     assert "cannot write" in stopped.err
-    assert "To continue: assay task" in stopped.err
+    assert "Continue with: assay task" in stopped.err
     assert "Traceback" not in stopped.err
     assert_whole_lines(job)
     lost = len(server.stats().requests) - len(job.replies())

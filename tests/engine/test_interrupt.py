@@ -29,7 +29,7 @@ def test_first_interrupt_lets_running_calls_finish(tmp_path: Path) -> None:
         received = server.stats().requests
         assert finished.code == 130
         assert "interrupted" in finished.err
-        assert "To continue: assay task" in finished.err
+        assert "Continue with: assay task" in finished.err
         assert not [seen for seen in received if seen.received > at + 0.3]
         assert sorted(job.replies()) == sorted(seen.reply for seen in received)
         assert job.run().code == 0
@@ -77,7 +77,7 @@ def test_second_interrupt_leaves_at_once(tmp_path: Path) -> None:
             finished, at = interrupted(started, 29)
             assert time.time() - at < 3
         assert finished.code == 130
-        assert "To continue: assay task" in finished.err
+        assert "Continue with: assay task" in finished.err
         server.behave()
         assert job.run().code == 0
         assert server.stats().outcomes(question(12)) == ["left", "ok"]

@@ -36,8 +36,8 @@ def server() -> Iterator[FakeOpenAI]:
 
 def files(out: Path) -> dict[str, bytes]:
     """The five files of every baseline; nothing in them is a time."""
-    found = {str(path.relative_to(out)): path.read_bytes() for path in out.glob("*/*.json*")}
-    return {name: content for name, content in found.items() if not name.startswith("assay")}
+    contents = {str(path.relative_to(out)): path.read_bytes() for path in out.glob("*/*.json*")}
+    return {name: content for name, content in contents.items() if not name.startswith("assay")}
 
 
 def shipped(server: FakeOpenAI, out: Path) -> Job:

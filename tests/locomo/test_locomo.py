@@ -94,12 +94,12 @@ def test_all_answers_of_all_tests(
 def test_statistics(conversations: Conversations, sample: str) -> None:
     """Sessions, messages and questions of each conversation; four questions of all have no evidence."""
     sessions, messages, questions, _ = TABLE[sample]
-    found = dict(PipelineCaller(conversations[sample]).dataset_statistics)
+    statistics = dict(PipelineCaller(conversations[sample]).dataset_statistics)
     without = WITHOUT_EVIDENCE.get(sample, [])
-    assert [(each["question_index"], each["reason"]) for each in found.pop("invalid_questions")] == [
+    assert [(each["question_index"], each["reason"]) for each in statistics.pop("invalid_questions")] == [
         (index, "no_evidence") for index in without
     ]
-    assert found == {
+    assert statistics == {
         "total_sessions": sessions,
         "total_dialogs": messages,
         "total_questions": questions,

@@ -67,7 +67,7 @@ def test_equal_texts_stand_in_their_order() -> None:
 
 
 def test_a_single_message_is_found() -> None:
-    """It is not at the mean of itself."""
+    """A single message must not equal the mean vector, which would leave no direction."""
     memory = dense.make(around())
     asyncio.run(memory.add(messages("abc")))
     ((place, score),) = searched(memory, "abc")
@@ -104,8 +104,8 @@ def test_the_date_is_embedded_unless_it_is_off() -> None:
     assert seen == ["hello 8 May", "hello"]
 
 
-def test_where_the_embedding_fails_nothing_is_held() -> None:
-    """So that the packet can be given again."""
+def test_if_the_embedding_fails_nothing_is_stored() -> None:
+    """If the embedding fails, no message is stored, so the same messages can be added again."""
 
     async def failing(texts: Sequence[str]) -> Any:
         raise OSError(texts[0])

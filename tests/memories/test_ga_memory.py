@@ -33,7 +33,7 @@ def test_the_score_is_the_sum_of_three() -> None:
 
 
 def test_what_was_found_is_recent_again() -> None:
-    """Only what was found: the others go on to fade."""
+    """Only items that were found become recent; the others keep fading."""
     model = Placed(PLACED, ["1", "1", "1"])
 
     async def work() -> list[tuple[str, float]]:
@@ -79,7 +79,7 @@ def test_a_session_that_matters_leads_to_insights() -> None:
 
 @pytest.mark.parametrize("options", [{"reflect_at": 0.31}, {"questions": 0}, {"insights": 0}, {"recent": 0}])
 def test_it_reflects_only_when_told_to(options: dict[str, Any]) -> None:
-    """0.1 three times is not 0.31, and without questions there is nothing to think about."""
+    """Importance 0.3 does not reach a `reflect_at` of 0.31, and `questions=0` switches reflection off."""
     items, model = reflected(**options)
     assert (len(items), len(model.asked)) == (3, 3)
 
@@ -98,7 +98,7 @@ def test_importance_is_gathered_anew_after_a_reflection() -> None:
 
 
 def test_without_a_rating_it_is_four() -> None:
-    """As the authors have it; asked twice."""
+    """After two replies without a rating the importance is 4."""
     model = Placed(PLACED, ["none", "no idea"])
 
     async def work() -> float:

@@ -42,7 +42,7 @@ def test_scores_are_reciprocal_ranks_of_both_orders() -> None:
 
 
 def test_an_answer_is_found_by_the_question_before_it() -> None:
-    """It shares no word and no letter with what is asked."""
+    """The answer shares no word and no letter with the question."""
     said = ("uvw xy", "zebra ball", "uvw mm", "mm", "uvw xy")
     found = searched(filled(*said, weight=0, session=0), "zebra")[:2]
     assert [place for place, _ in found] == ["D1:2", "D1:3"]
@@ -85,8 +85,8 @@ def test_equal_texts_stand_in_their_order() -> None:
     assert [place for place, _ in searched(memory, "ball", 3)] == ["D1:1", "D1:2", "D1:3"]
 
 
-def test_where_the_embedding_fails_nothing_is_held() -> None:
-    """Words neither: both have the same items."""
+def test_if_the_embedding_fails_nothing_is_stored() -> None:
+    """If the embedding fails, the messages are not in the word index either."""
 
     async def failing(texts: Sequence[str]) -> Any:
         raise OSError(texts[0])

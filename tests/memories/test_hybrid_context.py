@@ -45,7 +45,7 @@ def test_sessions_without_names_end_where_it_is_told() -> None:
 
 
 def test_what_is_said_by_somebody_whom_the_question_names_counts_more() -> None:
-    """By any part of the name; a negative score is no merit that could grow."""
+    """Any part of the speaker's name counts. Negative scores are not multiplied."""
     context = ConversationContext()
     context.add(
         [Message("1", "", "Anna Li"), Message("2", "", "Ben"), Message("3", "", "Anna Li"), Message("4", "")]

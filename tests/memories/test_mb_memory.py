@@ -19,7 +19,7 @@ from support.memories import Model, Placed, around, find, held, said, tell
 
 
 class Chances(random.Random):
-    """Chance by hand, in order; it keeps nothing back and refuses to go on."""
+    """A random generator that returns given numbers in order and raises when none are left."""
 
     def __init__(self, *chances: float) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What can be said of mem0 without its package; `make test-mem0` runs the rest."""
+"""The memory mem0 without its package installed. `make test-mem0` tests it with the package."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ PROMPT = f"## New Messages\nuser: hm{DATES}# Output:"
 
 
 def test_both_dates_are_the_sessions() -> None:
-    """Whatever a message imitates stays; a line of its own is all that a date gets."""
+    """Text in a message that looks like mem0's dates is not changed, and a date cannot add lines."""
     assert "2026" not in replace_dates(PROMPT, "8 May")
     assert replace_dates(PROMPT, "8 May\n\n## x").count("8 May ## x\n") == 2
     assert replace_dates(PROMPT, " ").count("unknown\n") == 2
@@ -29,7 +29,7 @@ def test_both_dates_are_the_sessions() -> None:
 
 
 def test_a_date_elsewhere_is_not_overlooked() -> None:
-    """Another wording of mem0 stops the run instead of letting the clock in."""
+    """If mem0 words its dates differently, the run stops; today's date must not reach the prompt."""
     with pytest.raises(UsageError, match="pip install 'mem0ai==2.2"):
         replace_dates("Today is 2026-01-01.", "8 May")
 

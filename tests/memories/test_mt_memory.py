@@ -77,7 +77,7 @@ def test_the_threshold_of_the_note_itself_decides() -> None:
 
 
 def test_as_near_as_the_threshold_is_near_enough() -> None:
-    """A cosine of 0.5 where 0.5 is asked for."""
+    """A cosine of 0.5 passes a threshold of 0.5."""
     memory, _, _ = grown("east", "nearly", base=0.5)
     assert memory._children[0] == [1]
 

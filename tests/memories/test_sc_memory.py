@@ -48,7 +48,7 @@ def test_the_best_of_the_older_ones_come_first_in_full() -> None:
     assert "<summaries>\nsum a\nsum b\n</summaries>" in model.asked[5][0][1]["content"]
 
 
-def test_or_as_summaries_where_these_suffice() -> None:
+def test_older_messages_come_as_summaries_if_these_suffice() -> None:
     """With the ids and sources of the messages that they stand for."""
     found, _ = searched("no", "yes")
     assert shown(found) == [("D1:1", "sum a"), ("D1:2", "sum b"), ("D1:4", "d")]

@@ -1,4 +1,4 @@
-"""Either event loop."""
+"""Runs each test on both event loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from servers.wired import Main, Run
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """Runs a test on either loop; whatever was left open makes a warning, and so an error."""
+    """Run a test on asyncio or uvloop. Anything left open causes a warning, which is an error."""
     factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
 
     def start(main: Main) -> None:

@@ -16,7 +16,7 @@ from servers.gateway_lab import CHAT, SEED, Told, lab_at, post, send
 
 
 def test_a_reply_is_in_the_log_before_the_sdk_has_it(tmp_path: Path) -> None:
-    """A gateway call stands in calls.jsonl with question, text and usage before the SDK hears of it."""
+    """A call through the gateway is in calls.jsonl, with prompt, text and usage, before the SDK gets the reply."""
 
     async def main() -> None:
         async with Endpoint() as endpoint:
@@ -48,7 +48,7 @@ BODIES: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("provider", ["openai", "openai-completions"])
 def test_a_replay_sends_nothing_and_tells_the_same_bytes(tmp_path: Path, name: str, provider: str) -> None:
-    """A try that is run again after a restart hears from the log, byte for byte, what it heard before."""
+    """After a restart the log answers the same requests with the same bytes."""
     path, body = BODIES[name]
     told: list[Told] = []
 
@@ -117,7 +117,7 @@ def test_a_cut_stream_is_a_failed_attempt(tmp_path: Path) -> None:
 
 
 def test_equal_requests_are_told_apart(tmp_path: Path) -> None:
-    """Two equal requests side by side are two issues of one question, each with its own seed."""
+    """Two equal concurrent requests are logged as number 0 and 1, each with its own seed."""
 
     async def main() -> None:
         async with Endpoint() as endpoint:
@@ -143,8 +143,8 @@ def test_equal_requests_are_told_apart(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_both_doors_count_together(tmp_path: Path) -> None:
-    """A call through the gateway and one through the context share the try's counters and its budget."""
+def test_gateway_and_context_share_counters_and_budget(tmp_path: Path) -> None:
+    """Calls through the gateway and through the context share the counters and the budget of the try."""
 
     async def main() -> None:
         async with Endpoint() as endpoint:
@@ -297,7 +297,7 @@ def test_faults_of_the_endpoint_are_retried_by_us(tmp_path: Path) -> None:
 def test_a_failed_call_is_told_once_and_named(
     tmp_path: Path, faults: list[int], told: int, status: str
 ) -> None:
-    """The SDK hears the endpoint's 4xx or a 502; its case fails by what it asked or by infrastructure."""
+    """The SDK gets the endpoint's 4xx or a 502. The case fails as a subject error or an infrastructure error."""
 
     async def main() -> None:
         async with Endpoint(faults=faults) as endpoint:

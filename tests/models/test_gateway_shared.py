@@ -31,7 +31,7 @@ from support.killing import CONCURRENCY, looked_at
 
 @pytest.fixture(autouse=True)
 def no_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's endpoint or key."""
+    """Remove the endpoint and the key from the environment."""
     for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -205,7 +205,7 @@ def test_a_damaged_call_is_named_and_costs_what_stands_after_it(tmp_path: Path) 
 
 
 class Named:
-    """An asker whose replies are its name, or that never answers."""
+    """An asker that replies with its own name, or never replies."""
 
     endpoint = ""
     can: frozenset[str] = frozenset()
@@ -216,19 +216,19 @@ class Named:
         self._silent = silent
 
     async def call(self, request: Request) -> Any:
-        """Doors ask; they do not call."""
+        """Not used: endpoints of the gateway call `ask` only."""
         raise NotImplementedError
 
     async def ask(self, request: Request) -> Response:
-        """Its name, as the data of a reply."""
+        """Return the asker's name as the data of a reply."""
         self.asked.set()
         if self._silent:
             await asyncio.Event().wait()
         return Response("", data={"json": self.name})
 
 
-def test_the_common_address_is_lent_and_given_back() -> None:
-    """Who came last answers; when that door closes its open calls end, and the one before answers again."""
+def test_the_shared_endpoint_can_be_lent_to_a_try() -> None:
+    """The endpoint opened last answers. When it closes, its open calls are cancelled and the previous one answers again."""
 
     async def main() -> None:
         model = OpenAIModel(Connection(name="x", base_url="http://127.0.0.1:9/v1"))

@@ -15,13 +15,13 @@ from servers.wired import OK, Run, Wire, Wired, failure, says
 
 
 async def silent(wire: Wire) -> None:
-    """Reads and never answers."""
+    """A server that reads and never answers."""
     await wire.request()
     await wire.closed()
 
 
 async def once(wire: Wire) -> None:
-    """Answers one request, reads another one and closes without a word."""
+    """A server that answers one request, reads a second one and closes without an answer."""
     await wire.request()
     await wire.send(OK)
     await wire.request()
@@ -115,7 +115,7 @@ def test_a_get_is_not_sent_again_after_a_byte_of_its_reply(run: Run) -> None:
 
 @pytest.mark.parametrize("last", [b"", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"])
 def test_a_connection_that_its_server_ended_meanwhile_is_not_used(run: Run, last: bytes) -> None:
-    """Nor one on which the server said something that nobody asked for."""
+    """Also not a connection on which the server sent data without a request."""
 
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -226,8 +226,8 @@ def test_a_cancelled_request_closes_its_connection(run: Run) -> None:
     run(main)
 
 
-def test_cancelling_after_the_reply_disturbs_nobody(run: Run) -> None:
-    """The connection may already carry the request of somebody else."""
+def test_cancelling_after_the_reply_leaves_the_next_request_alone(run: Run) -> None:
+    """The connection may already carry another request, which must not be disturbed."""
 
     async def script(wire: Wire) -> None:
         await wire.request()
@@ -297,7 +297,7 @@ def test_a_server_that_speaks_or_hangs_up_before_it_is_asked_is_a_fault(run: Run
 
 
 def test_a_connection_that_ended_while_it_was_made_is_a_fault(run: Run) -> None:
-    """What is written to it reaches nobody, and nobody would say so."""
+    """Data written to a closing connection is lost silently, so the request fails at once."""
 
     class Late(Dialer):
         async def dial(self, protocol_factory: Any) -> Any:

@@ -19,7 +19,7 @@ CERTIFICATE = Path(__file__).parents[1] / "golden" / "tls" / "cert.pem"
 
 
 def refused() -> int:
-    """A port on which nobody listens."""
+    """A port without a listener."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port: int = listener.getsockname()[1]
@@ -48,7 +48,7 @@ def address(port: int) -> http_client.Address:
 
 @pytest.fixture
 def deaf() -> Iterator[int]:
-    """A port that takes no more connections and refuses none."""
+    """A port that neither accepts nor refuses connections."""
     with socket.socket() as listener, socket.socket() as first, socket.socket() as second:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
@@ -126,7 +126,7 @@ def test_tls_with_a_trusted_certificate(run: Run, monkeypatch: pytest.MonkeyPatc
 def test_tls_without_trust_is_unreachable(
     run: Run, monkeypatch: pytest.MonkeyPatch, trusted: bool, host: str, said: str
 ) -> None:
-    """A certificate that nobody vouches for, or one of another host: no request is sent."""
+    """A self-signed certificate, or one of another host: no request is sent."""
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
 

@@ -1,4 +1,4 @@
-"""Replies as servers really send them: every form of body, cut anywhere, and what is no reply at all."""
+"""Responses as servers send them: every form of body, split anywhere, and bytes that are not a response."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_what_is_no_reply_is_a_fault_of_the_connection(run: Run, name: str) -> N
 
 
 def fed(pieces: list[bytes]) -> tuple[HttpResponse | str, bool]:
-    """What a reading makes of the pieces, and whether it would use the connection again."""
+    """Feed the pieces to a parser. Returns the response, and whether the connection can be reused."""
     parser = ResponseParser()
     try:
         for piece in pieces:

@@ -161,8 +161,8 @@ def test_a_long_text_rolls_through_windows() -> None:
     assert response.data == {"logprob": spans.sum_in_order(expected), "greedy": False}
 
 
-def test_nobody_asks_whether_a_whole_text_is_greedy() -> None:
-    """The rolling likelihood of a text is not greedy, even where the same text after the prefix token is."""
+def test_a_rolling_likelihood_is_never_greedy() -> None:
+    """A rolling likelihood is never greedy, even if the same text after the prefix token is."""
     letters = "abcdefgh"
     replies = ask(EchoServer(), *[pair(prompt, letter) for letter in letters for prompt in ("", None)])
     assert any(reply.data["greedy"] for reply in replies[::2])
@@ -241,7 +241,9 @@ def test_a_token_over_the_boundary() -> None:
         (("/tokenize",), {"tokenizer_backend": "remote"}, "has no tokenizer"),
     ],
 )
-def test_endpoints_that_cannot(without: tuple[str, ...], args: dict[str, Any], message: str) -> None:
+def test_endpoints_without_likelihoods_fail_with_a_reason(
+    without: tuple[str, ...], args: dict[str, Any], message: str
+) -> None:
     """The failure says what is missing, and has the kind that halts a run."""
     (error,) = ask(EchoServer(*without), pair("aß", "c"), **args)
     assert isinstance(error, ModelError)

@@ -100,7 +100,7 @@ def test_the_vocabulary_adds_up_to_one(ask: Asker) -> None:
     assert math.fsum(map(math.exp, every)) == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_text_is_worth_its_parts(ask: Asker) -> None:
+def test_a_likelihood_is_the_sum_of_its_parts(ask: Asker) -> None:
     """To the last bit: the number depends on the text, not on where it is cut into prompt and continuation."""
     start, middle, end = SHOTS + FRANCE, " Paris, the", " most beautiful city"
     whole, first, second = ask(start, middle + end), ask(start, middle), ask(start + middle, end)

@@ -24,7 +24,7 @@ CASE = Case(0, "k", "set", "subject", "1", None)
 
 
 class Log(list[Call]):
-    """Where calls are written."""
+    """A log that keeps calls in a list."""
 
     def call(self, call: Call) -> None:
         self.append(call)
@@ -60,15 +60,15 @@ def test_recorded_likelihoods_are_served(tmp_path: Path) -> None:
         send(model, pair("a", " c"))
 
 
-def test_a_file_without_likelihoods_cannot(tmp_path: Path) -> None:
-    """So a run that needs them is refused before its first request; half a likelihood is a wrong line."""
+def test_a_file_without_likelihoods_does_not_offer_them(tmp_path: Path) -> None:
+    """The model does not offer likelihoods, so a run that needs them is refused. A line with only half of one is an error."""
     assert LIKELIHOOD not in script.connect(write(tmp_path / "texts.jsonl", [{"text": "x"}])).can
     with pytest.raises(InputError, match="greedy must be true or false"):
         script.connect(write(tmp_path / "half.jsonl", [{"continuation": "x", "logprob": "low"}]))
 
 
 def test_a_log_of_likelihoods_replays(tmp_path: Path) -> None:
-    """What a run wrote down is a file of recorded replies, bit by bit."""
+    """The calls.jsonl of a run works as a file of recorded replies, with the same bits."""
     model = python_model(
         tmp_path, "class Model:\n    def loglikelihood(self, a, b): return -0.1 - 0.2, 0\nmodel = Model()"
     )
@@ -87,7 +87,7 @@ def python_model(folder: Path, code: str, name: str = "model") -> python.PythonM
 
 
 def ask(model: Model, log: Log, *requests: Request) -> list[Response]:
-    """Through the place where calls are paid and logged."""
+    """Send a request through a Caller, which logs it."""
 
     async def all_of_them() -> list[Response]:
         ledger = CallLedger(log, lambda _: None, None, None)
@@ -117,23 +117,23 @@ def test_an_object_may_have_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("returned", ["float('-inf'), True", "'low', True", "-1.0"])
 def test_wrong_numbers_are_the_fault_of_the_code(tmp_path: Path, returned: str) -> None:
-    """What is no finite number cannot be written down, and counts against what is evaluated."""
+    """A value that is not a finite number is a failure of the model (user_code)."""
     model = python_model(tmp_path, f"def f(p, q): pass\nf.loglikelihood = lambda a, b: ({returned})", "f")
     with pytest.raises(ModelError) as caught:
         send(model, pair("a", "b"))
     assert caught.value.failure.kind == "user_code"
 
 
-def test_a_function_cannot(tmp_path: Path) -> None:
-    """A plain function has no likelihoods: whoever asks is told, and the function is not called."""
+def test_a_plain_function_has_no_likelihoods(tmp_path: Path) -> None:
+    """A plain function has no likelihoods: the request raises ModelError, and the function is not called."""
     model = python_model(tmp_path, "def f(prompt, params): raise SystemExit", "f")
     assert LIKELIHOOD not in model.can
     with pytest.raises(ModelError, match="m cannot do loglikelihood"):
         ask(model, Log(), pair("a", "b"))
 
 
-def test_chat_models_cannot() -> None:
-    """Not even when asked behind the caller's back: nothing is sent."""
+def test_chat_models_have_no_likelihoods() -> None:
+    """A likelihood request raises ModelError and nothing is sent, even without the caller's own check."""
     model = openai.connect(Connection(name="chat", base_url="http://127.0.0.1:1/v1"))
     assert LIKELIHOOD not in model.can
     with pytest.raises(ModelError, match="use openai-completions/chat"):
@@ -141,7 +141,7 @@ def test_chat_models_cannot() -> None:
 
 
 def test_an_endpoint_without_echo_stops_the_run() -> None:
-    """Even after good answers to other questions: every likelihood to come would fail alike."""
+    """The run halts even after good answers to other requests, because every later likelihood would fail too."""
 
     async def run() -> None:
         async with EchoServer("echo", "/tokenize") as server:

@@ -1,4 +1,4 @@
-"""The embedded model answers, repeats itself, fails in words and leaves quietly. It is the real one."""
+"""The embedded model (the real one): replies, repeatability, error messages, and a quiet exit."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_arguments_may_be_text(weights: Path) -> None:
 
 
 def test_nobody_else_can_use_the_server(weights: Path) -> None:
-    """llama.cpp opens a port on loopback; without the key, which nobody knows, it answers 401."""
+    """llama.cpp opens a port on loopback. Without the random key it answers 401."""
     model = local.connect(Connection(name="smollm2"))
     asyncio.run(model.send(text(FRANCE, max_tokens=1), 1))
     with pytest.raises(urllib.error.HTTPError) as caught:

@@ -1,4 +1,4 @@
-"""Models by role: each with its own endpoint and its own key, which nobody writes down."""
+"""Models by role: each with its own endpoint and its own key, which is in no file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_key_in_place_of_a_variable_is_refused() -> None:
 
 
 def test_a_refused_role_leaves_what_others_were_told(tmp_path: Path) -> None:
-    """A second endpoint that wants another key stops the run; what the first one answered is kept."""
+    """If the second endpoint rejects its key, the run stops; the replies of the first are kept."""
 
     async def main() -> None:
         async with Endpoint() as first, Endpoint(faults=[401] * 9) as second:
@@ -128,7 +128,7 @@ def test_a_refused_role_leaves_what_others_were_told(tmp_path: Path) -> None:
 
 
 def test_a_variable_may_be_spelt_in_any_way_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`HOP_KEY_x-y.z` is no name for a shell, but the environment can hold it."""
+    """`HOP_KEY_x-y.z` is not a valid shell name, but an environment variable can have it."""
     named = Role("openai/x", None, "HOP_KEY_x-y.z")
     with pytest.raises(UsageError):
         role_of(named)

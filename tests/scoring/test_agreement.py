@@ -44,8 +44,8 @@ def test_a_known_table() -> None:
     assert (found.false_accepts, found.false_rejects) == (Share(10, 25), Share(5, 25))
 
 
-def test_who_accepts_everything_has_no_kappa_to_show() -> None:
-    """At a base rate of 0.8 that is right in 80 % of rows, and no better than chance."""
+def test_a_judge_that_accepts_everything_has_kappa_zero() -> None:
+    """At a base rate of 0.8 such a judge agrees with 80 % of the labels, which is no better than chance."""
     found = agreement(rows((8, 0, 2, 0)))
     assert (found.accuracy, found.balanced_accuracy, found.kappa, found.auc) == (0.8, 0.5, 0.0, 0.5)
 
@@ -57,14 +57,14 @@ def test_kappa_may_be_below_chance() -> None:
 
 @pytest.mark.parametrize("table", [(5, 0, 0, 0), (0, 0, 0, 5), (0, 0, 0, 0)])
 def test_numbers_that_rows_cannot_give_are_none(table: tuple[int, ...]) -> None:
-    """Labels of one kind that the judge repeats say nothing about it; no rows say nothing at all."""
+    """Kappa and AUC are None if all labels and verdicts are equal, and without rows."""
     found = agreement(rows(table))
     assert (found.kappa, found.interval, found.balanced_accuracy, found.auc) == (None, None, None, None)
     assert found.accuracy == (1.0 if sum(table) else None)
 
 
 def test_invalid_verdicts_are_in_no_other_number() -> None:
-    """They are counted; the rest is as without them."""
+    """Invalid verdicts are counted; all other numbers are those of the remaining rows."""
     table = rows((20, 5, 10, 15))
     found = agreement(
         [*table, JudgedRow(label=True, accepted=None), JudgedRow(label=False, accepted=None, sure=0.9)]

@@ -37,7 +37,7 @@ def test_one_object_is_found_whatever_stands_around_it(reply: str) -> None:
 
 
 def test_thoughts_are_no_reply() -> None:
-    """What a model says to itself before may hold other objects, whether its beginning is marked or not."""
+    """Objects before `</think>` are ignored, with or without an opening tag."""
     thoughts = 'Perhaps {\'label\': 1} or {"label": "Omission"}</think>\n\n'
     for before in ("", "<think>"):
         assert read_reply(f'{before}{thoughts}{{"label": "Correct"}}') == {"label": "Correct"}
@@ -79,7 +79,7 @@ def test_line_breaks_in_texts_and_trailing_commas_are_forgiven() -> None:
     ids=lambda text: text[:40],
 )
 def test_what_is_not_one_whole_object_is_refused(reply: str, why: str) -> None:
-    """Nothing is completed, and nothing is chosen among several."""
+    """An incomplete object is not repaired, and no choice is made among several objects."""
     with pytest.raises(ValueError, match=why):
         read_reply(reply)
 
@@ -107,7 +107,7 @@ def test_every_object_is_read_and_no_cut_one(value: dict[str, Any], cut: int) ->
 
 
 @pytest.mark.parametrize("reply", [f"Sure: {TEXT}", f"{TEXT} Done.", '{"a": 1,}', '{"a": "x\ny"}'])
-def test_who_wants_one_value_forgives_nothing(reply: str) -> None:
-    """`read_json` is what rubrics and expectations use."""
+def test_read_json_is_strict(reply: str) -> None:
+    """`read_json`, which rubrics and expectations use, accepts nothing around the value."""
     with pytest.raises(json.JSONDecodeError):
         read_json(reply)

@@ -34,7 +34,7 @@ def test_one_cluster_says_nothing_of_others() -> None:
 
 
 def test_repeated_values_of_a_cluster_add_no_certainty() -> None:
-    """Where single values would."""
+    """Repeated values in a cluster do not narrow the interval."""
     alone = [(0.2, 0), (0.5, 1), (0.8, 2)]
     assert summed(*alone, *alone, *alone).stderr == pytest.approx(summed(*alone).stderr)
 
@@ -68,7 +68,7 @@ def test_shares_that_agree_are_no_certainty() -> None:
 
 
 def test_one_value_has_no_interval() -> None:
-    """It is one cluster."""
+    """One value is one cluster, so there is no interval."""
     assert summed((1.0, 0)).interval is None
 
 

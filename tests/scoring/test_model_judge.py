@@ -144,7 +144,7 @@ REFUSAL = (
 
 @pytest.mark.parametrize(("reply", "why"), [(OVERFLOW, "9 tokens"), (REFUSAL, "I will not.")])
 def test_what_a_judge_declines_is_invalid(reply: tuple[int, Any], why: str, tmp_path: Path) -> None:
-    """It would decline for ever: no failure of the run, and nothing that counts against what is judged."""
+    """A refusal makes the verdict invalid. It neither fails the run nor counts against the answer."""
     with LoopbackServer(lambda _: reply) as server:
         [verdict] = judged(tmp_path, server, ANSWER)
     assert isinstance(verdict, Verdict)
@@ -231,7 +231,7 @@ def test_a_tie_is_no_verdict(said: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def test_a_vote_that_fails_fails_the_verdict(tmp_path: Path) -> None:
-    """A majority of those that happened to get through is none."""
+    """If one vote gets no reply at all, the verdict fails with it, even if the other votes agree."""
     good = voting(CORRECT, CORRECT, CORRECT)
     with LoopbackServer(lambda body: (400, {}) if body["seed"] == 101 else good(body)) as server:
         [found] = judged(tmp_path, server, ANSWER, votes=3, retries=0)

@@ -48,8 +48,8 @@ def test_the_flag_wins_over_the_environment(given: str | None, environ: dict[str
     assert judge_name(given, environ) == named
 
 
-def test_offline_asks_nobody() -> None:
-    """It has no role and one vote, and every kind is judged."""
+def test_offline_needs_no_model() -> None:
+    """`offline` needs no model role, has one vote, and judges every kind of question."""
     panel = Panel("offline", votes=5)
     ctx: Any = None
     assert (panel.votes, panel.roles) == (1, {})
@@ -57,7 +57,7 @@ def test_offline_asks_nobody() -> None:
 
 
 def test_the_environment_may_give_the_judge_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key is named, never held."""
+    """The role contains the name of the variable, never the key."""
     monkeypatch.delenv("OPENAI_BASE_URL_JUDGE", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY_JUDGE", raising=False)
     needs = frozenset({CHAT})

@@ -26,7 +26,7 @@ def test_batches_are_full() -> None:
 
 
 def test_texts_that_fit_are_all_there() -> None:
-    """Nothing is chosen then, and the texts are the same object: nobody need say anything."""
+    """If all texts fit, `nearest` returns the same object, so the prompt needs no note about omitted texts."""
     texts = ("a b c",) * 1_800
     assert nearest(texts, ("q",)) is texts
 

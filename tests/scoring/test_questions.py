@@ -1,4 +1,4 @@
-"""What needs no judge, whoever judges."""
+"""Verdicts that need no judge: empty answers and empty memories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from support.judge_questions import EXAMPLES
         (InterferenceQuestion("x", ("",)), (REJECTED,)),
     ],
 )
-def test_what_is_clear_is_not_asked(matter: JudgeQuestion, labels: tuple[str, ...]) -> None:
+def test_empty_answers_and_memories_need_no_judge(matter: JudgeQuestion, labels: tuple[str, ...]) -> None:
     """An empty answer and an empty memory."""
     found = trivial_verdict(matter)
     assert found
@@ -49,8 +49,8 @@ def test_what_is_clear_is_not_asked(matter: JudgeQuestion, labels: tuple[str, ..
         assert asyncio.run(Panel(name).verdict(matter, cast("Context", None))) == found
 
 
-def test_what_has_to_be_looked_at() -> None:
-    """One example of each kind; of written memories that are none there is nothing to say."""
+def test_other_questions_need_a_judge() -> None:
+    """Questions with texts need a judge. A correctness question without texts has an empty verdict."""
     assert all(trivial_verdict(example) is None for example in EXAMPLES.values())
     assert trivial_verdict(CorrectnessQuestion(("a",), (), ())) == Verdict()
     assert trivial_verdict(CorrectnessQuestion((), (), (" ",))) is None

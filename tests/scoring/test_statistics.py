@@ -51,7 +51,7 @@ def test_fewer_draws_than_a_chunk_are_one_chunk(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_one_value_has_no_standard_error() -> None:
-    """Nothing is made up where nothing is known."""
+    """One value has no standard error, so the result is None."""
     assert statistics.stderr("mean", [1.0]) is None
     assert statistics.stderr("f1", [[1, 1]]) is None
     assert statistics.stderr("brier_score", [[0, [0.5, 0.5]]] * 5) is None

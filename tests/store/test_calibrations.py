@@ -64,9 +64,9 @@ def test_the_newest_counts() -> None:
     """One file a judge."""
     save_calibration(calibration())
     save_calibration(calibration(5, 5))
-    found = find_calibration("openai/m", "p1")
-    assert found is not None
-    assert found.overall.kappa == pytest.approx(0.5)
+    stored = find_calibration("openai/m", "p1")
+    assert stored is not None
+    assert stored.overall.kappa == pytest.approx(0.5)
 
 
 def test_names_of_judges_never_leave_the_folder(data_folder: Path) -> None:
@@ -125,9 +125,9 @@ def test_what_comes_with_the_package_can_be_read() -> None:
     paths = list(calibrations.SHIPPED.glob("*.json"))
     assert paths
     for path in paths:
-        found = msgspec.json.decode(path.read_bytes(), type=Calibration)
-        assert found.is_of("offline", Panel("offline").fingerprint("answer"), "answer")
-        assert (found.overall.n > 100, found.labels) == (True, Path(found.labels).name)
+        stored = msgspec.json.decode(path.read_bytes(), type=Calibration)
+        assert stored.is_of("offline", Panel("offline").fingerprint("answer"), "answer")
+        assert (stored.overall.n > 100, stored.labels) == (True, Path(stored.labels).name)
 
 
 def test_a_part_is_not_remembered(data_folder: Path) -> None:

@@ -21,8 +21,8 @@ RIGHT = dict.fromkeys("abcdef", True)
 
 
 def compared(*runs: Path | str, **options: Any) -> Comparison:
-    (found,) = compare([str(run) for run in runs], **options).comparisons
-    return found
+    (comparison,) = compare([str(run) for run in runs], **options).comparisons
+    return comparison
 
 
 def report_of(name: str, **metric: Any) -> Report:
@@ -31,8 +31,8 @@ def report_of(name: str, **metric: Any) -> Report:
     )
 
 
-def only_row(found: Comparison) -> PairedRow:
-    (row,) = found.rows
+def only_row(comparison: Comparison) -> PairedRow:
+    (row,) = comparison.rows
     return row
 
 
@@ -40,14 +40,14 @@ def test_cases_are_paired_by_content_whatever_their_order(tmp_path: Path) -> Non
     """The mean is over what both have; the rest is listed on its side."""
     base = run_of(tmp_path / "base", {"a": True, "b": True, "c": False, "old": True})
     new = run_of(tmp_path / "new", {"new": False, "c": True, "b": False, "a": True})
-    found = compared(base, new)
-    row = only_row(found)
-    assert (found.paired, row.n, row.base, row.new) == (3, 3, 2 / 3, 2 / 3)
+    comparison = compared(base, new)
+    row = only_row(comparison)
+    assert (comparison.paired, row.n, row.base, row.new) == (3, 3, 2 / 3, 2 / 3)
     assert (row.wins, row.losses, row.ties) == (1, 1, 1)
-    assert [flip.case for flip in found.now_failing.shown] == ["b"]
-    assert [flip.case for flip in found.now_passing.shown] == ["c"]
-    assert (found.only_base.count, found.only_base.shown) == (1, ["set/old"])
-    assert (found.only_new.count, found.only_new.shown) == (1, ["set/new"])
+    assert [flip.case for flip in comparison.now_failing.shown] == ["b"]
+    assert [flip.case for flip in comparison.now_passing.shown] == ["c"]
+    assert (comparison.only_base.count, comparison.only_base.shown) == (1, ["set/old"])
+    assert (comparison.only_new.count, comparison.only_new.shown) == (1, ["set/new"])
 
 
 def test_a_set_of_another_name_is_paired_by_key_where_that_is_sure(tmp_path: Path) -> None:
@@ -60,11 +60,13 @@ def test_a_set_of_another_name_is_paired_by_key_where_that_is_sure(tmp_path: Pat
         new.case(key, [passed(0)], within="after")
     new.case("twice", [passed(0)], within="third")
     new.case("same", [passed(1)], within="kept")
-    found = compared(base.finish(), new.finish())
-    assert found.paired == 3
-    assert found.only_base.shown == ["before/twice"]
-    assert found.only_new.shown == ["after/twice", "third/twice"]
-    assert found.notes == ["2 cases are in sets with different names; they are paired by their content alone"]
+    comparison = compared(base.finish(), new.finish())
+    assert comparison.paired == 3
+    assert comparison.only_base.shown == ["before/twice"]
+    assert comparison.only_new.shown == ["after/twice", "third/twice"]
+    assert comparison.notes == [
+        "2 cases are in sets with different names; they are paired by their content alone"
+    ]
 
 
 def test_equal_set_and_key_come_before_equal_key(tmp_path: Path) -> None:
@@ -73,10 +75,10 @@ def test_equal_set_and_key_come_before_equal_key(tmp_path: Path) -> None:
     for run, value in ((base, True), (new, False)):
         run.case("a", [passed(value)], within="one")
         run.case("a", [passed(1)], within="two")
-    found = compared(base.finish(), new.finish())
-    assert {row.set: row.losses for row in found.rows} == {"": 1, "one": 1, "two": 0}
-    assert [flip.set for flip in found.now_failing.shown] == ["one"]
-    assert found.regressions == ["one passed: 1 of 1 were right and are wrong now"]
+    comparison = compared(base.finish(), new.finish())
+    assert {row.set: row.losses for row in comparison.rows} == {"": 1, "one": 1, "two": 0}
+    assert [flip.set for flip in comparison.now_failing.shown] == ["one"]
+    assert comparison.regressions == ["one passed: 1 of 1 were right and are wrong now"]
 
 
 def test_what_has_no_value_on_one_side_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -96,8 +98,8 @@ def test_what_has_no_value_on_one_side_is_left_out_and_counted(tmp_path: Path) -
     new.case("slow", status="infra_error")
     base.case("unscored")
     new.case("unscored", [passed(0)])
-    found = compare([str(base.finish()), str(new.finish("incomplete"))])
-    row = only_row(found.comparisons[0])
+    comparison = compare([str(base.finish()), str(new.finish("incomplete"))])
+    row = only_row(comparison.comparisons[0])
     assert (row.n, row.losses) == (1, 0)
     assert row.left_out == {
         "not_applicable in new": 1,
@@ -107,8 +109,8 @@ def test_what_has_no_value_on_one_side_is_left_out_and_counted(tmp_path: Path) -
         "infra_error in new": 1,
         "not scored in base": 1,
     }
-    assert found.notes == ["new: 1 of 7 cases have no answer"]
-    assert not found.comparisons[0].regressions
+    assert comparison.notes == ["new: 1 of 7 cases have no answer"]
+    assert not comparison.comparisons[0].regressions
 
 
 def test_questions_of_one_conversation_are_one_cluster(tmp_path: Path) -> None:
@@ -118,12 +120,14 @@ def test_questions_of_one_conversation_are_one_cluster(tmp_path: Path) -> None:
         parts = [f"t01/q{n}" for n in range(10)]
         base.case(f"c{conversation}", [passed(1, part) for part in parts])
         new.case(f"c{conversation}", [passed(part[-1] > "2", part) for part in reversed(parts)])
-    found = compared(base.finish(), new.finish())
-    row = only_row(found)
+    comparison = compared(base.finish(), new.finish())
+    row = only_row(comparison)
     assert (row.n, row.clusters, row.losses, row.part) == (30, 3, 9, "")
     assert (row.interval_method, row.p) == ("clustered t", None)
-    assert found.now_failing.shown[0].part == "t01/q0"
-    assert found.significant_regressions == ["set passed: 1.0000 → 0.7000, 95% interval -0.3000 to -0.3000"]
+    assert comparison.now_failing.shown[0].part == "t01/q0"
+    assert comparison.significant_regressions == [
+        "set passed: 1.0000 → 0.7000, 95% interval -0.3000 to -0.3000"
+    ]
 
 
 def test_filters_have_rows_of_their_own(tmp_path: Path) -> None:
@@ -134,8 +138,8 @@ def test_filters_have_rows_of_their_own(tmp_path: Path) -> None:
         run.case("a", [passed(1, "x"), passed(name == "base", "y")])
         run.case("a", [passed(1, "x"), passed(1, "y")], within="other")
         runs.append(run.finish(parts="filters"))
-    found = compared(*runs)
-    assert [(row.set, row.part, row.losses) for row in found.rows] == [
+    comparison = compared(*runs)
+    assert [(row.set, row.part, row.losses) for row in comparison.rows] == [
         ("set", "x", 0),
         ("set", "y", 1),
         ("other", "x", 0),
@@ -153,13 +157,13 @@ def test_metrics_of_one_part_are_told_apart(tmp_path: Path) -> None:
             failed = float(name == "new" and key == "a")
             run.case(key, [passed(1, "x"), {"metric": "wrong", "part": "x", "value": failed}])
         runs.append(run.finish(report=report))
-    found = compared(*runs)
-    assert [(row.metric, row.losses, row.higher_is_better) for row in found.rows] == [
+    comparison = compared(*runs)
+    assert [(row.metric, row.losses, row.higher_is_better) for row in comparison.rows] == [
         ("passed", 0, True),
         ("wrong", 1, False),
     ]
-    assert [(flip.metric, flip.new.value) for flip in found.now_failing.shown] == [("wrong", 1.0)]
-    assert found.now_passing.count == 0
+    assert [(flip.metric, flip.new.value) for flip in comparison.now_failing.shown] == [("wrong", 1.0)]
+    assert comparison.now_passing.count == 0
 
 
 def test_a_row_without_pairs_has_no_numbers(tmp_path: Path) -> None:
@@ -194,11 +198,11 @@ def test_the_direction_comes_from_the_report(
     """Higher is better where nothing is said; of a perplexity's log-likelihoods, whatever is said."""
     base = numbers(tmp_path / "base", [1.0, 2.0, 3.0, 4.0, 5.0], **metric)
     new = numbers(tmp_path / "new", [1.5, 2.6, 3.5, 4.4, 5.5], **metric)
-    found = compared(base, new)
-    row = only_row(found)
+    comparison = compared(base, new)
+    row = only_row(comparison)
     assert (row.verdict, row.losses, row.right_wrong) == (verdict, lost, False)
-    assert bool(found.regressions) == (verdict == "worse")
-    assert found.now_failing.count == 0, "numbers do not flip"
+    assert bool(comparison.regressions) == (verdict == "worse")
+    assert comparison.now_failing.count == 0, "numbers do not flip"
 
 
 @pytest.mark.parametrize(
@@ -243,9 +247,9 @@ def test_the_side_names_its_judges_and_whether_it_is_a_yardstick(tmp_path: Path)
     run = Made(tmp_path / "run")
     for subject in ("x", "y"):
         run.case("a", [passed(1)], subject=subject)
-    found = compared(run.finish(report=by_subject))
-    assert (found.base.reference, found.base.judges) == (True, [])
-    assert (found.new.reference, [one.name for one in found.new.judges]) == (False, ["j"])
+    comparison = compared(run.finish(report=by_subject))
+    assert (comparison.base.reference, comparison.base.judges) == (True, [])
+    assert (comparison.new.reference, [one.name for one in comparison.new.judges]) == (False, ["j"])
     by_task = Report(entries=[Entry(name="task", judges=[judge]), Entry(name="group", judges=[judge])])
     runs = []
     for name in ("base", "new"):
@@ -268,9 +272,9 @@ def test_a_flip_shows_the_expected_value(tmp_path: Path) -> None:
 def test_a_drop_that_may_be_chance_is_unclear(tmp_path: Path) -> None:
     """The interval holds 0: no regression, though the mean fell."""
     base = numbers(tmp_path / "base", [1.0, 2.0, 3.0, 4.0])
-    found = compared(base, numbers(tmp_path / "new", [2.0, 1.0, 1.5, 4.2]))
-    assert only_row(found).difference == pytest.approx(-0.325)
-    assert (only_row(found).verdict, found.regressions) == ("unclear", [])
+    comparison = compared(base, numbers(tmp_path / "new", [2.0, 1.0, 1.5, 4.2]))
+    assert only_row(comparison).difference == pytest.approx(-0.325)
+    assert (only_row(comparison).verdict, comparison.regressions) == ("unclear", [])
 
 
 def test_subjects_of_one_run(tmp_path: Path) -> None:
@@ -280,9 +284,12 @@ def test_subjects_of_one_run(tmp_path: Path) -> None:
         for subject, value in (("plain", True), ("short", key != "a"), ("long", True)):
             run.case(key, [passed(value)], subject=subject)
     folder = run.finish()
-    found = compare([str(folder)]).comparisons
-    assert [(one.base.subject, one.new.subject) for one in found] == [("plain", "short"), ("plain", "long")]
-    assert [one.now_failing.count for one in found] == [1, 0]
+    comparison = compare([str(folder)]).comparisons
+    assert [(one.base.subject, one.new.subject) for one in comparison] == [
+        ("plain", "short"),
+        ("plain", "long"),
+    ]
+    assert [one.now_failing.count for one in comparison] == [1, 0]
     named = compared(f"{folder}@short", f"{folder}@long")
     assert (named.now_passing.count, named.paired) == (1, 3)
     with pytest.raises(UsageError, match="no subject 'brief'; it has 'plain', 'short', 'long'"):
@@ -297,9 +304,9 @@ def test_subjects_of_several_runs_are_paired_by_name(tmp_path: Path) -> None:
         for subject in subjects:
             run.case("a", [passed(1)], subject=subject)
         folders.append(str(run.finish()))
-    found = compare(folders[:2])
-    assert [(one.base.subject, one.new.subject) for one in found.comparisons] == [("y", "y")]
-    assert found.notes == ["only in base: the subjects 'x'", "only in new: the subjects 'z'"]
+    comparison = compare(folders[:2])
+    assert [(one.base.subject, one.new.subject) for one in comparison.comparisons] == [("y", "y")]
+    assert comparison.notes == ["only in base: the subjects 'x'", "only in new: the subjects 'z'"]
     with pytest.raises(UsageError, match=r"have no subject in common\. Choose one of each: RUN@SUBJECT"):
         compare([folders[0], folders[2]])
 
@@ -311,8 +318,8 @@ def test_single_subjects_are_compared_whatever_their_names(tmp_path: Path) -> No
         run = Made(tmp_path / name, model=name)
         run.case("a", [passed(1)], subject=name)
         runs.append(str(run.finish()))
-    found = compare(runs).comparisons
-    assert [(one.base.model, one.new.model) for one in found] == [("one", "two"), ("one", "three")]
+    comparison = compare(runs).comparisons
+    assert [(one.base.model, one.new.model) for one in comparison] == [("one", "two"), ("one", "three")]
 
 
 def test_time_tokens_and_calls_are_those_of_paired_cases(tmp_path: Path) -> None:
@@ -329,14 +336,14 @@ def test_time_tokens_and_calls_are_those_of_paired_cases(tmp_path: Path) -> None
 def test_flips_are_shown_up_to_a_number(tmp_path: Path) -> None:
     """All are counted."""
     runs = [run_of(tmp_path / str(value), dict.fromkeys("abcde", value)) for value in (True, False)]
-    found = compared(*runs, flips=2)
-    assert (found.now_failing.count, len(found.now_failing.shown)) == (5, 2)
+    comparison = compared(*runs, flips=2)
+    assert (comparison.now_failing.count, len(comparison.now_failing.shown)) == (5, 2)
 
 
 def test_an_answer_that_no_score_carries_is_the_last_record(tmp_path: Path) -> None:
     """A suite that keeps nothing beside its values still shows what came back."""
-    found = compared(run_of(tmp_path / "base", {"k": True}), run_of(tmp_path / "new", {"k": False}))
-    assert found.now_failing.shown[0].new.answer == "text of k"
+    comparison = compared(run_of(tmp_path / "base", {"k": True}), run_of(tmp_path / "new", {"k": False}))
+    assert comparison.now_failing.shown[0].new.answer == "text of k"
 
 
 def test_runs_without_scores_have_no_rows(tmp_path: Path) -> None:
@@ -346,8 +353,8 @@ def test_runs_without_scores_have_no_rows(tmp_path: Path) -> None:
         run = Made(tmp_path / name)
         run.case("a", calls=3)
         runs.append(run.finish())
-    found = compared(*runs)
-    assert (found.paired, found.rows, found.cost["new"].calls) == (1, [], 3)
+    comparison = compared(*runs)
+    assert (comparison.paired, comparison.rows, comparison.cost["new"].calls) == (1, [], 3)
 
 
 def refused(*runs: Path) -> str:

@@ -38,9 +38,9 @@ def test_memory_does_not_grow_with_texts(tmp_path: Path) -> None:
     runs = [large_run(tmp_path / "base", wrong=4), large_run(tmp_path / "new", wrong=5)]
     tracemalloc.start()
     try:
-        (found,) = compare(runs).comparisons
+        (comparison,) = compare(runs).comparisons
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (found.rows[0].n, found.now_failing.count) == (CASES, CASES // 5 - CASES // 20)
+    assert (comparison.rows[0].n, comparison.now_failing.count) == (CASES, CASES // 5 - CASES // 20)
     assert peak < MOST_BYTES < sum(path.stat().st_size for path in tmp_path.rglob("*.jsonl")) / 6

@@ -11,8 +11,8 @@ from support.runs import Made, passed
 
 
 def compared(base: Path, new: Path) -> Comparison:
-    (found,) = compare([str(base), str(new)]).comparisons
-    return found
+    (comparison,) = compare([str(base), str(new)]).comparisons
+    return comparison
 
 
 def test_a_flip_names_the_first_check_that_went_two_ways(tmp_path: Path) -> None:

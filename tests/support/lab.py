@@ -1,4 +1,4 @@
-"""A folder of task files with their data and models: writes them, runs them, and reads what came out."""
+"""A folder of task files with their data and models: writes them, runs them, and reads the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assay.core.report import Curve, Entry, Metric
 
 MODEL = '''
 def last(prompt):
-    """The last line of what is asked."""
+    """The last line of the prompt."""
     text = prompt if isinstance(prompt, str) else prompt[-1]["content"]
     return text.rsplit("\\n", 1)[-1]
 
@@ -65,7 +65,7 @@ class Fn(str):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Knows `Fn`, and shows repeated values again instead of by alias."""
+    """A YAML dumper that writes `Fn`, and repeats equal values instead of using aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -75,16 +75,16 @@ _Dumper.add_representer(Fn, lambda dumper, value: dumper.represent_scalar("!func
 
 
 def as_yaml(values: Any) -> str:
-    """Settings as a task file has them, keys in the order given."""
+    """Return settings as the text of a task file, with keys in the given order."""
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 def docs_of(*pairs: str) -> list[dict[str, Any]]:
-    """Documents from `q=a`: the echoing model is right where both are the same."""
+    """Return documents from texts `q=a`. The echoing model is right if q equals a."""
     return [dict(zip(("q", "a"), pair.split("=", 1), strict=True)) for pair in pairs]
 
 
-class Found:
+class TaskResult:
     """A run and its files."""
 
     def __init__(self, run: assay.Run) -> None:
@@ -93,32 +93,32 @@ class Found:
         self.results: dict[str, Any] = self.file["results"]
 
     def rows(self, task: str = "t") -> list[dict[str, Any]]:
-        """The rows of one task's samples file."""
+        """Return the rows of one task's samples file."""
         (path,) = [path for path in self.run.files[1:] if path.name.startswith(f"samples_{task}_2")]
         return [json.loads(line) for line in path.read_text().splitlines()]
 
     def column(self, name: str, task: str = "t") -> list[Any]:
-        """One key of all rows; null where a row lacks it."""
+        """Return one key of all rows; None for a row without it."""
         return [row.get(name) for row in self.rows(task)]
 
-    def asked(self, task: str = "t", request: int = 0) -> list[Any]:
-        """What was asked of each document: the prompt, or the messages."""
-        found = [row["arguments"][f"gen_args_{request}"]["arg_0"] for row in self.rows(task)]
-        return [json.loads(one[0]) if isinstance(one, list) else one for one in found]
+    def prompts(self, task: str = "t", request: int = 0) -> list[Any]:
+        """Return the prompt, or the messages, of each document."""
+        result = [row["arguments"][f"gen_args_{request}"]["arg_0"] for row in self.rows(task)]
+        return [json.loads(one[0]) if isinstance(one, list) else one for one in result]
 
     def entry(self, task: str = "t") -> Entry:
-        """What the report has of a task or a group."""
+        """Return the report's entry of a task or a group."""
         assert self.run.report is not None
         (entry,) = [entry for entry in self.run.report.entries if entry.name == task]
         return entry
 
     def metric(self, name: str, task: str = "t") -> Metric:
-        """A metric of the report, with its denominator."""
+        """Return a metric of the report."""
         (metric,) = [metric for metric in self.entry(task).metrics if metric.name == name]
         return metric
 
     def curve(self, name: str, filter_: str, task: str = "t") -> Curve:
-        """`pass@k` or `maj@k` of one filter."""
+        """Return `pass@k` or `maj@k` of one filter."""
         (curve,) = [
             curve
             for curve in self.entry(task).curves
@@ -128,25 +128,25 @@ class Found:
 
 
 class Lab:
-    """The folder, which must be the working directory."""
+    """Writes files into the working directory and runs tasks there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.write("model.py", MODEL)
 
     def write(self, name: str, text: str) -> Path:
-        """A file of any kind, with the folders above it."""
+        """Write a file and create the folders above it."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         return path
 
     def data(self, name: str, docs: list[dict[str, Any]]) -> Path:
-        """Documents as JSON lines."""
+        """Write documents as JSON lines."""
         return self.write(name, "".join(json.dumps(doc) + "\n" for doc in docs))
 
     def task(self, file: str = "t.yaml", docs: list[dict[str, Any]] | None = None, **changes: Any) -> str:
-        """A task that asks `q` and wants `a`, with changes; a change to None leaves a key out."""
+        """Write a task with the prompt `q` and the target `a`, with changes. A change to None removes a key."""
         name = changes.get("task", Path(file).stem)
         data = Path(file).with_suffix(".jsonl")
         settings: dict[str, Any] = {
@@ -163,37 +163,37 @@ class Lab:
         return file
 
     def group(self, file: str, **settings: Any) -> str:
-        """A group's file."""
+        """Write the file of a group."""
         self.write(file, as_yaml({"group": Path(file).stem} | settings))
         return file
 
     def likely(self, table: dict[str, tuple[float, bool]]) -> str:
-        """A model that knows how likely texts are."""
+        """Write a model that returns likelihoods."""
         self.write("likely.json", json.dumps(table))
         self.write("likely.py", LIKELY)
         return "likely.py:Provider/table"
 
     def spec(self, *tasks: str, **options: Any) -> assay.RunSpec:
-        """What `run` runs."""
+        """Return the spec of a run."""
         values = {"model": "python/model.py:echo", "output_dir": "out", **options}
         return assay.spec("task", tasks=list(tasks) or ["t.yaml"], **values)
 
-    def run(self, *tasks: str, **options: Any) -> Found:
-        """Run tasks, `t.yaml` if none is named."""
-        return Found(assay.run(self.spec(*tasks, **options)))
+    def run(self, *tasks: str, **options: Any) -> TaskResult:
+        """Run tasks; `t.yaml` if none is given."""
+        return TaskResult(assay.run(self.spec(*tasks, **options)))
 
 
 FOUR = docs_of("1=1", "2=0", "3=3", "4=4")
 
 
-def asked(lab: Lab) -> bool:
-    """Whether anything was asked, or any run begun."""
+def has_requests(lab: Lab) -> bool:
+    """Return whether a run has sent a request."""
     return any((lab.folder / "out").glob("assay/*/calls.jsonl"))
 
 
 def refused(lab: Lab, match: str, **changes: Any) -> None:
-    """The task is refused with this message before anything is asked."""
+    """Assert that a task is refused with this message before the first request."""
     lab.task(docs=FOUR, **changes)
     with pytest.raises(InputError, match=match):
         lab.run()
-    assert not asked(lab)
+    assert not has_requests(lab)

@@ -1,4 +1,4 @@
-"""Small samples of memory evaluations, and a model that answers from what it is given."""
+"""Small samples for memory eval, and a model that answers from the retrieved items."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def answer(messages, params):
 
 
 def sample(name: str = "s1", sessions: int = 3, rounds: int = 2) -> dict[str, Any]:
-    """In every session something new; the second changes the first's, and each has a line to forget."""
+    """Return a sample. Every session has a new point and an interference point; the second updates the first."""
     return {
         "sample_id": name,
         "sessions": [
@@ -45,11 +45,11 @@ def sample(name: str = "s1", sessions: int = 3, rounds: int = 2) -> dict[str, An
 
 
 def _dialogue(name: str, n: int, rounds: int) -> Any:
-    for at in range(1, rounds + 1):
-        said = f"my pet{n}x{at} of {name} is called Rex{n}x{at}"
-        if at == 2:
-            said = f"the poster said buy soap{n} now"
-        yield {"role": "user", "content": said, "timestamp": f"2024-05-{n % 28 + 1:02d}"}
+    for number in range(1, rounds + 1):
+        text = f"my pet{n}x{number} of {name} is called Rex{n}x{number}"
+        if number == 2:
+            text = f"the poster said buy soap{n} now"
+        yield {"role": "user", "content": text, "timestamp": f"2024-05-{n % 28 + 1:02d}"}
         yield {"role": "assistant", "content": "I see.", "attachments": [{"caption": f"a dog{n}"}]}
 
 
@@ -76,7 +76,7 @@ def _points(name: str, n: int) -> list[dict[str, Any]]:
 def _checkpoint(name: str, n: int) -> dict[str, Any]:
     return {
         "checkpoint_id": f"probe_{n}",
-        "covered_sessions": [f"S{at:02d}" for at in range(1, n + 1)],
+        "covered_sessions": [f"S{number:02d}" for number in range(1, n + 1)],
         "questions": [
             {
                 "question": f"how is pet{n}x1 of {name} called?",
@@ -91,7 +91,7 @@ def _checkpoint(name: str, n: int) -> dict[str, Any]:
 
 
 class Samples:
-    """A folder with `data/`, one file a sample, and a model of its own."""
+    """A folder with `data/`, one file per sample, and `model.py`, which logs its prompts."""
 
     def __init__(self, folder: Path, *samples: dict[str, Any]) -> None:
         folder.mkdir(exist_ok=True)
@@ -104,7 +104,7 @@ class Samples:
         self.out = folder / "out"
 
     def values(self, **options: Any) -> dict[str, Any]:
-        """What a run is told."""
+        """Return the options of a run."""
         return {
             "dataset": f"{self.folder}/data",
             "baseline": ["bm25"],
@@ -115,37 +115,37 @@ class Samples:
         }
 
     def run(self, **options: Any) -> api.Run:
-        """The evaluation through the Python interface."""
+        """Run the evaluation through the Python API."""
         return assay.run(assay.spec("memory-eval", **self.values(**options)))
 
     def job(self, *flags: str, model: str = "") -> Job:
-        """The evaluation as a process."""
+        """Return the evaluation as a process to start."""
         values = self.values()
         command = ["-m", "assay", "memory", "eval", "--dataset", values["dataset"]]
         command += ["--model", model or values["model"], "--output-dir", values["output_dir"]]
         return Job([*command, *flags], self.out)
 
     def asked(self) -> list[Any]:
-        """The messages of every prompt that the model got."""
+        """Return the messages of every prompt that the model got."""
         path = self.folder / "asked.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def entry_of(run: api.Run, name: str = "bm25") -> Entry:
-    """What the report of a run says of one memory."""
+    """Return the report entry of one memory."""
     assert run.report is not None
     (entry,) = [entry for entry in run.report.entries if entry.name == name]
     return entry
 
 
 def subjects_of(run: api.Run) -> list[str]:
-    """The memories of a run's report."""
+    """Return the names of the memories in a report."""
     assert run.report is not None
     return [entry.name for entry in run.report.entries]
 
 
 def aggregate_of(run: api.Run, name: str = "bm25") -> dict[str, Any]:
-    """The aggregate file of one memory, as it is now."""
+    """Return the present content of the aggregate file of one memory."""
     for path in run.files:
         if path.name == "aggregate_metrics.json":
             aggregate: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -155,5 +155,5 @@ def aggregate_of(run: api.Run, name: str = "bm25") -> dict[str, Any]:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """A JSONL file."""
+    """Return the values in a JSONL file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""Small conversations, memories and models that tests make up."""
+"""Small conversations for memory test, and a model and a memory that log what they get."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Own:
 
 
 def talk(count: int = 4, name: str = "a", words: str = "likes") -> dict[str, Any]:
-    """One session; of every message there is a question."""
+    """Return a conversation of one session with a question about every message."""
     return {
         "id": name,
         "sessions": [
@@ -83,7 +83,7 @@ def talk(count: int = 4, name: str = "a", words: str = "likes") -> dict[str, Any
 
 
 class Talks:
-    """A folder with `talks.json`, a model and a memory of its own."""
+    """A folder with `talks.json`, `model.py` and the memory `own.py`."""
 
     def __init__(self, folder: Path, *talks: dict[str, Any]) -> None:
         self.folder = folder
@@ -93,7 +93,7 @@ class Talks:
         self.own = f"{folder}/own.py:Own"
 
     def values(self, **options: Any) -> dict[str, Any]:
-        """What a run is told."""
+        """Return the options of a run."""
         return {
             "dataset": "plain",
             "data": f"{self.folder}/talks.json",
@@ -105,36 +105,36 @@ class Talks:
         }
 
     def run(self, **options: Any) -> api.Run:
-        """The test through the Python interface."""
+        """Run the test through the Python API."""
         return assay.run(assay.spec("memory-test", **self.values(**options)))
 
     def job(self, *flags: str) -> Job:
-        """The test as a process."""
+        """Return the test as a process to start."""
         values = self.values()
         command = ["-m", "assay", "memory", "test", "--dataset", "plain", "--data", values["data"]]
         command += ["--model", values["model"], "--output-dir", values["output_dir"]]
         return Job([*command, *flags], self.folder / "out")
 
     def asked(self) -> list[str]:
-        """Every prompt that the model got."""
+        """Return every prompt that the model got."""
         path = self.folder / "asked.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def searched(self) -> list[str]:
-        """Every search of the memory, with the evidence it was told."""
+        """Return every query of the memory with its evidence."""
         return (self.folder / "log.txt").read_text().splitlines()
 
 
 def file_of(run: api.Run, name: str = "0000.json") -> dict[str, Any]:
-    """The file of one conversation."""
+    """Return the output file of one conversation."""
     (path,) = [path for path in run.files if path.name == name]
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
 
 
 def numbers_of(run: api.Run, memory: str = "") -> dict[str, Any]:
-    """The `summary.json` of one memory; of the only one where none is named."""
+    """Return the `summary.json` of one memory. Without a name the run must have one memory."""
     summaries = [json.loads(path.read_text()) for path in run.files if path.name == "summary.json"]
-    (summary,) = [each for each in summaries if memory in ("", each["memory"])]
-    found: dict[str, Any] = summary
-    return found
+    matches: list[dict[str, Any]] = [each for each in summaries if memory in ("", each["memory"])]
+    (summary,) = matches
+    return summary

@@ -1,4 +1,4 @@
-"""A folder of pipelines, testsets and models: writes them, runs them, and reads what came out."""
+"""A folder of pipelines, testsets and models: writes them, runs them, and reads the results."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ORDERS = {f.__name__: f for f in (say, nth, crowd, meet, sleep, refuse, down)}
 '''
 
 
-class Ran:
+class PipelineResult:
     """A run and its files."""
 
     def __init__(self, run: assay.Run) -> None:
@@ -100,71 +100,71 @@ class Ran:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The only row."""
+        """The only row of results.jsonl."""
         (row,) = self.rows
         return row
 
     @property
     def verdicts(self) -> dict[str, str]:
-        """The result of each test by its id, of the last variant if there are several."""
+        """The verdict of each test by id; with several variants, that of the last one."""
         return {str(row["id"]): row["result"] for row in self.rows}
 
     def output(self, step: str) -> Any:
-        """What a step of the only row gave."""
+        """Return the output of a step in the only row."""
         return self.row["steps"][step].get("output")
 
     def calls(self) -> list[dict[str, Any]]:
-        """Every call in the log."""
+        """All calls in the log."""
         return read_lines(self.run.folder / "calls.jsonl")[1:]
 
-    def asked(self) -> list[str]:
-        """The last message of every request that was not a repeat, in order of arrival."""
+    def prompts(self) -> list[str]:
+        """The last message of every request except retries, in order of arrival."""
         return [call["request"]["messages"][-1]["content"] for call in self.calls() if "request" in call]
 
     @property
     def variants(self) -> list[str]:
-        """The variants that have numbers."""
+        """The variants in the report."""
         assert self.run.report is not None
         return [entry.name for entry in self.run.report.entries]
 
     def entry(self, variant: str = "baseline") -> Entry:
-        """The numbers of one variant."""
+        """Return the report's entry of one variant."""
         assert self.run.report is not None
         return next(entry for entry in self.run.report.entries if entry.name == variant)
 
     def step_figures(self, step: str) -> dict[str, Any]:
-        """A step's row in the table of steps, by column."""
+        """Return a step's row in the table of steps, by column."""
         (steps,) = self.entry().tables
         return next(dict(zip(steps.columns, row, strict=True)) for row in steps.rows if row[0] == step)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """A file of JSON lines; none if it is not there."""
+    """Return the values of a file of JSON lines; [] if there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
 def says(step: str, text: str = "{{ text }}", **more: Any) -> dict[str, Any]:
-    """A prompt step that is answered with its own text."""
+    """Return a prompt step whose reply is its own prompt."""
     return {"id": step, "type": "prompt", "template": f"say {text}", **more}
 
 
 def orders(step: str, order: str, **more: Any) -> dict[str, Any]:
-    """A prompt step that gives the model an order."""
+    """Return a prompt step whose prompt is a command for the scripted model."""
     return {"id": step, "type": "prompt", "template": order, **more}
 
 
 def computes(step: str, returns: str, **more: Any) -> dict[str, Any]:
-    """A code step that returns the value of an expression over `inputs`."""
+    """Return a code step that returns the value of an expression over `inputs`."""
     return {"id": step, "type": "code", "code": f"def transform(inputs):\n    return {returns}\n", **more}
 
 
 def case(name: str | int = "t", **fields: Any) -> dict[str, Any]:
-    """A test record; without `inputs` it gets one, since a pipeline mostly wants a text."""
+    """Return a test record. Without `inputs` it gets an input `text`, which most pipelines here need."""
     return {"id": name, "inputs": {"text": "hello"}} | fields
 
 
 class PipelineLab:
-    """The folder, which must be the working directory."""
+    """Writes files into the working directory and runs pipelines there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -172,53 +172,53 @@ class PipelineLab:
         self.tests(case())
 
     def write(self, name: str, text: str) -> str:
-        """A file of any kind, with the folders above it."""
+        """Write a file and create the folders above it."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return name
 
     def pipeline(self, *steps: dict[str, Any], name: str = "p.yaml", **keys: Any) -> str:
-        """A pipeline file."""
+        """Write a pipeline file."""
         return self.write(name, as_yaml({"id": "p", "steps": list(steps)} | keys))
 
     def tests(self, *records: dict[str, Any], name: str = "tests.jsonl") -> str:
-        """A testset."""
+        """Write a testset."""
         return self.write(name, "".join(json.dumps(record) + "\n" for record in records))
 
     def script(self, *lines: dict[str, Any], name: str = "replies.jsonl") -> str:
-        """A model of recorded replies."""
+        """Write a file of recorded replies and return its model name."""
         return "script/" + self.write(name, "".join(json.dumps(line) + "\n" for line in lines))
 
     def spec(self, **options: Any) -> assay.RunSpec:
-        """What `run` runs."""
+        """Return the spec of a run."""
         values = {"pipeline": "p.yaml", "testset": ["tests.jsonl"], "model": "python/model.py:answer"}
         return assay.spec("pipeline", **{**values, "output_dir": "out", **options})
 
-    def run(self, **options: Any) -> Ran:
-        """Run the pipeline over the tests."""
-        return Ran(assay.run(self.spec(**options)))
+    def run(self, **options: Any) -> PipelineResult:
+        """Run the pipeline on the tests."""
+        return PipelineResult(assay.run(self.spec(**options)))
 
-    def of(self, *steps: dict[str, Any], **fields: Any) -> Ran:
-        """Run these steps over one test with these fields."""
+    def of(self, *steps: dict[str, Any], **fields: Any) -> PipelineResult:
+        """Run these steps on one test with these fields."""
         self.pipeline(*steps)
         self.tests(case(**fields))
         return self.run()
 
 
-class Typed(NamedTuple):
-    """What a command ended with and said."""
+class CommandResult(NamedTuple):
+    """The exit code and output of a command."""
 
     code: int
     out: str
     err: str
 
 
-def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Typed:
-    """`assay ...` as people type it, within this process."""
+def typed(capsys: pytest.CaptureFixture[str], *arguments: str) -> CommandResult:
+    """Run `assay ...` in this process."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
         main(list(arguments))
     said = capsys.readouterr()
     assert isinstance(ended.value.code, int)
-    return Typed(ended.value.code, said.out, said.err)
+    return CommandResult(ended.value.code, said.out, said.err)

@@ -1,4 +1,4 @@
-"""Writes tasks whose right answers the fake endpoint knows."""
+"""Writes tasks whose correct answers the fake endpoint knows."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ MARKED = 0.6
 
 
 def question(number: int) -> str:
-    """The prompt of a doc, as it is sent."""
+    """Return the prompt of a document."""
     return f"Q{number}: which number from 0 to 3?"
 
 
 def right(number: int) -> bool:
-    """Whether the first reply to a doc is the target."""
+    """Return whether the first reply to a document is the target."""
     return share("right", number) < MARKED
 
 
 def write_task(folder: Path, docs: int, *, padding: int = 0, **config: Any) -> Path:
-    """A task file with its data beside it; `padding` makes docs and so samples longer, not prompts."""
+    """Write a task file and its data. `padding` makes documents, and so samples, longer, but not prompts."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = (json.dumps(_doc(number) | {"padding": "x" * padding}) for number in range(docs))
     (folder / "docs.jsonl").write_text("\n".join(rows) + "\n")

@@ -57,7 +57,7 @@ def test_three_rounds_over_own_output_nest_nothing() -> None:
     assert [one["input"] for one in first] == records
 
 
-def test_what_a_function_changes_is_not_written() -> None:
+def test_changes_by_the_function_are_not_written() -> None:
     def spoil(fields: Fields) -> Fields:
         fields["list"].append(1)
         return {}
@@ -122,7 +122,7 @@ def test_one_batch_at_a_time() -> None:
     service = BaseService()
     running = service._batch_worker([{"n": 1}, {"n": 2}], echo)
     next(running)
-    with pytest.raises(UsageError, match="a batch is running"):
+    with pytest.raises(UsageError, match="a batch is already running"):
         next(service._batch_worker([{"n": 3}], echo))
     assert service.state["completed"] == 1
     running.close()  # type: ignore[attr-defined]

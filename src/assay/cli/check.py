@@ -1,4 +1,4 @@
-"""`assay check`: the problems of files, without running anything."""
+"""`assay check`: lists the problems of data and configuration files, without a run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assay.core.errors import Problem
 from assay.screen import block, counted
 from assay.suites import absolute
 
-# Levels of problems with the word for several of them, in the order in which they should be mended.
+# Levels of problems and their plurals, most urgent first.
 LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
 
 
@@ -27,13 +27,13 @@ LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
     help="Suite that reads the files, where several could.",
 )
 def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
-    """List every problem of files and folders of any suite, with its line.
+    """List every problem of the given files and folders, with its line. Exit code 1 if there is an error.
 
-    These are task YAML files, folders of them, and their data; pipelines and testsets; task folders of HOP,
-    their settings, contracts and rows; conversations with their questions; samples of memory evaluations;
-    files of suites that are installed, or named by --as FILE.py:NAME.
+    FILES can be task YAML files, folders of them, and their data; pipelines and testsets; HOP task folders,
+    settings, contracts and rows; conversations with questions; samples of memory evaluations; and files of
+    installed suites or of a suite passed with --as FILE.py:NAME.
 
-    Equal documents are warnings; testsets also get advice. Exit code 1 if there is an error.
+    Duplicate documents are warnings. Testsets also get advice.
 
     \b
     Examples:
@@ -61,7 +61,7 @@ def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -
 
 
 def _print_by_level(problems: list[Problem]) -> None:
-    """Errors first: a testset has so much advice that they would be lost in it."""
+    """Print errors first. A testset has so much advice that they would be hard to find."""
     for level, word in LEVELS.items():
         own = [problem for problem in problems if problem.level == level]
         if own:
@@ -71,7 +71,7 @@ def _print_by_level(problems: list[Problem]) -> None:
 
 
 def _counts(problems: list[Problem]) -> str:
-    """`1 error, 0 warnings`, with advice where there is some; empty if there is nothing to count."""
+    """Return `1 error, 0 warnings`, with advice if there is some. Empty if there are no problems."""
     counts = Counter(problem.level for problem in problems if problem.level in LEVELS)
     if not counts:
         return ""

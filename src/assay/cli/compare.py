@@ -1,4 +1,4 @@
-"""`assay compare`: what changed between two runs, and whether it got worse."""
+"""`assay compare`: compares runs case by case, and can fail a build after a regression."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from assay.screen import block, counted, heading, rule, table, tell
 if TYPE_CHECKING:
     from assay.store.comparison import Comparison, Flip, Flips
 
-MOST_CHARACTERS = 400
+# Longer answers are cut. `assay show RUN CASE` prints them in full.
+MAX_CHARS = 400
 GATE = "--fail-on-regression"
 
 
 class CompareCommand(click.Command):
-    """Lets the gate's flag stand anywhere without a value: click would take the next run for its value."""
+    """Lets `--fail-on-regression` have an optional value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Only `--fail-on-regression=VALUE` has a value."""
+        """Treat the flag without `=VALUE` as `=any`. Otherwise click would take the next run as its value."""
         return super().parse_args(ctx, [f"{word}=any" if word == GATE else word for word in args])
 
 
@@ -37,30 +38,30 @@ class CompareCommand(click.Command):
     "gate",
     type=click.Choice(["any", "significant"]),
     metavar="[=significant]",
-    help="Exit 1 if a case that was right is wrong now, or another number is surely worse; "
-    "with =significant, only if a number is surely worse.",
+    help="Exit with 1 if a case that was right is wrong now, or if another metric is significantly worse. "
+    "With =significant, only if a metric is significantly worse.",
 )
 @click.option(
     "--min-kappa",
     type=click.FloatRange(-1, 1),
-    help="With --fail-on-regression: exit 2 if a judge decides a number, and its calibration has a lower "
-    "kappa, or it has none.",
+    help="With --fail-on-regression: exit with 2 if a metric depends on a judge that has a lower kappa in its "
+    "calibration, or no calibration.",
 )
 @click.option(
     "--flips",
     type=click.IntRange(min=0),
     default=10,
     show_default=True,
-    help="Show at most this many flipped cases each way.",
+    help="Show at most this many cases that became wrong, and as many that became right.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print everything as one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole comparison as JSON.")
 def command(
     runs: tuple[str, ...], gate: str | None, min_kappa: float | None, flips: int, as_json: bool
 ) -> int:
-    """Compare each NEW with BASE on the cases that both have.
+    """Compare each NEW run with BASE on the cases that both have.
 
-    BASE and NEW are runs, or RUN@SUBJECT for one subject of a run. RUN is a run folder, an output folder with
-    one run, or the beginning of a run's name. One run alone: its first subject with its others.
+    BASE and NEW are RUN, or RUN@SUBJECT for one subject of a run. RUN is a run folder, an output folder with
+    one run, or the beginning of a run's name. With one run only, its first subject is compared with the others.
 
     \b
     Examples:
@@ -72,7 +73,7 @@ def command(
     from assay import api  # imported here because completion and --help do not need it
 
     if min_kappa is not None and gate is None:
-        raise UsageError(f"--min-kappa says who may decide an exit code; it needs {GATE}")
+        raise UsageError(f"--min-kappa needs {GATE}: it sets which judges may decide the exit code")
     compared = api.compare(runs, flips)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(compared), indent=2))
@@ -100,7 +101,7 @@ def command(
 
 
 def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
-    """Why numbers of these comparisons cannot decide: each judge once that is not known to be good enough."""
+    """Return a message for each judge whose calibration is missing or below `floor`."""
     from assay.store.judges import kappa_problem
 
     refusals: dict[str, None] = {}
@@ -114,7 +115,7 @@ def weak_judges(comparisons: list[Comparison], floor: float) -> list[str]:
 
 
 def print_comparison(comparison: Comparison) -> None:
-    """Both sides, their numbers, the cases that flipped, those without a partner, and what both took."""
+    """Print both sides, their metrics, the flipped cases, the unpaired cases, and time and tokens."""
     for name, side in (("base", comparison.base), ("new", comparison.new)):
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(side.started))
         model = f" · {side.model}" if side.model not in ("", side.subject) else ""
@@ -146,7 +147,7 @@ def print_comparison(comparison: Comparison) -> None:
 
 
 def _print_rows(rows: list[PairedRow]) -> None:
-    """The numbers of both sides, set by set, and below what was left out of them."""
+    """Print the metrics of both sides, set by set, and the cases that were left out."""
     if not rows:
         click.echo("no case has a score on either side")
         return
@@ -159,7 +160,7 @@ def _print_rows(rows: list[PairedRow]) -> None:
         cells.append([row.set or all_sets, f"{name}{arrow}", *pair_cells(row)])
     header = ["set", "metric", "base", "new", "difference", "95% interval", "n", "won/lost", "p", ""]
     table(header, cells, names=2)
-    # A row over all sets leaves out what its sets leave out: once is enough.
+    # The row for all sets would repeat what its sets left out.
     for row in [row for row in rows if row.set] or rows:
         for reason, count in row.left_out.items():
             block(f"{row.name}: {count:,} left out, {reason}", indent="")
@@ -199,8 +200,8 @@ def _print_flip(flip: Flip) -> None:
 
 
 def _print_value(name: str, value: Any) -> None:
-    """A value below its name; nothing where there is none."""
+    """Print a value after its name. Prints nothing for None."""
     if value is None:
         return
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    block(f"{name}: {text}", indent="      ", most=MOST_CHARACTERS)
+    block(f"{name}: {text}", indent="      ", max_chars=MAX_CHARS)

@@ -1,4 +1,4 @@
-"""`assay convert`: write a testset in the newest form of its format."""
+"""`assay convert`: converts a testset to the newest version of its format."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import click
 @click.option("--to", type=click.Choice(["v2"]), default="v2", show_default=True, help="Form to write.")
 @click.option("--output", type=click.Path(path_type=Path), help="File to write.  [default: standard output]")
 def command(testset: Path, to: str, output: Path | None) -> int:
-    """Write a testset, v1 or v2, as one compact v2 record a line that loads to the same cases.
+    """Convert a v1 or v2 testset to v2, one compact record per line. The result loads to the same cases.
 
-    Comments are not kept. Custom keys stay; in v1 records they are inputs and move there.
+    Comments are lost. Custom keys stay; those of v1 records become inputs, as v1 treats them.
 
     \b
     Example:

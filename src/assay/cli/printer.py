@@ -1,11 +1,10 @@
-"""Prints a Report on the terminal: the one printer of all suites.
+"""Prints the Report of any suite on the terminal.
 
-The order is the same everywhere: the main table, the judges behind it, remarks on single numbers, slices, curves,
-tables, cases worth a look, and pairs of subjects. `print_run` adds what a run cost and how to continue it.
+The order is always the same: main table, judges, remarks on single numbers, slices, curves, tables, examples, and
+comparisons of subjects. `print_run` adds the cost of a run and how to continue it.
 
-Tables are made by `screen.table`, not by rich: rich folds or cuts cells to fit a terminal, while ours repeats the
-columns that name a row and continues below, so that a number is never broken. Its output through a pipe does not
-depend on the terminal, and rich takes 60 ms to import.
+Tables are printed by `screen.table`, not by rich. If a table is too wide, rich breaks or cuts its cells; ours splits
+the table by columns and never breaks a number. Also, rich takes 60 ms to import.
 """
 
 from __future__ import annotations
@@ -28,16 +27,17 @@ if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
     from assay.core.suite import Overview, Section
 
-# A report may keep more cases for its page than a terminal should show.
-MOST_EXAMPLES = 10
-MOST_CHARACTERS = 300
-MOST_METRICS_OF_A_JUDGE = 3
+# Limits for the terminal. The report itself has more.
+MAX_EXAMPLES = 10
+MAX_CHARS = 300
+# A judge with more metrics than this is described as "judge NAME (8 scores)".
+MAX_METRICS_OF_A_JUDGE = 3
 NOT_MEASURED = "–"
 PAIR_COLUMNS = ["base's", "new's", "difference", "95% interval", "n", "won/lost", "p", ""]
 
 
 def print_run(run: Run) -> None:
-    """Everything a person wants to know when a run ends or is looked at."""
+    """Print a run's report, the comparison of its subjects, notices and cost."""
     if run.report is not None:
         print_report(run.report, str(run.folder))
         print_pairs(run)
@@ -46,7 +46,7 @@ def print_run(run: Run) -> None:
 
 
 def print_report(report: Report, run: str = "") -> None:
-    """The numbers of a report. `run` is how the reader names the run, for hints; files have none."""
+    """Print a report. `run` is the run's name for hints such as `assay show RUN`; empty if there is no run."""
     if not report.entries:
         return
     if any(metric.filter for _, metric in report.metrics()):
@@ -67,7 +67,7 @@ def print_report(report: Report, run: str = "") -> None:
 
 
 def print_notices(report: Report) -> None:
-    """Sentences about the run as a whole, beside the numbers on stderr."""
+    """Print the report's notices on stderr."""
     for notice in report.notices:
         tell(notice)
 
@@ -76,7 +76,7 @@ def print_notices(report: Report) -> None:
 
 
 def _print_long_table(report: Report) -> None:
-    """One line for each entry, filter and metric: for suites whose answers are read in several ways."""
+    """Print a line per entry, filter and metric. For suites with several filters."""
     rows = []
     for entry, depth in nested(report.entries):
         for metric in entry.metrics:
@@ -101,7 +101,7 @@ def _print_long_table(report: Report) -> None:
 
 
 def _print_main_table(report: Report) -> None:
-    """Entries and metrics; the longer side goes down, because a screen scrolls down more easily than right."""
+    """Print a table of entries and metrics. The larger number becomes rows, because terminals scroll down."""
     metrics = _metric_names(entry.metrics for entry in report.entries)
     counts = _count_names(entry.counts for entry in report.entries)
     entries = list(nested(report.entries))
@@ -124,32 +124,32 @@ def _print_main_table(report: Report) -> None:
 
 
 def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Every entry with its depth: groups before their members, each entry once though two groups have it."""
+    """Yield every entry with its depth: groups before their members. An entry of two groups occurs once."""
     by_name = {entry.name: entry for entry in entries}
     members = {name for entry in entries for name in entry.members}
     printed: set[str] = set()
 
-    def below(entry: Entry, depth: int) -> Iterator[tuple[Entry, int]]:
+    def walk(entry: Entry, depth: int) -> Iterator[tuple[Entry, int]]:
         if entry.name not in printed:
             printed.add(entry.name)
             yield entry, depth
             for name in entry.members:
                 if name in by_name:
-                    yield from below(by_name[name], depth + 1)
+                    yield from walk(by_name[name], depth + 1)
 
     for entry in entries:
         if entry.name not in members:
-            yield from below(entry, 0)
+            yield from walk(entry, 0)
 
 
 def metric_title(metric: Metric) -> str:
-    """The name for people, with an arrow where less is better."""
+    """Return the name to print, with an arrow if lower is better."""
     title = metric.title
     return f"{title} ↓" if metric.higher_is_better is False and "↓" not in title else title
 
 
 def metric_cell(metric: Metric | None) -> str:
-    """`0.812 (0.74–0.88) 29.2/36, 1 invalid`: value, interval, what it rests on, what was left out."""
+    """Return `0.812 (0.74–0.88) 29.2/36, 1 invalid`: value, interval, numerator/denominator, left out."""
     if metric is None:
         return NOT_MEASURED
     left_out = "".join(f", {count:,} {_plain(why)}" for why, count in metric.left_out.items() if count)
@@ -165,7 +165,7 @@ def metric_cell(metric: Metric | None) -> str:
 
 
 def _metric_names(lists: Iterable[Sequence[Metric]]) -> dict[str, str]:
-    """The name of every metric with its title, in the order in which they appear."""
+    """Return the title of every metric by name, in order of appearance."""
     names: dict[str, str] = {}
     for metrics in lists:
         for metric in metrics:
@@ -178,12 +178,12 @@ def _count_names(counts: Iterable[dict[str, int]]) -> list[str]:
 
 
 def _count_cell(counts: dict[str, int], name: str) -> str:
-    """A count that is not there is 0, unless nothing was counted at all."""
+    """Return a count as text. A missing count is 0, or a dash if the entry has no counts at all."""
     return f"{counts.get(name, 0):,}" if counts else NOT_MEASURED
 
 
 def _count(value: float) -> str:
-    """A sum of shares has a digit behind the point."""
+    """Return a numerator as text. A fraction, such as a sum of shares, gets one decimal."""
     return f"{value:,.1f}" if value % 1 else f"{int(value):,}"
 
 
@@ -195,13 +195,16 @@ def _plain(name: str) -> str:
 
 
 def print_judges(judges: Iterable[JudgeInfo]) -> None:
-    """A line for each judge: who it is, what it decided, and how well it agrees with labels."""
+    """Print a line per judge: its name, its metrics, and its agreement with labels."""
     for line in judge_lines(judges):
         block(line, indent="")
 
 
 def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
-    """`judge offline (answer): calibrated: kappa …`. Kinds of which the same is known share a line."""
+    """Return lines such as `judge offline (answer): calibrated: kappa …`.
+
+    Metrics with the same judge and calibration share a line.
+    """
     metrics_by_judge: dict[tuple[str, int, str], list[str]] = {}
     for judge in judges:
         from assay.store.calibrations import describe_calibration
@@ -212,7 +215,7 @@ def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
     lines = []
     for (name, votes, calibration), metrics in metrics_by_judge.items():
         decided = ", ".join(metrics)
-        if len(metrics) > MOST_METRICS_OF_A_JUDGE:
+        if len(metrics) > MAX_METRICS_OF_A_JUDGE:
             decided = f"{len(metrics)} scores"
         if votes > 1:
             decided += f", {votes} votes"
@@ -223,7 +226,7 @@ def judge_lines(judges: Iterable[JudgeInfo]) -> list[str]:
 
 
 def _print_remarks(report: Report, run: str) -> None:
-    """Why a number is missing or doubtful, where invalid scores are explained, and what entries have to say."""
+    """Print reasons of missing numbers, warnings, a hint about invalid scores, and the entries' notes."""
     invalid = 0
     warnings: dict[tuple[str, str], list[str]] = {}
     for entry, metric in report.metrics():
@@ -237,22 +240,22 @@ def _print_remarks(report: Report, run: str) -> None:
         block(f"{title} {', '.join(names)}: {warning}", indent="")
     if invalid and run:
         scores = counted(invalid, "score is", "scores are")
-        click.echo(f"{scores} invalid; why: assay show {run} --failed")
+        click.echo(f"{scores} invalid. See the reasons with: assay show {run} --failed")
     for entry in report.entries:
         for note in entry.notes:
             block(f"{entry.title}: {note}" if len(report.entries) > 1 else note, indent="")
 
 
 def _print_slices(report: Report) -> None:
-    """A table for each kind of slice. The entries of one slice stand below each other, to be compared."""
-    # A yardstick takes part in the main table only, unless there is nothing else.
+    """Print a table per kind of slice. The entries of one slice are adjacent rows, so that they can be compared."""
+    # Reference entries, such as an oracle, are printed in the main table only, unless there are no others.
     entries = [entry for entry in report.entries if not entry.reference] or report.entries
     kinds = dict.fromkeys(part.by for entry in entries for part in entry.slices)
     for by in kinds:
         slices = [(entry, part) for entry in entries for part in entry.slices if part.by == by]
         names = list(dict.fromkeys(part.name for _, part in slices))
         if by == "set" and len(names) == 1:
-            continue  # the main table says the same
+            continue  # it would repeat the main table
         metrics = _metric_names(part.metrics for _, part in slices)
         counts = _count_names(part.counts for _, part in slices)
         rows = []
@@ -278,7 +281,7 @@ def _slice_title(part: Slice) -> str:
 
 
 def _print_curves(report: Report) -> None:
-    """pass@k and maj@k as numbers; other curves as a line of bars with their first and last value."""
+    """Print pass@k and maj@k as numbers, other curves as sparklines with first and last value."""
     by_name: dict[tuple[str, str], list[list[str]]] = {}
     for entry in report.entries:
         repeats = [curve for curve in entry.curves if curve.name.endswith("@k")]
@@ -298,7 +301,7 @@ def _print_curves(report: Report) -> None:
 
 
 def _print_repeats(entry: Entry, curves: Sequence[Curve]) -> None:
-    """`pass@1 0.41 @2 0.55` and `maj@1 0.41 @2 0.41`. Filters that read the same answers share the lines."""
+    """Print lines such as `pass@1 0.41 @2 0.55` and `maj@1 0.41 @2 0.41`. Filters with equal numbers share them."""
     lines_by_filter: dict[str, list[str]] = {}
     heads: dict[str, str] = {}
     for curve in curves:
@@ -309,7 +312,7 @@ def _print_repeats(entry: Entry, curves: Sequence[Curve]) -> None:
         texts = []
         for point in curve.points:
             k = int(point.x)
-            # Powers of two and the end: enough to see the shape of 64 repeats in one line.
+            # Powers of two and the last k: the shape of 64 repeats fits into one line.
             if k & (k - 1) == 0 or point is curve.points[-1]:
                 texts.append(f"@{k} {number(point.metric.value)}")
         kind = curve.name.removesuffix("@k")
@@ -325,7 +328,7 @@ def _print_repeats(entry: Entry, curves: Sequence[Curve]) -> None:
 
 
 def _print_tables(report: Report) -> None:
-    """Tables of the same name and columns become one, with the entry in front of each row."""
+    """Print the entries' tables. Tables with the same name and columns are merged, with a column for the entry."""
     several = sum(1 for entry in report.entries if entry.tables) > 1
     merged: dict[tuple[str, ...], Table] = {}
     for entry in report.entries:
@@ -351,7 +354,7 @@ def _print_tables(report: Report) -> None:
 
 
 def print_table(part: Table) -> None:
-    """A table with its title above and its note below."""
+    """Print a table with its title above and its note below."""
     if part.title:
         heading(part.title)
     table(part.columns, [[table_cell(cell) for cell in row] for row in part.rows], names=part.names)
@@ -360,7 +363,7 @@ def print_table(part: Table) -> None:
 
 
 def table_cell(cell: Cell) -> str:
-    """A cell as text. What was not measured is a dash."""
+    """Return a cell as text. None is a dash."""
     if cell is None:
         return NOT_MEASURED
     if isinstance(cell, Metric):
@@ -369,7 +372,7 @@ def table_cell(cell: Cell) -> str:
         return cell
     if isinstance(cell, int):
         return f"{cell:,}"
-    # Small seconds need a digit more: 0.0004 s must not look like nothing.
+    # Small numbers get another digit, so that 0.0004 s is not printed as 0.000.
     return f"{cell:,.4f}" if abs(cell) < 0.1 else f"{cell:,.3f}"
 
 
@@ -381,44 +384,44 @@ def _print_examples(report: Report, run: str) -> None:
             count = f"{examples.total:,}"
             title = examples.title
             heading(f"{entry.title}: {title if title.startswith(count) else f'{title} ({count})'}")
-            for example in examples.shown[:MOST_EXAMPLES]:
+            for example in examples.shown[:MAX_EXAMPLES]:
                 _print_example(example)
-            if more := examples.total - len(examples.shown[:MOST_EXAMPLES]):
-                hint = f"; all of them: assay show {run} --failed --limit {examples.total}" if run else ""
+            if more := examples.total - len(examples.shown[:MAX_EXAMPLES]):
+                hint = f". See all with: assay show {run} --failed --limit {examples.total}" if run else ""
                 click.echo(f"  … {more:,} more{hint}")
             click.echo()
 
 
 def _print_example(example: Example) -> None:
     if not example.differences and not example.verdict:
-        block(f"{example.label}: {example.reason}", most=MOST_CHARACTERS)
+        block(f"{example.label}: {example.reason}", max_chars=MAX_CHARS)
         return
     block(f"✗ {' '.join(filter(None, (example.label, example.verdict)))}", indent="")
     for difference in example.differences:
         print_difference(difference)
     if example.reason and not example.differences:
-        block(example.reason, indent="    ", most=MOST_CHARACTERS)
+        block(example.reason, indent="    ", max_chars=MAX_CHARS)
 
 
 def print_difference(difference: Difference, indent: str = "    ") -> None:
-    """The place and why it is wrong; then what was expected and what came, if either is known."""
+    """Print the path with the reason, then the expected (-) and the actual value (+), if there are any."""
     place = difference.path or "output"
-    block(f"{place}: {difference.why}" if difference.why else place, indent=indent, most=MOST_CHARACTERS)
+    block(f"{place}: {difference.why}" if difference.why else place, indent=indent, max_chars=MAX_CHARS)
     if difference.expected is UNSET and difference.actual is UNSET:
         return
     for sign, value in (("-", difference.expected), ("+", difference.actual)):
         text = "(nothing)" if value is UNSET else json.dumps(value, ensure_ascii=False)
-        block(f"{sign} {text}", indent=indent, most=MOST_CHARACTERS)
+        block(f"{sign} {text}", indent=indent, max_chars=MAX_CHARS)
 
 
 # Pairs of subjects of one run.
 
 
 def print_pairs(run: Run) -> None:
-    """The subjects of a run compared on the cases that both have.
+    """Print comparisons of a run's subjects, on the cases that both have.
 
-    Every later subject is compared with the first by every metric of the report. The other pairs are compared by
-    the headline alone.
+    Every later subject is compared with the first one by all metrics of the report. Other pairs are compared by the
+    first metric only, to keep the table short.
     """
     assert run.report is not None
     titles: dict[str, str] = {}
@@ -435,19 +438,19 @@ def print_pairs(run: Run) -> None:
     labels = _metric_names(entry.metrics for entry in run.report.entries)
     rows = []
     try:
-        for place in range(len(subjects) - 1):
-            others = [name for name in subjects[place + 1 :] if place == 0 or name not in references]
-            if place and (subjects[place] in references or not others):
+        for position in range(len(subjects) - 1):
+            others = [name for name in subjects[position + 1 :] if position == 0 or name not in references]
+            if position and (subjects[position] in references or not others):
                 continue
-            sides = [f"{run.folder}@{name}" for name in (subjects[place], *others)]
+            sides = [f"{run.folder}@{name}" for name in (subjects[position], *others)]
             for pair in api.compare(sides, 0).comparisons:
-                # In the order of the main table. Scores that are no metric of the report are left to `compare`.
+                # In the order of the main table. Scores that are not in the report are shown by `assay compare`.
                 chosen = [row for name in labels for row in pair.rows if row.metric == name]
                 chosen = chosen or pair.rows[:1]
-                for row in chosen if place == 0 else chosen[:1]:
+                for row in chosen if position == 0 else chosen[:1]:
                     names = [titles.get(side.subject, side.subject) for side in (pair.base, pair.new)]
                     rows.append([*names, labels.get(row.metric, _plain(row.metric)), *pair_cells(row)])
-    except UsageError as error:  # the run itself is well, and so are its files
+    except UsageError as error:  # the comparison is an extra, so its failure must not fail the run
         block(f"not compared: {error}", indent="")
         return
     table(["base", "new", "score", *PAIR_COLUMNS], rows, names=3)
@@ -456,7 +459,7 @@ def print_pairs(run: Run) -> None:
 
 
 def pair_cells(row: PairedRow) -> list[str]:
-    """Both values, their difference, how sure it is."""
+    """Return the cells of PAIR_COLUMNS: both values, difference, interval, n, wins/losses, p, verdict."""
     p = ""
     if row.p is not None:
         p = f"{row.p:.4f}" if row.p >= 0.0001 else f"{row.p:.1e}"
@@ -476,7 +479,7 @@ def pair_cells(row: PairedRow) -> list[str]:
 
 
 def print_sections(sections: Iterable[Section]) -> None:
-    """Headings, texts and tables, each as far in as the section says. A table has a blank line behind it."""
+    """Print sections: headings, texts and tables, indented. A blank line follows each table."""
     after_table = False
     for section in sections:
         if after_table:
@@ -485,14 +488,16 @@ def print_sections(sections: Iterable[Section]) -> None:
         if section.heading:
             heading(f"{indent}{section.heading}")
         if section.text:
-            block(section.text, indent=f"{indent}  " if section.heading else indent, most=section.max_chars)
+            block(
+                section.text, indent=f"{indent}  " if section.heading else indent, max_chars=section.max_chars
+            )
         after_table = section.table is not None and bool(section.table.rows)
         if section.table is not None and after_table:
             print_table(section.table)
 
 
 def print_overview(overview: Overview) -> None:
-    """What a run would do, for `--dry-run`."""
+    """Print the plan of a run, for `--dry-run`."""
     if overview.facts:
         table(["what", ""], [[name, value] for name, value in overview.facts.items()])
         click.echo()
@@ -508,4 +513,4 @@ def print_overview(overview: Overview) -> None:
     print_sections(overview.sections)
     if overview.sections:
         click.echo()
-    click.echo("nothing was asked or written")
+    click.echo("Dry run: no requests sent, no files written.")

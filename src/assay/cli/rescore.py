@@ -1,4 +1,4 @@
-"""`assay rescore`: score a finished run again from the replies it has."""
+"""`assay rescore`: scores a finished run again from its saved replies."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from assay.progress import observers
     multiple=True,
     metavar="FILE",
     shell_complete=complete_files,
-    help="Task file in place of the run's own.",
+    help="Task file to use instead of the run's file for the task of the same name. Can be repeated.",
 )
-@click.option("--quiet", is_flag=True, help="Print nothing but errors.")
+@click.option("--quiet", is_flag=True, help="Print only errors.")
 def command(run: str, tasks: tuple[str, ...], quiet: bool) -> int:
-    """Apply changed filters and metrics to the replies of a finished run. Nothing is asked.
+    """Apply changed filters and metrics to the saved replies of a finished run. Sends no requests.
 
-    RUN is a run folder, an output folder with one run, or the beginning of a run's name. Its task files are
-    read again; --task names another file for the task of the same name. Refused where the change would ask
-    something else.
+    RUN is a run folder, an output folder with one run, or the beginning of a run's name. Edit the task files
+    of the run, or pass others with --task, then run this command. It refuses changes that would change a
+    request, such as another prompt.
 
     \b
     Examples:

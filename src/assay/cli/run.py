@@ -1,4 +1,4 @@
-"""`assay run`: a suite that stands in a file of one's own."""
+"""`assay run`: runs a suite from the user's own Python file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from assay.suites import absolute, is_path, suite_names
 
 
 class RunCommand(click.Command):
-    """Hands everything after the suite to the suite's own command, `--help` too."""
+    """Passes all words after the suite, also `--help`, to the suite's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Everything is left as it is, unless no suite is named."""
+        """Keep the words unparsed if the first one names a suite."""
         if not args or args[0] in ("-h", "--help"):
             return super().parse_args(ctx, args)
         ctx.args = list(args)
@@ -22,11 +22,11 @@ class RunCommand(click.Command):
 
 
 def run_named_suite() -> int:
-    """Run the suite that the first word names, with the words after it."""
+    """Run the suite that the first word names. The other words are its options."""
     context = click.get_current_context()
     name, *words = context.args
     if not is_path(name) and name not in suite_names():
-        raise UsageError(f"{name!r} names no suite; name one as path/to/file.py:Name")
+        raise UsageError(f"there is no suite {name!r}. Pass a suite's name, or path/to/file.py:Name")
     command = suite_command(absolute(name), name)
     with command.make_context(f"{context.command_path} {name}", words, **command.context_settings) as inner:
         code: int = command.invoke(inner)
@@ -45,10 +45,10 @@ command = RunCommand(
             shell_complete=complete_suites,
         )
     ],
-    help="""Run a suite that stands in a file, or one by its name.
+    help="""Run a suite from a Python file.
 
-    FILE.py:NAME is a Python file and the name of the class in it, a subclass of assay.Suite. All further words are
-    the suite's own: `assay run FILE.py:NAME --help` lists them. A suite that is installed with an entry point of the
+    FILE.py:NAME is a file and the name of a class in it, a subclass of assay.Suite. The options are the suite's
+    own: `assay run FILE.py:NAME --help` lists them. A suite that a package installs with an entry point in the
     group assay.suites has a command of its own.
 
     \b

@@ -1,4 +1,4 @@
-"""`assay runs`: the runs below a folder."""
+"""`assay runs`: lists the runs below a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assay.store.runs import states
     "folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="[DIR]"
 )
 def command(folder: Path) -> int:
-    """List the runs below DIR with state, progress and score.
+    """List the runs below DIR (default: the current folder) with state, progress and score.
 
     \b
     Example:
@@ -26,7 +26,7 @@ def command(folder: Path) -> int:
     for run in states(folder, tell):
         started = time.strftime("%Y-%m-%d %H:%M", time.localtime(run.info.started))
         model = str(run.info.spec.get("model", ""))
-        # A suite by its file is named without the folder, which would push everything else off the screen.
+        # The name of a suite from a file is its path. Without the folder, it fits into the table.
         suite = run.info.suite.rpartition("/")[2]
         done = f"{run.done:,}/{run.info.total:,}"
         rows.append([run.folder.name, started, suite, model, run.state, done, run.headline])

@@ -1,4 +1,4 @@
-"""`assay show`: the report of a run, or everything about one of its cases."""
+"""`assay show`: prints the report of a run, or everything about one of its cases."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from assay.core.suite import CaseView, Suite
     from assay.core.types import Call, Request
 
-MOST_CHARACTERS = 4000
-# More scores of one case than this are shown as means: a conversation has thousands.
-MOST_SCORES = 8
-MOST_PREVIEW = 50
-# Kinds of records that a case may end with and that hold no answer.
+# Longer prompts and replies are cut. The journal has them in full.
+MAX_CHARS = 4000
+# If a case has more scores than this, means are printed. A conversation has thousands of scores.
+MAX_SCORES = 8
+# Characters of a reply in the table of cases.
+MAX_PREVIEW = 50
+# Kinds of records at the end of a case that contain no answer.
 CLOSING_KINDS = ("fed", "used", "imported")
 
 
@@ -52,14 +54,14 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     from assay import api
     from assay.store.cases import RunCases
 
-    found = api.load(run)
-    cases = RunCases(found.folder)
-    suite = found.info.suite
+    loaded = api.load(run)
+    cases = RunCases(loaded.folder)
+    suite = loaded.info.suite
     if case is not None:
         view = cases.find(case)
         print_case(view._replace(calls=cases.calls(view.end.index)), suite)
         return 0
-    print_run(found)
+    print_run(loaded)
     rows = []
     for view in islice((view for view in cases if view.failed or not failed), limit):
         end = view.end
@@ -75,7 +77,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
 
 @cache
 def _suite(name: str) -> type[Suite[Any, Any]] | None:
-    """The suite of a run; None if it cannot be imported any more, since its runs can be read without it."""
+    """Return the suite of a run. None if it can no longer be imported; its runs can be shown without it."""
     try:
         return find_suite(name)
     except AssayError:
@@ -83,17 +85,17 @@ def _suite(name: str) -> type[Suite[Any, Any]] | None:
 
 
 def _name_for_people(view: CaseView, suite: str) -> str:
-    """`row 3 with fast`; empty where the data gives no name."""
+    """Return a name such as `row 3 with fast`. Empty if the case has no label."""
     if not view.end.label:
         return ""
-    known = _suite(suite)
-    return f"{known.case_word if known else 'case'} {view.end.label} with {view.end.subject}"
+    suite_class = _suite(suite)
+    return f"{suite_class.case_word if suite_class else 'case'} {view.end.label} with {view.end.subject}"
 
 
 def _score_cell(view: CaseView) -> str:
-    """Each of a few scores; of many, the mean by metric and how many there are."""
+    """Return the scores of a case. If there are many, their mean and number by metric."""
     final = [score for score in view.scores if not score.interim]
-    if len(final) == len(view.scores) <= MOST_SCORES:
+    if len(final) == len(view.scores) <= MAX_SCORES:
         parts = []
         for score in final:
             name = ",".join(filter(None, (score.metric, score.part)))
@@ -107,24 +109,24 @@ def _score_cell(view: CaseView) -> str:
 
 
 def _preview(view: CaseView) -> str:
-    """The beginning of the answer, or of the failure, in one line."""
+    """Return the beginning of the answer, or of the failure, in one line."""
     text = ""
     if view.end.failure:
         text = f"{view.end.failure.kind}: {view.end.failure.message}"
     elif view.records and view.records[-1].kind not in CLOSING_KINDS:
         data = view.records[-1].data
         while isinstance(data, list) and data:
-            data = data[0]  # the first of several repeats
+            data = data[0]  # a task with repeats has a list of answers; show the first
         if isinstance(data, dict):
             text = json.dumps(data.get("outputs", data), ensure_ascii=False)
         elif data != []:
             text = str(data)
     flat = " ".join(text.split())
-    return flat if len(flat) <= MOST_PREVIEW else flat[: MOST_PREVIEW - 1] + "…"
+    return flat if len(flat) <= MAX_PREVIEW else flat[: MAX_PREVIEW - 1] + "…"
 
 
 def print_case(view: CaseView, suite: str) -> None:
-    """How the case ended, every call with prompt and reply, and what the suite shows of records and scores."""
+    """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
     from assay.core.suite import record_sections, score_sections
 
     end = view.end
@@ -142,28 +144,28 @@ def print_case(view: CaseView, suite: str) -> None:
             _print_request(requests)
         _print_reply(call)
     rule()
-    known = _suite(suite)
-    if known is not None:
-        print_sections(known.sections(view))
+    suite_class = _suite(suite)
+    if suite_class is not None:
+        print_sections(suite_class.sections(view))
     else:
         print_sections([*record_sections(view), *score_sections(view)])
 
 
 def _print_request(requests: list[Request]) -> None:
-    """The last request. A prompt that is that of the one before is not shown again."""
+    """Print the last request. A prompt that equals the one before is not repeated."""
     request = requests[-1]
     heading(f"prompt {len(requests)}")
     for message in request.messages or []:
         heading(f"  [{message.get('role')}]")
-        block(str(message.get("content")), indent="    ", most=MOST_CHARACTERS)
+        block(str(message.get("content")), indent="    ", max_chars=MAX_CHARS)
     if request.prompt is not None:
         same = len(requests) > 1 and requests[-2].prompt == request.prompt
-        block("(the same)" if same else request.prompt, most=MOST_CHARACTERS)
+        block("(the same)" if same else request.prompt, max_chars=MAX_CHARS)
     if request.continuation is None:
         block(json.dumps(request.params, ensure_ascii=False))
     else:
         heading("how likely is" if request.prompt is not None else "how likely is the whole text")
-        block(repr(request.continuation), most=MOST_CHARACTERS)
+        block(repr(request.continuation), max_chars=MAX_CHARS)
 
 
 def _print_reply(call: Call) -> None:
@@ -175,12 +177,12 @@ def _print_reply(call: Call) -> None:
         heading(f"reply {call.n} failed ({took})")
         block(f"{call.failure.kind}: {call.failure.message}" if call.failure else "")
     elif isinstance(response.data, dict) and "logprob" in response.data:
-        # Greedy: the model itself would have said the same.
+        # "greedy" means that greedy decoding would yield this text.
         greedy = "greedy" if response.data.get("greedy") else "not greedy"
         heading(f"logprob {response.data['logprob']:.4f}, {greedy} ({took})")
     else:
         if response.reasoning:
             heading(f"reasoning {call.n}")
-            block(response.reasoning, most=MOST_CHARACTERS)
+            block(response.reasoning, max_chars=MAX_CHARS)
         heading(f"reply {call.n} ({took}, {response.finish or 'no finish reason'})")
-        block(response.text, most=MOST_CHARACTERS)
+        block(response.text, max_chars=MAX_CHARS)

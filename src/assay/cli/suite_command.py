@@ -1,4 +1,4 @@
-"""The command of a suite, made from its options: each field is a flag or an argument, the docstring is the help.
+"""Builds a suite's command from its options: each field is a flag or an argument, the docstring is the help.
 
     class QuizOptions(SuiteOptions, frozen=True, kw_only=True):
         \"\"\"Ask the questions of a file.\"\"\"
@@ -6,8 +6,8 @@
         file: Annotated[str, ask("JSON lines of question and answer.", positional="FILE")] = ""
         shout: Annotated[bool, ask("Ask in capital letters.")] = False
 
-makes `assay quiz FILE [--shout]` with all common options. Only the options are imported for `--help`; what runs a
-suite is imported when it runs.
+becomes `assay quiz FILE [--shout]` with all common options. For `--help` only the options are imported, so that it
+is fast. The suite is imported when it runs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SETTINGS: dict[str, Any] = {
     "max_content_width": 100,
 }
 TYPES = {int: click.INT, float: click.FLOAT, str: click.STRING}
-# Name of the parameter of a flag that says the same as an argument, such as `--tasks` beside TASK.
+# Prefix of the parameter for a flag that means the same as an argument, such as `--tasks` and TASK.
 FLAG_OF_ARGUMENT = "flag_of_"
 
 
 class SuiteCommandLine(click.Command):
-    """A command of a suite: takes words of other tools, and refuses flags of earlier spellings."""
+    """The command of a suite. It accepts other tools' flags, and names the new flag if a flag was renamed."""
 
     def __init__(self, suite: str, words: str, options: type[SuiteOptions]) -> None:
         self.suite = suite
@@ -50,7 +50,7 @@ class SuiteCommandLine(click.Command):
                 ["--config"], type=click.Path(path_type=Path), help="YAML file with any of these options."
             ),
             click.Option(
-                ["--dry-run"], is_flag=True, help="Show what would be asked; ask and write nothing."
+                ["--dry-run"], is_flag=True, help="Show the planned requests; send none and write no files."
             ),
         ]
         epilog = f"\b\nExamples:\n{_indented(options.examples)}" if options.examples.strip() else None
@@ -64,7 +64,7 @@ class SuiteCommandLine(click.Command):
         )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Translate the words of other tools, then parse."""
+        """Translate other tools' flags, then parse."""
         if ctx.resilient_parsing:  # a shell completes a command that is not finished
             return super().parse_args(ctx, args)
         renamed = {_normal(old): new for old, new in self.options.renamed.items()}
@@ -75,7 +75,7 @@ class SuiteCommandLine(click.Command):
         return super().parse_args(ctx, self.options.translate(list(args), tell))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Arguments, the suite's own options, and those that all suites share."""
+        """Write arguments, the suite's options, the common options, and the marks of all options."""
         arguments = [
             (field.extra["positional"], field.help)
             for field in fields(self.options)
@@ -90,21 +90,44 @@ class SuiteCommandLine(click.Command):
             ]
             for parameters in (self.own, [*self.common, *([help_option] if help_option else [])])
         )
-        for title, rows in (("Arguments", arguments), ("Options", own), ("Common options", common)):
+        sections = (
+            ("Arguments", arguments),
+            ("Options", own),
+            ("Common options", common),
+            ("Effect of a changed option on an existing run", self._mark_rows()),
+        )
+        for title, rows in sections:
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
+    def _mark_rows(self) -> list[tuple[str, str]]:
+        """Return what a changed option does to an existing run, with the flags of which this is true."""
+        flags: dict[str, list[str]] = {"ask": [], "score": [], "how": []}
+        for struct in (self.options, RunSpec):
+            for field in fields(struct):
+                if "positional" in field.extra:
+                    flags[field.mark].append(field.extra["positional"])
+                elif field.extra.get("cli", True):
+                    flags[field.mark].append(_flag_names(field)[0])
+        rows = [
+            ("starts another run", ", ".join(flags["ask"])),
+            ("scores the replies again", ", ".join(flags["score"])),
+            ("continues the run", "all other options" if flags["ask"] or flags["score"] else "all options"),
+        ]
+        return [row for row in rows if row[1]]
+
     def spec(self, flags: dict[str, Any], config: Path | None = None) -> RunSpec:
-        """What the configuration file says, and over it the flags of the command line."""
+        """Return the values of the configuration file, overridden by the flags."""
         values: dict[str, Any] = {}
         if config is not None:
             values = self.options.translate_values(read_config(self.options, config), tell)
-            build(self.suite, self.options, values, str(config))  # complains of the file by its name
+            # Built once without the flags, so that an error in the file is reported with the file's name.
+            build(self.suite, self.options, values, str(config))
         return build(self.suite, self.options, values | self.options.translate_values(_values(flags), tell))
 
     def run(self, config: Path | None, dry_run: bool, **flags: Any) -> int:
-        """Run the suite and print its report; returns the exit code."""
+        """Run the suite and print its report. Returns the exit code."""
         for flag, reason in self.options.ignored.items():
             if flags.pop(_parameter_name(flag), None):
                 tell(f"{flag.partition(' ')[0]} is ignored: {reason}")
@@ -113,13 +136,13 @@ class SuiteCommandLine(click.Command):
 
 
 def suite_command(suite: str, words: str = "") -> SuiteCommandLine:
-    """The command of a suite that is found by its name or its file."""
+    """Return the command of a suite, which is found by its name or file."""
     options = find_options(suite)
     return SuiteCommandLine(suite, words or options.command or suite, options)
 
 
 def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
-    """One run with progress and report; returns the exit code. A quiet run says only what stopped it."""
+    """Run a spec, and print progress and report. Returns the exit code. With --quiet only errors are printed."""
     from assay import api
     from assay.cli.printer import print_notices, print_overview, print_report, print_run, print_sections
     from assay.core.report import Report
@@ -147,12 +170,12 @@ def run_suite(spec: RunSpec, *, dry_run: bool = False) -> int:
 
 
 def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
-    """The values of a `--config` file. A flag's other name is a key too, and a list may be written `a,b`."""
+    """Return the values of a `--config` file. Keys are flags, also their second names. A list may be `a,b`."""
     from assay.core.yamlfile import load_yaml
 
-    known = [*fields(RunSpec), *fields(options)]
-    names = {flag[2:].replace("-", "_"): field.name for field in known for flag in _flag_names(field)}
-    lists = {field.name for field in known if get_origin(field.type) is list}
+    all_fields = [*fields(RunSpec), *fields(options)]
+    names = {flag[2:].replace("-", "_"): field.name for field in all_fields for flag in _flag_names(field)}
+    lists = {field.name for field in all_fields if get_origin(field.type) is list}
     ignored = {_parameter_name(flag): flag for flag in options.ignored}
     values: dict[str, Any] = {}
     for key, value in load_yaml(path).value.items():
@@ -169,7 +192,7 @@ def read_config(options: type[SuiteOptions], path: Path) -> dict[str, Any]:
 
 
 def _values(flags: dict[str, Any]) -> dict[str, Any]:
-    """The flags that were given. An argument and the flag that says the same are one list."""
+    """Return the flags that the user passed. The values of an argument and of its flag are joined."""
     values: dict[str, Any] = {}
     for name, value in flags.items():
         if value is None or value == ():
@@ -191,7 +214,7 @@ def _parameters(struct: type[Struct], output_dir: str = "") -> list[click.Parame
             field = field._replace(help=f"{field.help}  [default: {output_dir}]")  # noqa: PLW2901
         if metavar := field.extra.get("positional"):
             several = get_origin(_plain_type(field.type)) is list
-            # Required ones are asked for by the suite: a configuration file may name them.
+            # click does not require arguments, because a configuration file may have them. The suite checks them.
             parameters.append(
                 click.Argument(
                     [field.name],
@@ -231,7 +254,7 @@ def _flag_names(field: Field) -> list[str]:
 
 
 def _plain_type(kind: Any) -> Any:
-    """`int | None` is an int on the command line, whatever its bounds."""
+    """Return the type for click: `int` for `int | None` and for an int with bounds."""
     if get_origin(kind) in (Union, types.UnionType):
         kind = next(arg for arg in get_args(kind) if arg is not type(None))
     return get_args(kind)[0] if get_origin(kind) is Annotated else kind
@@ -241,14 +264,14 @@ def _default_text(field: Field) -> str:
     if field.default in (None, "", [], {}) or isinstance(field.default, bool):
         return ""
     if "[default:" in field.help:
-        return ""  # the default depends on something else, which the help explains
+        return ""  # the help describes a default that depends on something else
     if isinstance(field.default, float):
         return f"  [default: {field.default:g}]"
     return f"  [default: {field.default}]"
 
 
 def _ignored_flags(options: type[SuiteOptions]) -> Sequence[click.Option]:
-    """Flags of another tool that do nothing: `--name` is a switch, `--name WORD` takes a value."""
+    """Return hidden options for other tools' flags that do nothing here."""
     parameters = []
     for text in options.ignored:
         flag, _, value = text.partition(" ")

@@ -1,7 +1,6 @@
-"""Charts of lines: a sparkline for terminals, an SVG for everything else.
+"""Line charts: a sparkline for terminals, an SVG for files and pages.
 
-The SVG needs no script, no font and no network. It has colours for light and for dark pages, and a title for screen
-readers.
+The SVG needs no script, font or network. It has colours for light and dark pages, and a title for screen readers.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ from typing import NamedTuple
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH, _HEIGHT = 640, 360
+# Margins for the axes and the title.
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 24, 58, 44
-_ROW = 18
+_ROW = 18  # height of a line of the legend
 _COLOURS = ("#2563eb", "#d97706", "#059669", "#db2777", "#7c3aed", "#0891b2", "#65a30d", "#dc2626")
 _DASHES = ("", "6 3", "2 3", "8 3 2 3")
 _STYLE = (
@@ -34,7 +34,7 @@ class ChartPoint(NamedTuple):
 
 
 def sparkline(values: Sequence[float | None], low: float = 0.0, high: float = 1.0) -> str:
-    """One bar of eight heights for each value. A value that was not measured is a gap."""
+    """Return a bar of one of eight heights for each value. None is a gap."""
     span = (high - low) or 1.0
     return "".join(
         " " if value is None else _BARS[min(7, max(0, int((value - low) / span * 8)))] for value in values
@@ -42,7 +42,7 @@ def sparkline(values: Sequence[float | None], low: float = 0.0, high: float = 1.
 
 
 def svg(lines: Mapping[str, Sequence[ChartPoint]], title: str, x: str, y: str) -> str:
-    """An SVG of all lines with points, intervals and a legend. The y axis is 0 to 1 unless values leave it."""
+    """Return an SVG of all lines with points, intervals and a legend. The y axis is at least 0 to 1."""
     frame = _Axes([point for line in lines.values() for point in line], len(lines))
     drawn, legend = [], []
     for number, (name, line) in enumerate(lines.items()):
@@ -62,7 +62,7 @@ def svg(lines: Mapping[str, Sequence[ChartPoint]], title: str, x: str, y: str) -
 
 
 class _Axes:
-    """Turns values into positions on the picture."""
+    """Converts values to positions in the picture."""
 
     def __init__(self, points: list[ChartPoint], lines: int) -> None:
         xs = [point.x for point in points] or [0.0]
@@ -96,11 +96,11 @@ def _axes(frame: _Axes, x: str, y: str) -> list[str]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Four to ten round numbers: steps of 1, 2 or 5 times a power of ten."""
+    """Return four to ten round numbers: steps of 1, 2 or 5 times a power of ten."""
     raw = (high - low) / 6
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
-    # The small allowance keeps a bound that is a round number, although it is not exact in binary.
+    # The tolerance keeps a bound such as 0.3, whose quotient is not exact in floating point.
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     return [round(count * step, 10) for count in range(first, last + 1)]
 
@@ -129,7 +129,7 @@ def _draw_legend(number: int, name: str) -> str:
 
 
 def _stroke(number: int) -> str:
-    """Colour and dashes of a line. Lines beyond the last colour repeat the colours with other dashes."""
+    """Return colour and dashes of a line. After the last colour, the colours repeat with other dashes."""
     dash = _DASHES[number // len(_COLOURS) % len(_DASHES)]
     dashed = f' stroke-dasharray="{dash}"' if dash else ""
     return f'stroke="{_COLOURS[number % len(_COLOURS)]}" stroke-width="2"{dashed}'

@@ -1,9 +1,9 @@
-"""The forms that a line of a HOP batch file can have: an input, the result of one, or neither.
+"""The forms of a line in a HOP batch file. A line is an input, an input with its result, or neither.
 
 - A View record is `{"input": {...}, "result": ...}` or `{"input": {...}, "error": ...}`.
 - A flat record is the input itself, with `hop_*` and `profile` added to it.
 - A bare pair `[status, result]` is a result without its input.
-- Lines of `_type: meta` and lines of an observer's log are no inputs.
+- Lines with `_type: meta` and lines of an observer's log are not inputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Fields = dict[str, Any]
 
 EXPECTED = "expected_"
 MAX_WRAPPERS = 100
-"""Old tools wrapped their own output again and again. More wrappers than this are no accident."""
+"""Old tools wrap their own output again each time it is their input. A file with more wrappers is broken."""
 
 _ROW_KEYS = frozenset({"id", "tag", "description", "difficulty"})
 _OBSERVER_TYPES = frozenset({"run_start", "step", "run_end"})
@@ -24,7 +24,7 @@ _STATUSES = frozenset({"OK", "FAIL", "UNCERTAIN", "LACK_OF_INFO", "ERROR"})
 
 
 def normalize_input(rec: Fields) -> Fields:
-    """`rec["input"]` if that is a dict and `result` or `error` stands beside it; else `rec` itself."""
+    """Return `rec["input"]` if it is a dict and `rec` also has `result` or `error`; else `rec` itself."""
     if "input" in rec and isinstance(rec["input"], dict) and ("result" in rec or "error" in rec):
         inner: Fields = rec["input"]
         return inner
@@ -32,51 +32,53 @@ def normalize_input(rec: Fields) -> Fields:
 
 
 def view_record(inner: Fields, *, result: str | None = None, error: str | None = None) -> Fields:
-    """A record in the View's form. With an error there is no result."""
+    """Return a record in the View's form, with either a result or an error."""
     return {"input": inner, "error": error} if error is not None else {"input": inner, "result": result}
 
 
 def unwrap(
     record: Fields, inputs: Collection[str] = (), once: Callable[[Fields], Fields] = normalize_input
 ) -> Fields:
-    """The record within all its wrappers. Raises ValueError if there are too many.
+    """Return the record without its wrappers. Raises ValueError if there are too many.
 
-    What a wrapper says of the row (id, tag, `expected_*` …) is kept and wins, unless it is one of `inputs`.
-    A null says nothing, except of what is expected.
+    Keys of a wrapper that describe the row (id, tag, `expected_*` …) are copied into the record and override its own,
+    except keys in `inputs`. A null value overrides nothing, except for `expected_*`.
     """
     for _ in range(MAX_WRAPPERS + 1):
         inner = once(record)
         if inner is record:
             return record
-        beside: Fields = {}
+        row_keys: Fields = {}
         for key, value in record.items():
-            says_nothing = value is None and not key.startswith(EXPECTED)
-            if is_row_key(key) and not (key in inner and (key in inputs or says_nothing)):
-                beside[key] = value
-        record = {**beside, **inner, **beside} if beside else inner
+            is_null = value is None and not key.startswith(EXPECTED)
+            if is_row_key(key) and not (key in inner and (key in inputs or is_null)):
+                row_keys[key] = value
+        # Named twice: the first sets the order of the keys, the second lets their values win.
+        record = {**row_keys, **inner, **row_keys} if row_keys else inner
     raise ValueError(f"more than {MAX_WRAPPERS} wrappers stand around one input")
 
 
 def is_meta(record: Mapping[str, Any]) -> bool:
-    """Whether it is the line about a profile."""
+    """Return whether a line describes a profile."""
     return record.get("_type") == "meta"
 
 
 def is_observer_line(record: Mapping[str, Any]) -> bool:
-    """Whether it has the shape of a line of an observer's log. Logs stand in the same folder as data."""
+    """Return whether a record looks like a line of an observer's log. Logs are in the same folder as data files."""
     kind = record.get("type")
     return isinstance(kind, str) and kind in _OBSERVER_TYPES and "run_id" in record
 
 
 def file_status(text: Any) -> str:
-    """The status that a file's word means: `ok` and `HopStatus.OK` are `OK`. Empty for a value that is no text."""
+    """Return the status in a file in upper case: `ok` and `HopStatus.OK` become `OK`. Empty if it is not a text."""
     return text.strip().upper().removeprefix("HOPSTATUS.") if isinstance(text, str) else ""
 
 
 def is_pair(value: Any) -> bool:
-    """Whether it is `[status, result]`. With an unknown status the result must look like an object.
+    """Return whether a value is a pair `[status, result]`, and not just a list of two items.
 
-    With a status in another spelling, such as `ok`, a number or a list is not enough.
+    A known status is enough. With a status in another spelling, such as `ok`, the result must be a text, object or
+    null. With an unknown status it must look like an object.
     """
     if not isinstance(value, list) or len(value) != 2 or not isinstance(value[0], str):
         return False
@@ -87,17 +89,17 @@ def is_pair(value: Any) -> bool:
 
 
 def is_row_key(key: str) -> bool:
-    """Whether a key tells about the row and is no input of the function."""
+    """Return whether a key describes the row, and is not an input of the function."""
     return key in _ROW_KEYS or key.startswith(EXPECTED)
 
 
 def is_result_key(key: str) -> bool:
-    """Whether a key was added by an earlier batch."""
+    """Return whether a key was added by an earlier batch."""
     return key == "profile" or key.startswith("hop_")
 
 
 class RecordParts(NamedTuple):
-    """A record taken apart: see the three functions below."""
+    """The parts of a record; see `function_fields`, `expectations` and `without_results`."""
 
     fields: Fields
     expected: Fields
@@ -105,7 +107,7 @@ class RecordParts(NamedTuple):
 
 
 def split_record(record: Fields, inputs: tuple[str, ...] = ()) -> RecordParts:
-    """All three parts at once: a batch reads every row several times."""
+    """Return all three parts of a record at once. A batch reads every row several times, so this saves time."""
     fields, expected, kept = _sort_keys(tuple(record), inputs)
     return RecordParts(
         {key: record[key] for key in fields},
@@ -115,20 +117,20 @@ def split_record(record: Fields, inputs: tuple[str, ...] = ()) -> RecordParts:
 
 
 def without_results(record: Fields, inputs: Collection[str] = ()) -> Fields:
-    """The record as it was before an earlier batch. Inputs of the contract stay."""
+    """Return the record without the keys that earlier batches added. Inputs of the contract stay."""
     return split_record(record, tuple(inputs)).kept
 
 
 def function_fields(record: Fields, inputs: Collection[str] = ()) -> Fields:
-    """What the function gets: the contract's inputs; without a contract everything that is not about the row.
+    """Return the fields for the function: the contract's inputs, or without a contract all keys except row keys.
 
-    A bare `expected` is an answer, as in other formats: the function gets it only if the contract names it.
+    A key `expected` is a gold answer, as in other formats: the function gets it only if the contract names it.
     """
     return split_record(record, tuple(inputs)).fields
 
 
 def expectations(record: Fields, inputs: Collection[str] = ()) -> Fields:
-    """`{score: 4}` for `expected_score: 4`."""
+    """Return the expected values: `{"score": 4}` for `expected_score: 4`."""
     return split_record(record, tuple(inputs)).expected
 
 
@@ -140,7 +142,7 @@ class _SortedKeys(NamedTuple):
 
 @lru_cache(1024)
 def _sort_keys(keys: tuple[str, ...], inputs: tuple[str, ...]) -> _SortedKeys:
-    """The keys of a record by what becomes of them. Cached, since the rows of a file mostly have the same keys."""
+    """Return the keys of each part of a record. Cached, because the rows of a file usually have the same keys."""
     hidden = [key for key in keys if is_row_key(key) or is_result_key(key) or key == "expected"]
     if inputs:
         fields = [key for key in inputs if key in keys]

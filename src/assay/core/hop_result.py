@@ -1,6 +1,6 @@
-"""Results of hop functions: the status, and the result as JSON.
+"""Results of HOP functions: a status, and the result as JSON.
 
-A function returns a dict, JSON text, or `(status, result)`. `read_result` makes a `HopResult` of it:
+A function returns a dict, JSON text, or `(status, result)`. `read_result` turns it into a `HopResult`:
 
     read_result({"answer": 4})             HopResult("OK", '{"answer": 4}', {"answer": 4})
     read_result(("UNCERTAIN", "maybe"))    HopResult("UNCERTAIN", '"maybe"', "maybe")
@@ -18,10 +18,10 @@ import msgspec
 
 
 class HopStatus(StrEnum):
-    """How an operator or a whole function ended. A member is its text: `HopStatus.OK == "OK"`, in JSON too.
+    """How an operator or a function ended. Members are strings: `HopStatus.OK == "OK"`, also in JSON.
 
-    LACK_OF_INFO: the model says that the context does not hold what the task needs. UNCERTAIN: there is a
-    result, and no verifier confirmed it.
+    LACK_OF_INFO means that, according to the model, the context lacks information for the task. UNCERTAIN means that
+    there is a result, but no verifier confirmed it.
     """
 
     OK = "OK"
@@ -34,18 +34,19 @@ OK, FAIL = HopStatus.OK.value, HopStatus.FAIL.value
 UNCERTAIN, LACK_OF_INFO = HopStatus.UNCERTAIN.value, HopStatus.LACK_OF_INFO.value
 STATUSES = frozenset(status.value for status in HopStatus)
 
+# Levels of dicts and lists in a result.
 MAX_DEPTH = 100
+# Of a result in UTF-8. It is written to the journal and to a result file.
 MAX_BYTES = 8_000_000
-"""Size of a result in UTF-8."""
 
 _JSON_BEGINNINGS = ("{", "[", '"')
-_SHOWN_CHARACTERS = 80
-# The same text as json.dumps gives, without building an encoder for every result.
+_MAX_QUOTED = 80  # characters of a result in a message
+# Writes what json.dumps writes, without building an encoder for every result.
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def known_status(value: Any) -> str | None:
-    """The status that a value means: its text, or a member of any enum whose value or name is a status."""
+    """Return the status of a value: a status text, or a member of any enum whose value or name is one; else None."""
     for candidate in (getattr(value, "value", value), getattr(value, "name", value)):
         if isinstance(candidate, str) and candidate in STATUSES:
             return str(candidate)
@@ -53,7 +54,7 @@ def known_status(value: Any) -> str | None:
 
 
 class HopResult(NamedTuple):
-    """`text` is the result as it is written, `value` what it means."""
+    """A result. `text` is its JSON, `value` the decoded JSON."""
 
     status: str
     text: str
@@ -61,12 +62,12 @@ class HopResult(NamedTuple):
 
     @property
     def file_text(self) -> str:
-        """The result as result files hold it."""
+        """The result as it is written to result files."""
         return file_text(self.status, self.text)
 
 
 class BadResult(Exception):
-    """The result cannot be written as JSON; the message says why and what to return instead."""
+    """The result cannot be written as JSON. The message has the reason, and what to return instead."""
 
 
 class _NotJson(BadResult):
@@ -74,15 +75,15 @@ class _NotJson(BadResult):
 
 
 def file_text(status: str, text: str) -> str:
-    """JSON text as result files hold it: the result alone if the status is OK, else `[status, result]`."""
+    """Return the JSON for a result file: the result alone if the status is OK, else `[status, result]`."""
     return text if status == OK else f"[{_encode(status)}, {text}]"
 
 
 def read_result(value: Any) -> HopResult:
-    """What a function returned. Text that is JSON stays as it is, byte for byte; the rest goes through json.dumps.
+    """Return the HopResult of a function's return value. JSON text stays byte for byte; other values are encoded.
 
-    Text beside a status may be plain, as operators return it, and becomes a JSON string. Beside OK it may not
-    begin as JSON does: then it is JSON that was cut off.
+    In `(status, text)` the text may be plain, as operators return it, and becomes a JSON string. But with the status
+    OK, a text that begins like JSON and is not valid JSON raises BadResult: it was probably cut off.
     """
     is_pair = isinstance(value, (tuple, list)) and len(value) == 2
     status = known_status(value[0]) if is_pair else None
@@ -125,15 +126,15 @@ def _checked(status: str, text: str) -> HopResult:
     except RecursionError:
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
-        raise _NotJson(f"the result is text that is not JSON ({error}): {shown!r}; return a dict") from None
+        quote = text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
+        raise _NotJson(f"the result is text that is not JSON ({error}): {quote!r}; return a dict") from None
     if _is_deeper(value, MAX_DEPTH):
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}")
     return HopResult(status, text, value)
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether dicts and lists are nested more than `levels` deep."""
+    """Return whether dicts and lists are nested more than `levels` deep."""
     if not isinstance(value, (dict, list)):
         return False
     if levels == 0:

@@ -1,4 +1,4 @@
-"""Reads JSON lines the way people write them, and says of every bad line where and why it is bad."""
+"""Streams JSON lines from a file of any size. A bad line becomes a Problem with its line number."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Line(NamedTuple):
-    """A line that is not blank, as bytes without its end."""
+    """A line that is not blank, as bytes without its line break."""
 
     number: int
     raw: bytes
 
 
 class ObjectLine(NamedTuple):
-    """A line that holds an object."""
+    """A line with a JSON object."""
 
     number: int
     raw: bytes
@@ -30,7 +30,7 @@ class ObjectLine(NamedTuple):
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """Every line that is not blank; tolerates a BOM, CRLF and a missing last line end."""
+    """Yield every line that is not blank. Accepts a BOM, CRLF and a missing line break at the end."""
     with path.open("rb", buffering=1 << 18) as file:
         for number, raw in enumerate(file, 1):
             if text := body(raw, number):
@@ -38,12 +38,12 @@ def lines(path: Path) -> Iterator[Line]:
 
 
 def body(raw: bytes, number: int) -> bytes:
-    """A line without its end, the first one without a BOM."""
+    """Return a line without its line break; the first line also without a BOM."""
     return raw.strip() if number > 1 else raw.strip().removeprefix(_BOM).strip()
 
 
 def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[ObjectLine]:
-    """Every object of the file. Bad lines go to `problems`; without it the first one raises."""
+    """Yield every object of the file. Bad lines are added to `problems`; without a list, the first one raises."""
     for number, raw in lines(path):
         value = parse_object(raw, Place(path, number), problems)
         if value is not None:
@@ -51,11 +51,11 @@ def rows(path: Path, problems: list[Problem] | None = None) -> Iterator[ObjectLi
 
 
 class Located(Protocol):
-    """Something that can say where it stands; asked only when there is a problem."""
+    """Something with a position in a file. `where` is read only if there is a problem."""
 
     @property
     def where(self) -> str:
-        """As a message names it."""
+        """The position for messages."""
         ...
 
 
@@ -71,16 +71,16 @@ class Place(NamedTuple):
         return f"{self.path}:{self.line}"
 
 
-def parse_object(raw: bytes, at: Located, problems: list[Problem] | None = None) -> dict[str, Any] | None:
-    """The object in `raw`; None after noting the problem. NaN and Infinity are not JSON."""
+def parse_object(raw: bytes, place: Located, problems: list[Problem] | None = None) -> dict[str, Any] | None:
+    """Return the object in `raw`, or None after adding to `problems`. NaN and Infinity are not JSON."""
     try:
         value = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        problem = Problem(at.where, f"not JSON: {error}")
+        problem = Problem(place.where, f"not JSON: {error}")
     else:
         if isinstance(value, dict):
             return value
-        problem = Problem(at.where, f"expected an object, found {_kind(value)}")
+        problem = Problem(place.where, f"expected an object, found {_kind(value)}")
     if problems is None:
         raise InputError(problem)
     problems.append(problem)

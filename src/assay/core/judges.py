@@ -1,7 +1,7 @@
-"""Judges as reports name them, and how well each one agrees with human labels.
+"""Judges in reports, and how well each one agrees with labels.
 
-A `JudgeInfo` stands in a run's report beside the scores that the judge decided. Its `Calibration` is the
-result of `assay judge calibrate`: the judge's verdicts counted against the labels of one file. Both are
+A report has a `JudgeInfo` for each judge. Its `Calibration` is the result of `assay judge calibrate`: the judge's
+verdicts compared with the labels of one file. The labels may come from people or from other models. Both structs are
 written to `summary.json`; calibrations also have files of their own (see `store/calibrations.py`).
 """
 
@@ -14,10 +14,10 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 ANSWER, RUBRIC = "answer", "rubric"
-"""The kinds of judgement that can be calibrated: answers to questions, and texts judged by a rubric."""
+"""The kinds of judgements that can be calibrated: answers to questions, and texts judged by a rubric."""
 
 NOT_JUDGED, LIMITED = "not judged", "beyond --limit"
-"""Reasons for leaving out rows that make a calibration incomplete. An incomplete one is not remembered."""
+"""Reasons for left-out rows that make a calibration incomplete. An incomplete calibration is not saved."""
 
 Count = Annotated[int, Meta(ge=0)]
 Part = Annotated[float, Meta(ge=0, le=1)]
@@ -32,9 +32,9 @@ class Share(Struct, frozen=True):
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """Verdicts against labels. `n` counts the rows with a verdict; `invalid` counts the rows without one.
+    """Verdicts compared with labels. `n` counts the rows with a verdict, `invalid` the rows without one.
 
-    A number that these rows cannot give (kappa of labels that are all equal, say) is None, never 0 or 1.
+    A number that is undefined for these rows, such as kappa if all labels are equal, is None, never 0 or 1.
     """
 
     n: Count
@@ -49,9 +49,9 @@ class Agreement(Struct, frozen=True, kw_only=True):
     clusters: Count
     auc: Part | None
     false_accepts: Share
-    """Accepted by the judge, of those that the labels reject."""
+    """Rows that the judge accepts, of those that the labels reject."""
     false_rejects: Share
-    """Rejected by the judge, of those that the labels accept."""
+    """Rows that the judge rejects, of those that the labels accept."""
 
 
 class Votes(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Votes(Struct, frozen=True):
 class Calibration(Struct, frozen=True, kw_only=True):
     """A judge measured against one file of labels.
 
-    It holds numbers and the names of categories, but no question or answer of the file.
+    It has numbers and names of categories, but no question or answer of the file, so it can be shared.
     """
 
     judge: str
@@ -80,16 +80,16 @@ class Calibration(Struct, frozen=True, kw_only=True):
 
     @property
     def parts_missing(self) -> list[str]:
-        """The reasons why rows that could have been judged are left out; empty for a complete calibration."""
+        """The reasons that make this calibration incomplete; empty for a complete one."""
         return [reason for reason in (NOT_JUDGED, LIMITED) if self.left_out.get(reason)]
 
     def is_of(self, judge: str, fingerprint: str, kind: str) -> bool:
-        """Whether it measured this judge with this prompt on this kind of judgement."""
+        """Return whether this calibration is for this judge, prompt (`fingerprint`) and kind of judgement."""
         return (self.judge, self.fingerprint, self.kind) == (judge, fingerprint, kind)
 
 
 class JudgeInfo(Struct, frozen=True, kw_only=True):
-    """A judge behind scores. `fingerprint` is that of its prompt for this kind of judgement."""
+    """A judge that decided scores. `fingerprint` identifies its prompt for this kind of judgement."""
 
     name: str
     id: str
@@ -99,13 +99,13 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
     metrics: Sequence[str]
     """Names of the scores that the judge decides."""
     calibration: Calibration | None = None
-    """The calibration that was known when the report was made."""
+    """The newest calibration at the time of the report."""
 
     @property
     def advice(self) -> str:
-        """The command that calibrates this judge as it was asked, votes included.
+        """The command that calibrates this judge with the same number of votes.
 
-        Most kinds cannot be calibrated yet; for those the advice says so.
+        For kinds that cannot be calibrated, a sentence that says so.
         """
         if self.kind not in (ANSWER, RUBRIC):
             return f"what judges say of {self.kind} cannot be calibrated yet"
@@ -113,5 +113,5 @@ class JudgeInfo(Struct, frozen=True, kw_only=True):
         return f"`assay judge calibrate --judge {self.name}{votes} --labels FILE` measures it"
 
     def with_metrics(self, names: Sequence[str]) -> JudgeInfo:
-        """The same judge for these metrics as well."""
+        """Return the same judge with further metrics."""
         return replace(self, metrics=list(dict.fromkeys([*self.metrics, *names])))

@@ -1,16 +1,16 @@
-"""The contracts of memories and embedders.
+"""The interfaces of memories and embedders.
 
 A memory stores the messages of a conversation and searches them for a question. A built-in memory is one file
-in `assay.memories`; a user names `path/to/file.py:make`. Either has a function `make` and may have `ABOUT`:
+in `assay.memories`; a user passes `path/to/file.py:make`. The file has a function `make` and may have `ABOUT`:
 
     ABOUT = AboutMemory(summary="the last k messages")
 
     def make(context: MemoryContext) -> Memory:
         return LastMessages(**options_of(ABOUT, context.options))
 
-The five methods of a memory may be plain or `async`. Everything a memory may use comes from
-`MemoryContext`. A memory never sees an answer or a reference. It sees where the evidence of a question
-stands only if its `ABOUT` declares `needs_evidence`.
+The five methods of a memory may be plain or `async`. Everything that a memory may use comes from `MemoryContext`. A
+memory never gets a reference answer. It gets the ids of evidence messages only if its `ABOUT` declares
+`needs_evidence`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The `kind` of an item that is one text among others, as opposed to a summary or a note of a tree.
+# The `kind` of an ordinary item, as opposed to a summary or a node of a tree.
 LINEAR = "linear"
-# The `kind` that files show for the items of a memory with `bundle`. The run's journal keeps the real items.
+# The `kind` in result files for items of a memory with `bundle`. The run's journal has the real items.
 BUNDLE = "memgallery:string_bundle"
 
 
 class Message(Struct, frozen=True):
-    """One utterance. `id` is its place in the conversation, such as D1:3; `date` is that of its session."""
+    """One message. `id` is its position in the conversation, such as D1:3. `date` is its session's date."""
 
     id: str
     text: str
@@ -49,14 +49,14 @@ class Message(Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The message as prompts and search indexes use it: `speaker: text`."""
+        """`speaker: text`, as prompts and search indexes use it."""
         return f"{self.speaker}: {self.text}" if self.speaker else self.text
 
 
 class MemoryItem(Struct, frozen=True):
     """One text that a memory stores.
 
-    `sources` are the ids of the messages it was made of. `session` is the session it came from.
+    `sources` are the ids of the messages that it was built from. `session` is its session.
     """
 
     id: str
@@ -68,24 +68,24 @@ class MemoryItem(Struct, frozen=True):
 
 
 class SearchHit(Struct, frozen=True):
-    """An item that a search returned. Scores of different memories cannot be compared."""
+    """An item that a search returned. The scores of two memories are not comparable."""
 
     item: MemoryItem
     score: float = 0.0
 
 
 class Query(Struct, frozen=True):
-    """A question. `evidence` holds message ids, and only for memories with `needs_evidence`."""
+    """A question. `evidence` has message ids, but only for memories with `needs_evidence`."""
 
     text: str
     evidence: tuple[str, ...] = ()
 
 
 class Memory(Protocol):
-    """The memory of one conversation. An item keeps its id as long as it is the same item."""
+    """The memory of one conversation. An item should keep its id while its text is updated."""
 
     def reset(self) -> Awaitable[None] | None:
-        """Forget everything, as if the memory were new."""
+        """Delete everything, as if the memory were new."""
         ...
 
     def add(self, messages: Sequence[Message]) -> Awaitable[None] | None:
@@ -106,45 +106,47 @@ class Memory(Protocol):
 
 
 class MemoryContext(Struct, frozen=True):
-    """Everything a memory may use.
+    """Everything that a memory may use.
 
-    After a kill, `ask` and `embed` serve the logged replies again. A memory must therefore ask in a fixed
-    order.
+    After a kill the conversation starts again, and `ask` and `embed` return the logged replies. So a memory must send
+    its requests in a fixed order.
     """
 
     ask: Callable[[list[dict[str, Any]], dict[str, Any]], Awaitable[str]]
-    """Sends chat messages and parameters, returns the text of the reply. Raises ModelError."""
+    """Sends chat messages and parameters, and returns the text of the reply. Raises ModelError."""
     embed: Callable[[Sequence[str]], Awaitable[np.ndarray[Any, Any]]]
-    """Turns texts into rows of float32 of length 1."""
+    """Returns a row of float32 with length 1 for each text."""
     base_url: Callable[[], Awaitable[str]]
-    """The URL at which a foreign SDK reaches the run's model while the case is open."""
+    """Returns a base URL at which an SDK of another project reaches the run's model while the case is open."""
     folder: Path
-    """An empty folder of this case. It is deleted when the case ends."""
+    """An empty folder for this case. It is deleted when the case ends."""
     rng: random.Random
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
 class AboutMemory(Struct, frozen=True, kw_only=True):
-    """What a memory declares about itself. `options` are the defaults; no other option may be set."""
+    """A memory's description of itself. `options` has all options with their defaults."""
 
     summary: str
     asks: bool = False
-    """`add`, `search` or `end_session` asks the model."""
+    """`add`, `search` or `end_session` calls the model."""
     embeds: bool = False
+    """It calls `MemoryContext.embed`."""
     reference: bool = False
-    """It is a yardstick such as `oracle`. Outputs mark it as a reference."""
+    """It is an upper bound such as `oracle`. Reports mark it `(reference)`."""
     needs_evidence: bool = False
+    """Its queries have the ids of the evidence messages."""
     bundle: bool = False
-    """It returns one text in place of single items; `search` returns the items behind that text."""
+    """The model gets one long text instead of single items. `search` returns the items behind that text."""
     quick: bool = False
-    """Its plain methods take microseconds. They are called in place, without a thread."""
+    """Its plain methods take microseconds, so they are called without a thread."""
     options: dict[str, Any] = field(default_factory=dict)
     prompts: str = ""
-    """Version and hash of the prompts it asks with. Another wording makes another run."""
+    """Version and hash of its prompts. Changed prompts start another run."""
 
 
 class MemoryPlugin(NamedTuple):
-    """A memory by name: what it declares, and the function that makes one."""
+    """A memory plugin: its description, and the function that creates a memory."""
 
     about: AboutMemory
     make: Callable[[MemoryContext], Memory]
@@ -152,12 +154,12 @@ class MemoryPlugin(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The name in tables and charts, where a reference must not be mistaken for a memory."""
+        """The name in tables and charts. It marks a reference, so that it is not mistaken for a real memory."""
         return f"{self.name} (reference)" if self.about.reference else self.name
 
 
 def find_memory(name: str) -> MemoryPlugin:
-    """Find a memory by name, or by `path/to/file.py:make`, whose file may define `ABOUT` too."""
+    """Find a memory by its name or by `path/to/file.py:make`."""
     plugin = registry.find("memory", name)
     module = sys.modules.get(getattr(plugin, "__module__", ""))
     about = getattr(plugin, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
@@ -171,7 +173,7 @@ def find_memory(name: str) -> MemoryPlugin:
 
 
 def options_of(about: AboutMemory, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults, overridden by `values`. Refuses unknown names and values of another type."""
+    """Merge `values` over the default options. Raises UsageError for an unknown name or a wrong type."""
     problems: list[str] = []
     for name, value in values.items():
         if problem := _option_problem(about.options, name, value):
@@ -185,7 +187,7 @@ def _option_problem(defaults: Mapping[str, Any], name: str, value: Any) -> str:
     if name not in defaults:
         return f"there is no {name!r}, only {', '.join(defaults) or 'none at all'}"
     expected = type(defaults[name])
-    # A whole number is fine where the default is a float. A bool is an int in Python, but not to a user.
+    # An integer is fine if the default is a float. A bool is an int in Python, but a mistake here.
     fits = isinstance(value, (int, float) if expected is float else expected)
     if not fits or isinstance(value, bool) is not (expected is bool):
         return f"{name} is of type {expected.__name__}, not {value!r}"
@@ -195,16 +197,16 @@ def _option_problem(defaults: Mapping[str, Any], name: str, value: Any) -> str:
 
 
 async def resolve(value: Awaitable[T] | T) -> T:
-    """Return what a memory's method returned, and await it first where the method is `async`."""
+    """Return the value of a memory's method, after awaiting it if the method is `async`."""
     return await cast("Awaitable[T]", value) if inspect.isawaitable(value) else value
 
 
 class Embedder(Protocol):
     """Turns texts into vectors. An embedder is one file in `assay.embedders` with a function `load()`.
 
-    The same text has the same vector, alone or among others.
+    A text must get the same vector in every batch.
     """
 
     def embed(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
-        """Return a row of float32 of length 1 for each text, and a row of zeros for a text without words."""
+        """Return a row of float32 with length 1 for each text. The row of a text without words is zero."""
         ...

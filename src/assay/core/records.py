@@ -1,16 +1,17 @@
-"""The one reader of JSON files that people write: every record with its place, every problem at once.
+"""Reads JSON files that people write. It yields every record with its position, and collects all problems.
 
     problems: list[Problem] = []
     for record in read_records(Path("tests.jsonl"), problems):
         case = convert(record.value, Case, record, problems)      # core/schema.py
     refuse(problems, Path("tests.jsonl"))
 
-A `.json` file holds one object or a list of them; a record's place is its JSON path (`data.json $[3].id`).
-Any other file holds objects one after another: one a line, several on a line, or pretty-printed over many
-lines; lines that begin with `//` are comments. A record's place is its line (`tests.jsonl:12 $.id`). One
-broken record does not hide the others. A `.json` file of several objects is read like that too.
+A `.json` file has one object or a list of objects. The position of a record is its JSON path (`data.json $[3].id`).
 
-The whole file is read into memory. For corpora of any size, `lines` of `core/jsonl.py` streams.
+Any other file has objects one after another: one per line, several on a line, or pretty-printed over many lines. Lines
+that begin with `//` are comments. The position of a record is its line (`tests.jsonl:12 $.id`). Reading continues
+after a broken record. A `.json` file with several objects is read in the same way.
+
+The whole file is read into memory. For large files, use `lines` of `core/jsonl.py`, which streams.
 """
 
 from __future__ import annotations
@@ -44,18 +45,18 @@ _NO_LIST = (
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _find_end = json.JSONDecoder().raw_decode
-_NOTHING: Any = object()  # stands for a value that was told to be wrong
-# Characters of a file that the decoder sees at first; few records are longer.
+_NOTHING: Any = object()  # marks a broken value whose problem is already reported
+# The decoder first gets this many characters; see `_end_of_value`. Few records are longer.
 _WINDOW = 1 << 16
-# A number, a literal or an escape that a window cuts is reported this close to its end.
+# If the window cuts a number, literal or escape, the decoder reports an error this close to the window's end.
 _LONGEST_LITERAL = 400
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class FileRecord(NamedTuple):
-    """One object of a file, the bytes it was read from, and its place. It is a `schema.ValueSource`.
+    """One object of a file with its bytes and its position. It is a `schema.ValueSource`.
 
-    `line` is the line it begins on; 0 in a `.json` file, whose records are named by `root`, their JSON path.
+    `line` is the line on which it begins. It is 0 in a `.json` file, where `root`, the JSON path, is the position.
     """
 
     path: Path
@@ -66,11 +67,11 @@ class FileRecord(NamedTuple):
 
     @property
     def wording(self) -> Wording:
-        """Data names the kind of a wrong value."""
+        """Messages about data name the type of a wrong value, and do not quote it."""
         return JSON_WORDING
 
     def where(self, path: KeyPath = ()) -> str:
-        """Return `file:line $.key`. In a record of many lines it is the line of the top-level key."""
+        """Return `file:line $.key`. If a record has several lines, it is the line of the top-level key."""
         if not self.line:
             return f"{self.path} {json_path(path, self.root)}"
         if not path:
@@ -93,11 +94,11 @@ def read_records(
     hint: str = "",
     torn: Literal["error", "warning"] = "error",
 ) -> Iterator[FileRecord]:
-    """Yield the objects of a file in order; what is none goes to `problems`.
+    """Yield the objects of a file in order, and add everything else to `problems`.
 
-    Raises InputError if the file cannot be read at all; `hint` then says which option names it. `thing` is
-    what messages call a record. With `torn="warning"` a cut-off last line is left out with a warning: a
-    program may still be writing the file.
+    Raises InputError if the file cannot be read at all; `hint` is then part of the message. `thing` is the word for a
+    record in messages. With `torn="warning"` an incomplete last line is skipped with a warning, because a program
+    may still be writing the file.
     """
     try:
         data = path.read_bytes()
@@ -114,7 +115,7 @@ def read_records(
 
 
 def read_structs(path: Path, schema: type[T], problems: list[Problem]) -> list[T]:
-    """Return the objects of a file as structs. Those that are wrong are left out and go to `problems`."""
+    """Return the objects of a file as structs. Invalid objects are skipped and added to `problems`."""
     rows = []
     for record in read_records(path, problems):
         row = convert(record.value, schema, record, problems)
@@ -124,8 +125,8 @@ def read_structs(path: Path, schema: type[T], problems: list[Problem]) -> list[T
 
 
 def first_record(path: Path) -> FileRecord | None:
-    """Return the first object of a file of any size, to see what the file is; None if there is none."""
-    # Nearly always the first bytes suffice. A large first record takes more, a file without records all.
+    """Return the first object of a file, to recognise its format; None if it has none."""
+    # The file may be large, and the first bytes nearly always have a whole record. Otherwise read more.
     for size in (1 << 16, 1 << 22, -1):
         with path.open("rb") as file:
             data = file.read(size).removeprefix(_BOM)
@@ -136,7 +137,7 @@ def first_record(path: Path) -> FileRecord | None:
 
 
 def key_line(record: FileRecord, key: str | int) -> int:
-    """Return the line of a top-level key of a record, of the last one if it stands there twice."""
+    """Return the line of a top-level key of a record. If the key occurs twice, the line of the last one."""
     depth, line = 0, record.line
     for token in _TOKEN.finditer(record.raw):
         mark = token[0]
@@ -150,16 +151,16 @@ def key_line(record: FileRecord, key: str | int) -> int:
 
 
 def repeated_keys(record: FileRecord) -> list[KeyPath]:
-    """Return the paths of keys that stand twice in one object. JSON decoders keep the last one silently."""
+    """Return the paths of keys that occur twice in one object. JSON decoders silently keep the last one."""
     raw = record.raw
-    # Cheap test first: a repeated key is lost when the value is written again, and its colon with it.
+    # A fast test first: decoding drops a repeated key, so the encoded value has fewer colons.
     if raw.count(b":") == _encode(record.value).count(b":") and b"\\u003" not in raw:
         return []
     return list(_repeated(json.loads(raw, object_pairs_hook=_Pairs), ()))
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object with every key that was written."""
+    """An object as a list of all its keys and values, also repeated ones."""
 
 
 def _repeated(value: Any, path: KeyPath) -> Iterator[KeyPath]:
@@ -176,7 +177,7 @@ def _repeated(value: Any, path: KeyPath) -> Iterator[KeyPath]:
 
 
 def _holds_several_objects(data: bytes) -> bool:
-    """Whether a file holds an object and more behind it, although its name says that it is one document."""
+    """Return whether a `.json` file has an object and more after it, as a `.jsonl` file has."""
     if not data.lstrip().startswith(b"{"):
         return False
     try:
@@ -187,7 +188,7 @@ def _holds_several_objects(data: bytes) -> bool:
 
 
 def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:
-    """Yield the objects of a JSON document. Only one of them is decoded at a time: the list may be long."""
+    """Yield the objects of a JSON document. They are decoded one by one, because the list may be long."""
     try:
         if data.lstrip().startswith(b"{"):
             raws = {"$": msgspec.json.decode(data, type=msgspec.Raw)}
@@ -220,7 +221,7 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
 
 
 class _BrokenValue(Exception):
-    """A value that does not end as JSON does: why, and at which byte of the file."""
+    """A value is not valid JSON. Has the reason and the byte position in the file."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(reason)
@@ -229,15 +230,15 @@ class _BrokenValue(Exception):
 
 
 class _Scan:
-    """Finds the objects that stand one after another in a file."""
+    """Reads objects that follow one another in a file."""
 
     def __init__(self, path: Path, data: bytes, problems: list[Problem], torn: str) -> None:
-        # A JSON text cannot hold a line break, so a line that begins with // is never inside one.
+        # A JSON string cannot contain a line break, so a line that begins with // is never inside a string.
         if b"//" in data:
             data = _COMMENT_LINE.sub(lambda comment: b" " * len(comment[0]), data)
         self._path = path
         self._data = data
-        # Decoded as Latin-1, so that offsets in bytes and text agree. It only tells where values end.
+        # Decoded as Latin-1, so that offsets in the text and in the bytes agree. Used only to find the end of values.
         self._text = ""
         self._problems = problems
         self._torn = torn
@@ -246,14 +247,14 @@ class _Scan:
         self._content_size = len(data.rstrip())
 
     def records(self) -> Iterator[FileRecord]:
-        """Yield every object. Reading goes on behind it, or at the next one if it is broken."""
+        """Yield every object. After a broken object, reading continues at the next one."""
         data, size = self._data, len(self._data)
         while (start := self._skip_space()) < size:
             line_end = data.find(b"\n", start)
             if line_end < 0:
                 line_end = size
             line, raw = self._line, data[start:line_end]
-            # Nearly always the object takes the rest of its line.
+            # Fast path: an object nearly always fills the rest of its line.
             try:
                 value = _decode(raw)
             except _DECODE_ERRORS:
@@ -284,7 +285,7 @@ class _Scan:
         self._problems.append(Problem(f"{self._path}:{line}", message, level))
 
     def _value(self, start: int, line_end: int) -> tuple[bytes, Any]:
-        """Read a value that is not simply the rest of its line, and move behind it."""
+        """Read a value that does not fill the rest of its line, and move to its end."""
         data = self._data
         if data[start : start + 1] not in (b"{", b"["):
             self._no_value(start, line_end)
@@ -313,10 +314,10 @@ class _Scan:
         return b"", _NOTHING
 
     def _end_of_value(self, start: int) -> int:
-        """Where the value that begins at `start` ends. Raises _BrokenValue if it does not.
+        """Return the end of the value that begins at `start`. Raises _BrokenValue if it is not valid JSON.
 
-        The decoder counts all lines before an error, so a file of broken records would take quadratic time. It
-        sees a window first, and the rest of the file only for a value that the window cuts.
+        The decoder first gets a window of the file, and the whole rest only if the window cuts the value. For an error
+        message it counts all lines before it, so a file of broken records would take quadratic time otherwise.
         """
         window = self._text[start : start + _WINDOW]
         try:
@@ -333,7 +334,7 @@ class _Scan:
             raise _BrokenValue(error.msg, error.pos) from None
 
     def _no_value(self, start: int, line_end: int) -> None:
-        """Tell what stands in place of an object, and go on behind it."""
+        """Report text that is not an object, and move past it."""
         data = self._data
         text = data[start:line_end].strip()
         line_start = data.rfind(b"\n", 0, start) + 1
@@ -351,7 +352,7 @@ class _Scan:
             self._move(line_end)
 
     def _broken(self, start: int, reason: str, position: int) -> None:
-        """Tell why a value does not end, and go on at the next line that may begin a record."""
+        """Report a value that is not valid JSON, and move to the next line that may begin a record."""
         data = self._data
         line = self._line_of(position)
         character = data[position : position + 1]
@@ -376,7 +377,7 @@ class _Scan:
         self._go_on(start)
 
     def _go_on(self, start: int) -> None:
-        """Move to the next line that begins with `{`, at most as far to the right as the broken record."""
+        """Move to the next line that begins with `{` and is indented no more than the broken record."""
         data, indent = self._data, _indent(self._data, start)
         line_end = data.find(b"\n", start)
         if line_end >= 0:
@@ -388,7 +389,7 @@ class _Scan:
 
 
 def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
-    """Say what is wrong with a value that is complete and still no JSON."""
+    """Return the reason why a complete value is not valid JSON."""
     try:
         raw.decode()
     except UnicodeDecodeError as wrong:
@@ -396,7 +397,7 @@ def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
         return f"not UTF-8: byte 0x{raw[wrong.start]:02x} on line {wrong_line}"
     if isinstance(error, RecursionError):
         return "not usable: nested too deeply"
-    # Python's json module reads these three words, JSON does not know them.
+    # Python's json module accepts NaN, Infinity and -Infinity, which are not JSON.
     constants: list[str] = []
     json.loads(raw, parse_constant=constants.append)
     if constants:
@@ -407,6 +408,6 @@ def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
 
 
 def _indent(data: bytes, position: int) -> int:
-    """Return how many blanks stand before this position; a value behind another one has none."""
+    """Return the indentation of a value; 0 if other text precedes it on its line."""
     before = data[data.rfind(b"\n", 0, position) + 1 : position]
     return 0 if before.strip(b" \t") else len(before)

@@ -1,6 +1,9 @@
-"""Finds a plugin by name: `path/to/file.py:Name`, a built-in file, or an installed entry point.
+"""Finds a plugin by name: `path/to/file.py:Name`, a built-in module, or an installed entry point.
 
-Built-ins are found by file name, through the same door as everybody else's.
+    find("metric", "exact_match")               # the module assay.scoring.metrics.exact_match
+    find("memory", "my_memory.py:make")         # the function `make` of a user's file
+
+A built-in plugin is a file in the package of its kind. It needs no registration.
 """
 
 from __future__ import annotations
@@ -27,15 +30,15 @@ KINDS = {
 
 
 def names(kind: str) -> list[str]:
-    """Every name that `find` knows, built-in and installed."""
+    """Return every name that `find` finds, built-in and installed."""
     return sorted(built_in(kind) | {point.name for point in _entry_points(kind)})
 
 
 @cache
 def built_in(kind: str) -> set[str]:
-    """The names of the built-in plugins: modules of the kind's package. Packages in it are shared code.
+    """Return the names of the built-in plugins: the modules of the kind's package. Its subpackages are shared code.
 
-    Characters that a file name may not hold are spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is
+    A name that cannot be a module's name is spelled out: `chrf++` is `chrf_plus_plus.py`, `FUMemory` is
     `fu_memory.py`.
     """
     package = importlib.import_module(KINDS[kind])
@@ -47,21 +50,21 @@ def built_in(kind: str) -> set[str]:
 
 
 def _public_name(kind: str, file: str) -> str:
-    """The public name of a plugin, from the name of its file."""
+    """Return the public name of a plugin for its module's name."""
     if kind == "memory" and file.endswith("_memory"):
         return f"{file.removesuffix('_memory').upper()}Memory"
     return file.replace("_", "-") if kind == "model" else file.replace("_plus", "+")
 
 
 def _file_name(name: str) -> str:
-    """The module file name for a plugin's public name."""
+    """Return the module's name for a plugin's public name."""
     if name.endswith("Memory"):
         return f"{name.removesuffix('Memory').lower()}_memory"
     return name.replace("-", "_").replace("+", "_plus")
 
 
 def find(kind: str, name: str) -> Any:
-    """The plugin: a module for built-ins, whatever the file or entry point names otherwise."""
+    """Return a plugin: a module if it is built in, else the object that the file or entry point names."""
     if ".py:" in name:
         return load_from_file(name)
     module = f"{KINDS[kind]}.{_file_name(name)}"
@@ -74,30 +77,30 @@ def find(kind: str, name: str) -> Any:
 
 
 def short(name: str) -> str:
-    """A plugin's name as part of a file name: `path/to/file.py:Name` is `file`."""
+    """Return a plugin's name for use in file names: `file` for `path/to/file.py:Name`."""
     return Path(name.partition(".py:")[0]).name
 
 
 def identity(name: str) -> str:
-    """The plugin's name for a fingerprint. A plugin named by path is identified by its content."""
+    """Return a plugin's part of a fingerprint: its name, or for a user's file a hash of the code."""
     from assay.core.code import code_sha256
 
     path, by_path, attribute = name.partition(".py:")
     return f"{code_sha256(Path(path + '.py'))}:{attribute}" if by_path else name
 
 
-def unknown(kind: str, name: str, known: list[str]) -> str:
-    """The message for an unknown name, with the nearest known ones."""
+def unknown(kind: str, name: str, choices: list[str]) -> str:
+    """Return the message for an unknown name, with similar names or with all choices."""
     from difflib import get_close_matches  # imported here because only a typo needs it
 
-    near = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(known)}"
+    near = get_close_matches(name, choices, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(choices)}"
     return f"there is no {kind} named {name!r}; {hint}"
 
 
 def load_from_file(reference: str) -> Any:
-    """The object that `path/to/file.py:Name` names. The file is executed: the user asked for it by name."""
-    from assay.core.user_code import load_module  # brings asyncio, which `--help` does not need
+    """Import a user's file and return the object that `path/to/file.py:Name` names."""
+    from assay.core.user_code import load_module  # imports asyncio, which `--help` does not need
 
     path, _, attribute = reference.rpartition(":")
     module = load_module(Path(path))
@@ -108,6 +111,6 @@ def load_from_file(reference: str) -> Any:
 
 
 def _entry_points(kind: str) -> EntryPoints:
-    from importlib.metadata import entry_points  # 30 ms that built-ins do not need
+    from importlib.metadata import entry_points  # takes 30 ms, and built-ins do not need it
 
     return entry_points(group="assay.memories" if kind == "memory" else f"assay.{kind}s")

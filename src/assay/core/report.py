@@ -72,7 +72,7 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.interval is not None:
             value += f" ({self.interval[0]:.2f}–{self.interval[1]:.2f})"
         if self.numerator is not None:
-            value += f" {self.numerator:g}/{self.denominator}"
+            value += f" {self.numerator:.1f}".removesuffix(".0") + f"/{self.denominator}"
         else:
             value += f" n={self.denominator}"
         left_out = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())

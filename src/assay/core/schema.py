@@ -1,4 +1,4 @@
-"""The one validator: checks a JSON or YAML value against a msgspec type and reports all problems at once.
+"""Validates a JSON or YAML value against a msgspec type, and reports all problems at once.
 
     class Llm(Struct, forbid_unknown_fields=True):
         model: Filled
@@ -14,13 +14,13 @@
         problems.append(yaml.problem(("llms",), "settings need at least one of the llms"))
     refuse(problems, yaml.path)                # raises InputError with everything that is wrong
 
-`convert` finds wrong types, missing and unknown keys, bounds, patterns and unknown names. Rules across keys
-stay Python: they look at the converted value and add to the same list. A problem's place comes from the
-source that the value was read from: a YAML file (`core/yamlfile.py`) or a record (`core/records.py`).
+`convert` finds wrong types, missing and unknown keys, values out of bounds, unmatched patterns and unknown names.
+Rules about several keys are Python code that checks the converted value and adds to the same list. The position of a
+problem comes from the source of the value: a YAML file (`core/yamlfile.py`) or a record (`core/records.py`).
 
-Two notes on a type change its messages:
-`Meta(description="a list of ids")` is what the message says was expected ("must be a list of ids, not null");
-`Meta(extra={"problem": "is empty"})` replaces the message of a broken bound, length or pattern.
+Two annotations on a type change its messages:
+`Meta(description="a list of ids")` names what is expected ("must be a list of ids, not null");
+`Meta(extra={"problem": "is empty"})` replaces the message about a bound, length or pattern.
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
 
 Filled = Annotated[str, Meta(pattern=r"\S", extra={"problem": "is empty"})]
-"""A text with something other than white space in it."""
+"""A text that is not only white space."""
 Name = Filled | int
-"""An id: a text with something in it, or a whole number. Two ids are the same if their texts are."""
+"""An id: a text or an integer. `1` and `"1"` are the same id."""
 Scalar = Annotated[str | int | float | bool, Meta(description="a text or a number")]
 """A single value, such as a reference answer."""
 
 MOST_PROBLEMS: Mapping[str, int] = {"error": 1000, "warning": 200, "advice": 50}
-"""How many problems of each level a file reports. The rest are counted."""
+"""Maximum number of reported problems per level. A last line counts the rest."""
 
 _LEVEL_NAMES = {"error": "errors", "warning": "warnings", "advice": "pieces of advice"}
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*")
 _LONGEST_VALUE = 60
-_WRONG: Any = object()  # stands for a value that cannot be kept
+_WRONG: Any = object()  # marks a value that is invalid and has no replacement
 _STRUCTS = (inspect.StructType, inspect.DataclassType, inspect.TypedDictType)
 _LISTS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 
 
 class Wording(NamedTuple):
-    """How the messages of a source speak about values.
+    """The style of messages about values.
 
-    Settings that people write show the wrong value: "expected a mapping, found 3". Data may hold texts of any
-    length, so only the kind is named: "must be an object, not a number".
+    Messages about settings quote the wrong value: "expected a mapping, found 3". Data may contain very long texts, so
+    messages about data name only the type: "must be an object, not a number".
     """
 
     mapping: str
@@ -75,11 +75,11 @@ YAML_WORDING = Wording(mapping="a mapping", shows_values=True)
 
 
 class ValueSource(Protocol):
-    """Where a value was read from. It turns the path of a key into the problem's place."""
+    """The source of a value. It turns the path of a key into a position such as `file:line`."""
 
     @property
     def wording(self) -> Wording:
-        """How problems of this source are worded."""
+        """The style of messages about this source."""
         ...
 
     def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
@@ -92,29 +92,29 @@ def convert(
 ) -> T | None:
     """Return `value` as `schema`, and append everything wrong with it to `problems`.
 
-    `path` is the place of `value` within its source. If problems were added, the returned value has defaults
-    in place of the wrong parts, so that rules across keys can still be checked; it is None where no default
-    can replace them. Only `refuse` says whether the value may be used.
+    `path` is the position of `value` in its source. If there are problems, the returned value has defaults in place
+    of the wrong parts, so that rules about several keys can still be checked. It is None if a wrong part has no
+    default. Call `refuse` before you use the value.
     """
     try:
         return msgspec.convert(value, schema)
     except msgspec.ValidationError as error:
         count = len(problems)
-        kept = _Walk(source, problems).value(_type_info(schema), value, path)  # type: ignore[arg-type]
+        valid = _Walk(source, problems).value(_type_info(schema), value, path)  # type: ignore[arg-type]
         if len(problems) == count:
-            # msgspec knows types that the walk does not, such as dates. Its own message is used then.
+            # msgspec checks types that _Walk does not know, such as dates. Then its own message is used.
             problems.append(source.problem(path, str(error)))
             return None
-    if kept is _WRONG:
+    if valid is _WRONG:
         return None
     try:
-        return msgspec.convert(kept, schema)
+        return msgspec.convert(valid, schema)
     except msgspec.ValidationError:
         return None
 
 
 def refuse(problems: list[Problem], path: Path) -> None:
-    """Raise InputError with all errors in `problems`, if there are any. Warnings do not count."""
+    """Raise InputError with all errors in `problems`, if there are any. Warnings are ignored."""
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
         raise InputError(shorten(errors, path))
@@ -123,22 +123,22 @@ def refuse(problems: list[Problem], path: Path) -> None:
 def shorten(
     problems: Iterable[Problem], path: Path, most: Mapping[str, int] = MOST_PROBLEMS
 ) -> list[Problem]:
-    """Return each problem once and the first ones of each level only, with how many more there are."""
-    kept: list[Problem] = []
+    """Return the problems without repeats. Of each level, only the first ones and the number of the rest."""
+    shortened: list[Problem] = []
     counts: Counter[str] = Counter()
     for problem in dict.fromkeys(problems):
         counts[problem.level] += 1
         if counts[problem.level] <= most[problem.level]:
-            kept.append(problem)
+            shortened.append(problem)
     for level, limit in most.items():
         if counts[level] > limit:
             message = f"and {counts[level] - limit:,} more {_LEVEL_NAMES[level]}"
-            kept.append(Problem(str(path), message, level))
-    return kept
+            shortened.append(Problem(str(path), message, level))
+    return shortened
 
 
 def json_path(path: KeyPath, root: str = "$") -> str:
-    """Write a path as `$.batch_items[2]`. A key that is no plain name stands in brackets and quotes."""
+    """Return a path as `$.batch_items[2]`. A key that is not a plain name is written as `["key"]`."""
     text = root
     for step in path:
         if isinstance(step, int):
@@ -151,7 +151,7 @@ def json_path(path: KeyPath, root: str = "$") -> str:
 
 
 def kind_of(value: Any, wording: Wording = JSON_WORDING) -> str:
-    """Name the JSON type of a value: "a list"."""
+    """Return the JSON type of a value in words: "a list"."""
     if isinstance(value, dict):
         return wording.mapping
     names = {list: "a list", str: "a text", bool: "a boolean", type(None): "null"}
@@ -159,7 +159,7 @@ def kind_of(value: Any, wording: Wording = JSON_WORDING) -> str:
 
 
 def mismatch(wanted: str, value: Any, wording: Wording = JSON_WORDING) -> str:
-    """Word the problem of a value that has the wrong type."""
+    """Return the message for a value of the wrong type."""
     if wording.shows_values:
         return f"expected {wanted}, found {_short(value)}"
     return f"must be {wanted}, not {kind_of(value, wording)}"
@@ -171,14 +171,14 @@ def _type_info(schema: Any) -> inspect.Type:
 
 
 class _Notes(NamedTuple):
-    """What `Meta` says about a type."""
+    """The annotations in a type's `Meta`."""
 
     description: str = ""
     problem: str = ""
 
 
 class _Walk:
-    """Walks a value along its type. Each method returns what can be kept of the value, or _WRONG."""
+    """Walks a value and its type in parallel. Each method returns the valid part of the value, or _WRONG."""
 
     def __init__(self, source: ValueSource, problems: list[Problem]) -> None:
         self._source = source
@@ -221,17 +221,17 @@ class _Walk:
         tagged = _by_tag(members, value)
         if tagged:
             members = tagged
-        # The member without problems counts. If all have some, those of the first are reported.
+        # A member without problems is the right one. If all have problems, those of the first are reported.
         first: list[Problem] = []
         for place, kind in enumerate(members):
             attempt: list[Problem] = []
-            kept = _Walk(self._source, attempt).value(kind, value, path, notes)
+            valid = _Walk(self._source, attempt).value(kind, value, path, notes)
             if not attempt:
-                return kept
+                return valid
             if place == 0:
-                first, first_kept = attempt, kept
+                first, first_valid = attempt, valid
         self._problems += first
-        return first_kept
+        return first_valid
 
     def _choice(self, kind: inspect.LiteralType | inspect.EnumType, value: Any, path: KeyPath) -> Any:
         if isinstance(kind, inspect.EnumType):
@@ -253,41 +253,41 @@ class _Walk:
         # Only structs can refuse unknown keys and be chosen by a tag.
         tag = struct.tag_field if isinstance(struct, inspect.StructType) else None
         strict = isinstance(struct, inspect.StructType) and struct.forbid_unknown_fields
-        kept: dict[str, Any] = {}
+        valid: dict[str, Any] = {}
         for key, item in value.items():
             if key in fields:
                 result = self.value(fields[key].type, item, (*path, key))
                 if result is not _WRONG:
-                    kept[key] = result
+                    valid[key] = result
             elif key == tag:
-                kept[key] = item
+                valid[key] = item
             elif strict:
                 self._add((*path, str(key)), unknown("key", str(key), names))
         for name, field in fields.items():
             if field.required and name not in value:
                 self._add((*path, name), "is missing")
-        if any(field.required and name not in kept for name, field in fields.items()):
+        if any(field.required and name not in valid for name, field in fields.items()):
             return _WRONG
-        return kept
+        return valid
 
     def _mapping(
         self, kind: inspect.DictType, value: dict[Any, Any], path: KeyPath, notes: _Notes
     ) -> dict[Any, Any]:
         self._length(kind, value, path, notes)
-        kept: dict[Any, Any] = {}
+        valid: dict[Any, Any] = {}
         for key, item in value.items():
             if isinstance(kind.key_type, inspect.StrType) and not isinstance(key, str):
                 self._add((*path, str(key)), f"a name is a text; put {key!r} in quotes")
                 continue
             result = self.value(kind.value_type, item, (*path, key))
             if result is not _WRONG:
-                kept[key] = result
-        return kept
+                valid[key] = result
+        return valid
 
     def _list(self, kind: Any, value: list[Any], path: KeyPath, notes: _Notes) -> Any:
         right = self._length(kind, value, path, notes)
         items = [self.value(kind.item_type, item, (*path, place)) for place, item in enumerate(value)]
-        # A list that lost an item would move the places of the items behind it.
+        # A list without its wrong items would shift the positions of the others in messages.
         if not right or any(item is _WRONG for item in items):
             return _WRONG
         return items
@@ -330,7 +330,7 @@ class _Walk:
 
 
 def _unwrap(kind: inspect.Type, notes: _Notes = _Notes()) -> tuple[inspect.Type, _Notes]:  # noqa: B008
-    """Return the type inside `Annotated`, with what its Meta says."""
+    """Return the type inside `Annotated`, with the annotations of its Meta."""
     while isinstance(kind, inspect.Metadata):
         schema, extra = kind.extra_json_schema or {}, kind.extra or {}
         notes = _Notes(schema.get("description", notes.description), extra.get("problem", notes.problem))
@@ -339,7 +339,7 @@ def _unwrap(kind: inspect.Type, notes: _Notes = _Notes()) -> tuple[inspect.Type,
 
 
 def _has_kind(kind: inspect.Type, value: Any) -> bool:
-    """Whether the value has the JSON type that is wanted. Types that the walk does not know always fit."""
+    """Return whether the value has the expected JSON type. Types that _Walk does not know always fit."""
     if isinstance(kind, inspect.NoneType):
         return value is None
     if isinstance(kind, inspect.BoolType):
@@ -360,7 +360,7 @@ def _has_kind(kind: inspect.Type, value: Any) -> bool:
 
 
 def _by_tag(members: list[inspect.Type], value: Any) -> list[inspect.Type]:
-    """Of several structs in a union, the one that the value's tag names."""
+    """Return the struct of a union that the value's tag names."""
     return [
         kind
         for kind in members
@@ -371,7 +371,7 @@ def _by_tag(members: list[inspect.Type], value: Any) -> list[inspect.Type]:
 
 
 def _wanted(kind: inspect.Type, wording: Wording) -> str:
-    """Name a type as a message does: "a text or a whole number"."""
+    """Return a type in words: "a text or a whole number"."""
     kind, notes = _unwrap(kind)
     if notes.description:
         return notes.description

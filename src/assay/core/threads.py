@@ -1,4 +1,4 @@
-"""Runs blocking functions in daemon threads, so that a function that hangs never holds the process."""
+"""Runs blocking functions in daemon threads, so that a function that hangs does not keep the process alive."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ R = TypeVar("R")
 
 
 class DaemonPool:
-    """At most `size` threads, started when needed. They end with the process, not before.
+    """A pool of at most `size` daemon threads, started when needed. They live until the process ends.
 
-    With `replaces`, a thread whose result is no longer awaited leaves the pool: another one may be started
-    in its place, and it ends when its function does. Functions that hang then leave the pool its full width.
+    With `replaces`, a thread whose result is no longer awaited leaves the pool, and a new thread may take its place.
+    So functions that hang do not shrink the pool.
     """
 
     def __init__(self, size: int, name: str, *, replaces: bool = False) -> None:
@@ -28,12 +28,15 @@ class DaemonPool:
         self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._open = 0
-        """Jobs that wait or run. There are always as many threads, up to the size."""
+        """Jobs that wait or run. The pool has as many threads, up to its size."""
         self._threads = 0
         self._started = 0
 
     async def run(self, function: Callable[[], R]) -> R:
-        """What the function returns or raises. If this wait is cancelled, the thread is left to its work."""
+        """Call the function in a thread; return its value or raise its exception.
+
+        If the caller is cancelled, the thread continues, because Python cannot stop a thread.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[R] = loop.create_future()
         job = _Job(loop, future, function)
@@ -48,50 +51,50 @@ class DaemonPool:
             raise
 
     def _start_missing(self) -> None:
-        """Start the thread that is missing, if one is. The caller holds the lock."""
+        """Start a thread if there are more jobs than threads. The caller must hold the lock."""
         if self._open > self._threads and self._threads < self._size:
             self._threads += 1
             self._started += 1
             threading.Thread(target=self._work, name=f"{self._name}-{self._started}", daemon=True).start()
 
     def _abandon(self, job: _Job) -> None:
-        """A job that has not begun never will; one that runs costs the pool its thread if `replaces`."""
+        """Drop a job that has not started. If it runs, and the pool `replaces`, give up its thread."""
         with self._lock:
-            if job.future.cancelled() and not job.left and (self._replaces or not job.begun):
-                job.left = True
+            if job.future.cancelled() and not job.closed and (self._replaces or not job.started):
+                job.closed = True
                 self._open -= 1
-                self._threads -= job.begun
+                self._threads -= job.started
                 self._start_missing()
 
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
             with self._lock:
-                job.begun = not job.left
-            if job.begun and not self._run(job):
+                job.started = not job.closed
+            if job.started and not self._run(job):
                 return
-            del job  # or it keeps its result until the next one comes
+            del job  # otherwise this thread keeps the result in memory until its next job
 
     def _run(self, job: _Job) -> bool:
-        """Run a job; say whether this thread still belongs to the pool afterwards."""
+        """Run a job. Returns whether this thread still belongs to the pool."""
         try:
             result, error = job.function(), None
-        except BaseException as raised:  # noqa: BLE001 - whatever user code raises belongs to the one who waits
+        except BaseException as raised:  # noqa: BLE001 - any exception of user code is raised in the caller
             result, error = None, raised
         with self._lock:
-            if job.left:
+            if job.closed:
                 return False
-            job.left = True
+            job.closed = True
             self._open -= 1
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, so no caller waits for the result
             job.loop.call_soon_threadsafe(_settle, job.future, result, error)
         return True
 
 
 class _Job:
-    """A function and the future that waits for it. `left`: it no longer counts as open."""
+    """A function and the future for its result. A `closed` job is done or abandoned."""
 
-    __slots__ = ("begun", "function", "future", "left", "loop")
+    __slots__ = ("closed", "function", "future", "loop", "started")
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], function: Callable[[], Any]
@@ -99,8 +102,8 @@ class _Job:
         self.loop = loop
         self.future = future
         self.function = function
-        self.begun = False
-        self.left = False
+        self.started = False
+        self.closed = False
 
 
 def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
@@ -113,17 +116,17 @@ def _settle(future: asyncio.Future[Any], result: Any, error: BaseException | Non
 
 
 class DetachedThreads(ThreadPoolExecutor):
-    """An executor for `asyncio.to_thread`: one daemon thread for each job, and nobody waits for their end."""
+    """An executor for `asyncio.to_thread` with a daemon thread per job. Python does not wait for them at exit."""
 
     def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
-        """Begin at once: jobs that hang must not keep those of other cases waiting."""
+        """Start the job at once in a new thread, so that jobs that hang do not delay those of other cases."""
         future: Future[R] = Future()
         work = partial(fn, *args, **kwargs)
         threading.Thread(target=_fill, args=(future, work), name="assay-detached", daemon=True).start()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: the threads are not awaited."""
 
 
 def _fill(future: Future[R], work: Callable[[], R]) -> None:
@@ -131,5 +134,5 @@ def _fill(future: Future[R], work: Callable[[], R]) -> None:
         return
     try:
         future.set_result(work())
-    except BaseException as error:  # noqa: BLE001 - it belongs to the one who waits
+    except BaseException as error:  # noqa: BLE001 - any exception is raised in the caller
         future.set_exception(error)

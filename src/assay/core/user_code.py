@@ -1,29 +1,29 @@
-"""The one way to run code of the user: hop functions, memories, `python/` models, `!function`, loaders.
+"""Runs the user's code: hop functions, memories, `python/` models, `!function`, loaders. Nothing else runs it.
 
-Whatever that code does ends in a value or in one `UserCodeError`. `sys.exit`, a `KeyboardInterrupt` that the
-code raises itself, code that hangs and code that blocks the event loop are failures of one case. Only
-`os._exit` and a crash in C end the program; the same command then continues the run.
+A call returns a value or raises one `UserCodeError`. `sys.exit`, a `KeyboardInterrupt` that the code raises itself,
+code that hangs and code that blocks the event loop fail one case only. Only `os._exit` and a crash in C end the
+process; the same command then continues the run.
 
     from assay.core import user_code
     from assay.core.user_code import UserCodeError
 
     function = user_code.load_module(Path("hop.py")).hop
     try:
-        # Sync code gets a thread of its own, async code a task of its own.
+        # Sync code runs in a thread, async code in a task.
         value = await user_code.call(function, (session, row), timeout=30.0)
-        # Short sync code (a metric, a filter, `doc_to_text`) runs at once, in this thread.
+        # Short sync code (a metric, a filter, `doc_to_text`) runs in the current thread.
         value = user_code.call_here(metric, (answer, reference))
     except UserCodeError as error:
         # `error.message` is "[KeyError] 'gone'", `error.where` is "hop.py:7: raise KeyError('gone')".
-        # The failure has the kind `user_code` and carries the traceback, with the user's own frames only.
+        # The failure has the kind `user_code` and a traceback with the user's own frames only.
         raise CaseFailed(error.failure()) from None
 
-A loader (`path/to/file.py:load`) gives its items through `items_of`. Code that catches exceptions around
-user code it does not call itself (the engine around a solver) asks `is_failure` and `failure_of`.
+`items_of` reads the items of a loader (`path/to/file.py:load`). The engine, which catches exceptions around a solver,
+uses `is_failure` and `failure_of`.
 
-These pass through `call` and `call_here` unchanged: errors that stop the run (StopRun, ModelRefused,
-UsageError), failed model calls (ModelError), failed cases (CaseFailed), a real Ctrl-C, and the cancellation
-of whoever waits for the call.
+These exceptions pass through `call` and `call_here` unchanged: errors that stop the run (StopRun, ModelRefused,
+UsageError), failed model calls (ModelError), failed cases (CaseFailed), a real Ctrl-C, and the cancellation of the
+caller.
 """
 
 from __future__ import annotations
@@ -65,19 +65,20 @@ T = TypeVar("T")
 Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]
 
 USER_MODULE = "assay_user_"
-"""Prefix of the names under which the user's files stand in `sys.modules`."""
+"""Prefix of the names of the user's files in `sys.modules`."""
 
 POOL = DaemonPool(1_000, "assay-user-code", replaces=True)
-"""Threads for sync code. The pool is wide because one function may wait for another one in the same pool."""
+"""Threads for sync code. The pool is large because one function may wait for another one in the same pool."""
 
 PASSED_THROUGH = (StopRun, ModelRefused, UsageError, ModelError, CaseFailed)
 
 _GRACE_SECONDS = 1.0
-"""How long an async function may clean up after its time limit; one that goes on is abandoned."""
+"""Time for an async function to clean up after its time limit. After that it is abandoned."""
 
 _SLACK_SECONDS = 1.0
-"""Added to the time limit before a blocking step is ended by force: the machine may be busy."""
+"""Added to the time limit before a blocking step is interrupted, because a busy machine may delay it."""
 
+# Failures are written to the journal, one per case. These limits keep its lines short.
 _MAX_MESSAGE = 2_000
 _MAX_TRACEBACK = 6_000
 _MAX_FRAMES = 20
@@ -87,11 +88,11 @@ _KINDS: dict[type[BaseException], Kind] = {SystemExit: "exit", KeyboardInterrupt
 
 
 class UserCodeError(Exception):
-    """User code gave no value.
+    """User code raised an exception, took too long or returned an invalid value.
 
-    `text` says why, without the type of the exception; `str()` adds the type and the user's own last line:
-    `[KeyError] 'gone' (hop.py:7: raise KeyError('gone'))`. `error` is the exception that the code raised; it
-    is None for a time limit and for a value that cannot be used (`bad_result`).
+    `text` is the reason without the type of the exception. `str()` adds the type and the innermost line of the user's
+    code: `[KeyError] 'gone' (hop.py:7: raise KeyError('gone'))`. `error` is the exception; it is None for a time
+    limit and for an invalid value (`bad_result`).
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class UserCodeError(Exception):
 
     @classmethod
     def of(cls, error: BaseException) -> UserCodeError:
-        """What an exception of user code means."""
+        """Return the UserCodeError for an exception of user code."""
         if isinstance(error, cls):
             return error
         if isinstance(error, Blocked):
@@ -114,7 +115,7 @@ class UserCodeError(Exception):
 
     @property
     def message(self) -> str:
-        """`[KeyError] 'gone'`; only the text for a time limit and for a value that cannot be used."""
+        """`[KeyError] 'gone'`. Only the text for a time limit and for an invalid value."""
         return self.text if self.kind in ("timeout", "bad_result") else f"[{self.type_name}] {self.text}"
 
     @cached_property
@@ -128,7 +129,7 @@ class UserCodeError(Exception):
         return traceback_of(self.error) if self.error else ""
 
     def failure(self, message: str | None = None, where: str = "") -> Failure:
-        """The failure of the case, with the traceback. The message is `str(self)` unless one is given."""
+        """Return the Failure of the case, with the traceback. The default message is `str(self)`."""
         return Failure(
             "user_code", str(self) if message is None else message, where, traceback=self.traceback
         )
@@ -147,14 +148,16 @@ async def call(
     own_task: bool = True,
     close: Callable[[], object] | None = None,
 ) -> Any:
-    """Return what the function returns; raise UserCodeError where it raises or takes longer than `timeout`.
+    """Call a function and return its value. Raises UserCodeError if it raises or takes longer than `timeout`.
 
-    A sync function runs in a thread of the pool. After its time limit the thread is abandoned; a pool with
-    `replaces` starts another one in its place. Waiting for a free thread counts as the function's time.
-    An async function runs in a task of its own: it can be abandoned when it ignores its cancellation, and
-    interrupted when it blocks the loop. Without `own_task` neither is possible, and a call costs 20 µs less.
-    `close` is called when the call is over, before code that still runs is cancelled: from then on the
-    session that such code holds can refuse it.
+    A sync function runs in a thread of the pool. After its time limit the thread is abandoned. Waiting for a free
+    thread counts as the function's time.
+
+    An async function runs in a task of its own. So it can be abandoned if it ignores its cancellation, and interrupted
+    if it blocks the loop. With `own_task=False` neither is possible, and a call costs 20 µs less.
+
+    `close` is called when the call is over, before code that still runs is cancelled. After that, the session object
+    that such code still has can refuse to work.
     """
     keywords = kwargs or {}
     if is_async(function):
@@ -165,7 +168,7 @@ async def call(
         finally:
             if close is not None:
                 close()
-    context = copy_context()  # the function sees the context variables of its caller
+    context = copy_context()  # the thread gets the caller's context variables
     try:
         async with asyncio.timeout(timeout):
             value, error = await pool.run(partial(context.run, _outcome, function, args, keywords))
@@ -187,7 +190,7 @@ async def _call_in_loop(
     kwargs: Mapping[str, Any],
     timeout: float | None,  # noqa: ASYNC109
 ) -> Any:
-    """Run an async function in the task of the caller."""
+    """Run an async function in the caller's task."""
     _guard_tasks(asyncio.get_running_loop(), None)
     token = _step_seconds.set(0.0)
     limit = asyncio.timeout(timeout)
@@ -218,7 +221,7 @@ async def _call_in_task(
     """Run an async function in a task of its own."""
     loop = asyncio.get_running_loop()
     seconds = _guard_tasks(loop, timeout)
-    # Awaiting a future that the task's end or the timer sets costs a third of asyncio.wait for one task.
+    # `over` is set by the end of the task or by the timer. This takes a third of the time of asyncio.wait.
     over = loop.create_future()
     task = loop.create_task(_Guarded(_run(function, args, kwargs, over, seconds), seconds))
     timer = None if timeout is None else loop.call_later(timeout, _set, over)
@@ -231,12 +234,13 @@ async def _call_in_task(
         if close is not None:
             close()
         if not task.done():
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # or asyncio warns
+            # Retrieve the exception; otherwise asyncio logs "exception was never retrieved".
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             task.cancel()
             await asyncio.wait((task,), timeout=_GRACE_SECONDS)
     if not in_time:
         raise _too_long(timeout)
-    if task.cancelled():  # nobody but the function knows this task
+    if task.cancelled():  # only the function itself can reach this task
         raise UserCodeError("it cancelled its own task", type_name="CancelledError")
     try:
         return task.result()
@@ -279,7 +283,7 @@ def _too_long(timeout: float | None) -> UserCodeError:
 def call_here(
     function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
 ) -> T:
-    """Call a sync function in this thread, without a time limit; raise UserCodeError where it raises."""
+    """Call a sync function in this thread, without a time limit. Raises UserCodeError if it raises."""
     try:
         return function(*args, **(kwargs or {}))
     except PASSED_THROUGH:
@@ -293,7 +297,10 @@ def call_here(
 def _outcome(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[Any, BaseException | None]:
-    """The value or the exception. No future can carry StopIteration, and SystemExit in one ends the loop."""
+    """Return the value and the exception; one of them is None.
+
+    The exception is returned because a future cannot carry StopIteration, and SystemExit in a future ends the loop.
+    """
     try:
         return function(*args, **kwargs), None
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
@@ -301,7 +308,7 @@ def _outcome(
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives a coroutine. A partial and an object with an async `__call__` count too."""
+    """Return whether a call returns a coroutine, also for a partial or an object with an async `__call__`."""
     if inspect.iscoroutinefunction(function):
         return True
     while isinstance(function, partial):
@@ -310,10 +317,9 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def items_of(function: Callable[..., Any], args: tuple[Any, ...], item: type[T], name: str) -> Iterator[T]:
-    """The items that a loader of the user gives; `name` is how the user called it, for messages.
+    """Yield the items of a user's loader. `name` is the loader's name for messages.
 
-    Raises InputError, which exits with 2, where the loader raises, returns nothing that can be iterated, or
-    gives objects of another type.
+    Raises InputError if the loader raises, returns something that is not iterable, or yields another type.
     """
     try:
         items = call_here(function, args)
@@ -350,9 +356,9 @@ def _raised(error: UserCodeError) -> str:
 
 
 def is_failure(error: BaseException) -> bool:
-    """Whether an exception that crossed user code is a failure of its case, and nothing that ends more.
+    """Return whether an exception fails only its case.
 
-    A cancellation and a real Ctrl-C concern more than the case, and so do the errors that pass through.
+    A cancellation, a real Ctrl-C and the exceptions in PASSED_THROUGH do not: they concern more than the case.
     """
     if isinstance(error, Exception):
         return not isinstance(error, PASSED_THROUGH)
@@ -360,16 +366,16 @@ def is_failure(error: BaseException) -> bool:
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure of the case whose code raised this: `KeyError: 'gone'`, and the traceback."""
+    """Return the Failure for an exception of user code: `KeyError: 'gone'`, with the traceback."""
     message = f"{type(error).__name__}: {message_of(error)}"
     return Failure("user_code", message, traceback=traceback_of(error))
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Whether a KeyboardInterrupt comes from a signal, and not from a `raise` statement in the code.
+    """Return whether a KeyboardInterrupt comes from a signal, and not from a `raise` statement in user code.
 
-    Python raises the one of a signal between two instructions of whatever runs: the innermost frame does not
-    stand at a RAISE instruction, unless it is the signal handler of asyncio.
+    After a signal, Python raises it between two arbitrary instructions. So the innermost frame is not at a RAISE
+    instruction, unless it is in asyncio's signal handler.
     """
     trace = error.__traceback__
     if not isinstance(error, KeyboardInterrupt) or trace is None:
@@ -383,7 +389,7 @@ def is_ctrl_c(error: BaseException) -> bool:
 
 
 def message_of(error: BaseException) -> str:
-    """An exception's text; empty if its `__str__` raises. Half characters are written as escapes."""
+    """Return an exception's text; empty if its `__str__` raises. Lone surrogates are written as escapes."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - a user's own __str__ may raise anything
@@ -395,20 +401,20 @@ def _writable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-_OTHERS = (str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep, "<frozen")
-"""Beginnings of file names that are not the user's: assay, the standard library, Python's own importer."""
+# Prefixes of files that are not the user's: assay, the standard library, Python's own importer.
+_OTHER_CODE = (str(Path(__file__).parents[1]) + os.sep, str(Path(os.__file__).parent) + os.sep, "<frozen")
 
 
-def _is_users(file: str) -> bool:
-    return not file.startswith(_OTHERS) and "site-packages" not in file
+def _is_user_file(file: str) -> bool:
+    return not file.startswith(_OTHER_CODE) and "site-packages" not in file
 
 
 def last_line(error: BaseException) -> str:
-    """`file.py:12: the line` of the innermost frame in the user's own files; empty if there is none."""
+    """Return `file.py:12: the line` of the innermost frame in the user's own files; empty if there is none."""
     innermost: TracebackType | None = None
     trace = error.__traceback__
     while trace is not None:
-        if _is_users(trace.tb_frame.f_code.co_filename):
+        if _is_user_file(trace.tb_frame.f_code.co_filename):
             innermost = trace
         trace = trace.tb_next
     if innermost is None:
@@ -419,9 +425,10 @@ def last_line(error: BaseException) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback as Python prints it, with the frames of the user's own files only.
+    """Return the traceback as Python prints it, with the frames of the user's own files only.
 
-    Causes and groups are kept. Empty where no frame is the user's: the call itself was wrong.
+    Causes and exception groups are included. It is empty if no frame is in the user's files, for example if the call
+    had wrong arguments.
     """
     whole = traceback.TracebackException.from_exception(error, compact=True)
     if not _keep_user_frames(whole):
@@ -430,28 +437,28 @@ def traceback_of(error: BaseException) -> str:
 
 
 def _keep_user_frames(whole: traceback.TracebackException) -> bool:
-    """Drop the other frames, of causes too; say whether any frame is left."""
-    frames = [frame for frame in whole.stack if _is_users(frame.filename)]
+    """Remove all other frames, also from causes. Returns whether a user's frame remains."""
+    frames = [frame for frame in whole.stack if _is_user_file(frame.filename)]
     whole.stack = traceback.StackSummary.from_list(frames[-_MAX_FRAMES:])
-    kept = bool(frames)
+    has_frames = bool(frames)
     for inner in (whole.__cause__, whole.__context__, *(whole.exceptions or ())):
         if inner is not None and _keep_user_frames(inner):
-            kept = True
-    return kept
+            has_frames = True
+    return has_frames
 
 
 # Tasks that user code starts
 
 
 _step_seconds: ContextVar[float | None] = ContextVar("assay_user_code_step_seconds", default=None)
-"""Set inside user code: the seconds for which one step of a coroutine may hold the loop; 0 for any time."""
+"""Set inside user code: the seconds for which one step of a coroutine may block the loop; 0 means no limit."""
 
 
 def _guard_tasks(loop: asyncio.AbstractEventLoop, timeout: float | None) -> float:
-    """Make sure that no task of user code ends the loop or blocks it, and no thread of it holds the process.
+    """Prepare the loop so that tasks of user code cannot end or block it, and its threads cannot delay the exit.
 
-    asyncio hands SystemExit on to whoever runs the loop, and waits for the threads of `asyncio.to_thread`.
-    Returns the seconds for one step, 0 where steps cannot be watched.
+    By default, asyncio passes SystemExit of a task on to the caller of the loop, and waits for the threads of
+    `asyncio.to_thread`. Returns the seconds for one step, 0 if steps cannot be interrupted.
     """
     factory: Any = loop.get_task_factory()
     if not isinstance(factory, _TaskFactory):
@@ -462,10 +469,10 @@ def _guard_tasks(loop: asyncio.AbstractEventLoop, timeout: float | None) -> floa
 
 
 class _TaskFactory:
-    """Makes the loop's tasks; those that user code starts are guarded."""
+    """The loop's task factory. It guards the tasks that user code starts."""
 
-    def __init__(self, before: Any, *, can_watch: bool) -> None:
-        self._before = before
+    def __init__(self, previous: Any, *, can_watch: bool) -> None:
+        self._previous = previous
         self.can_watch = can_watch
 
     def __call__(
@@ -475,17 +482,17 @@ class _TaskFactory:
         seconds = _step_seconds.get() if context is None else context.get(_step_seconds)
         if seconds is not None and type(coro) is not _Guarded:
             coro = _Guarded(coro, seconds)
-        if self._before is None:
+        if self._previous is None:
             return asyncio.Task(coro, loop=loop, **kwargs)
-        made: asyncio.Future[Any] = self._before(loop, coro, **kwargs)
-        return made
+        task: asyncio.Future[Any] = self._previous(loop, coro, **kwargs)
+        return task
 
 
 class _Guarded(Coroutine[Any, Any, Any]):
-    """A coroutine whose steps are watched. It raises UserCodeError in place of what would end the loop.
+    """Wraps a coroutine: limits the time of its steps, and turns SystemExit and the like into UserCodeError.
 
-    It is an object and no coroutine around the other: a task that is cancelled before its first step would
-    never begin the inner one, and Python warns about such coroutines.
+    It is an object with `send` and `throw`, not a coroutine that awaits the inner one. If a task is cancelled before
+    its first step, such a coroutine would never start the inner one, and Python would warn "was never awaited".
     """
 
     def __init__(self, inner: Coroutine[Any, Any, Any], seconds: float) -> None:
@@ -519,14 +526,14 @@ class _Guarded(Coroutine[Any, Any, Any]):
 
 
 _folders: set[str] = set()
-"""Folders that were made importable, for imports that a function makes when it is called."""
+"""Folders of user files that were added to `sys.path`, for imports inside functions."""
 
 
 def load_module(path: Path) -> ModuleType:
-    """Import a Python file from where it stands. A file that changed is another module.
+    """Import a Python file by its path. A file that changed since its last import is imported as a new module.
 
-    Modules of its folder are its own: two files in two folders may each have a `helper`. A working directory
-    that the file changes is changed back, because paths that the user typed must still be found.
+    Two files in two folders may each import their own `helper.py`. If the file changes the working directory, it is
+    changed back, because relative paths of the command line must stay valid.
     """
     if not path.is_file():
         raise UsageError(f"there is no file {str(path)!r}")
@@ -553,7 +560,7 @@ def load_module(path: Path) -> ModuleType:
 
 @contextmanager
 def _own_folder(folder: Path) -> Iterator[None]:
-    """Within this, modules of the folder win over equal names elsewhere; afterwards nobody else gets them."""
+    """Context manager: inside, modules of the folder take precedence. Afterwards other files cannot import them."""
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
         _folders.add(str(folder))
@@ -572,14 +579,14 @@ def _own_folder(folder: Path) -> Iterator[None]:
 
 
 def _is_in(name: str, folder: Path) -> bool:
-    """Whether a loaded module is a file or a package of this folder."""
+    """Return whether a loaded module is a file or package of this folder."""
     top = folder / name.partition(".")[0]
     file = getattr(sys.modules[name], "__file__", None)
     return file is not None and (Path(file) == top.with_suffix(".py") or top in Path(file).parents)
 
 
 def installed(name: str) -> ModuleType | None:
-    """A module by name; None for one that is only found because another file of the user stands beside it."""
+    """Import an installed module by name. None if it does not exist, or exists only in the folder of a user's file."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):

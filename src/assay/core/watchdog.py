@@ -1,8 +1,8 @@
-"""Ends a step of user code that blocks the event loop.
+"""Interrupts user code that blocks the event loop.
 
-A coroutine that calls `time.sleep(3600)` stops every other case, and no timeout of asyncio can end it. The
-timer of the process rings once a second, in the main thread; if the step that runs has used up its time,
-`Blocked` is raised in it.
+A coroutine that calls `time.sleep(3600)` stops every other case, and no timeout of asyncio can end it. A step is the
+part of a coroutine between two awaits. A timer sends SIGALRM once a second to the main thread. If the current step
+is over its time limit, the signal handler raises `Blocked` inside it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _EVERY_SECONDS = 1.0
-"""How often the running step is looked at. Code that catches `Blocked` gets it again as often."""
+"""Interval of the check. Code that catches `Blocked` gets it again after this time."""
 
 
 class Blocked(BaseException):
-    """A coroutine held the loop until its time was over. No `except Exception` catches it."""
+    """A coroutine blocked the loop beyond its time limit. A BaseException, so that `except Exception` misses it."""
 
 
 class _Alarm:
-    """The timer of the process and the deadline it looks at."""
+    """The signal handler and the deadline that it checks."""
 
     def __init__(self) -> None:
         self.deadline = 0.0
-        """When the time of the running step is over; 0 between steps."""
+        """Deadline of the current step; 0 between steps."""
 
     def ring(self, _number: int, _frame: FrameType | None) -> None:
-        """End the running step if its time is over. Between steps the timer is switched off."""
+        """Raise Blocked if the current step is over its deadline. Between steps, switch the timer off."""
         if not self.deadline:
             signal.setitimer(signal.ITIMER_REAL, 0)
         elif time.monotonic() > self.deadline:
@@ -44,29 +44,29 @@ _alarm = _Alarm()
 
 
 def can_watch() -> bool:
-    """Whether steps in this thread can be ended: only the main thread gets signals, and not on every system.
+    """Return whether steps in this thread can be interrupted.
 
-    A handler that somebody else has set for SIGALRM stays; then nothing is watched.
+    This needs the main thread, a system with timers, and a SIGALRM that no other code uses.
     """
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         return False
     if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
         signal.signal(signal.SIGALRM, _alarm.ring)
-        # Python resets the handler before it exits. A timer that rings after that would kill the process.
+        # Python resets the handler before it exits. A signal after that would kill the process.
         atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
     return signal.getsignal(signal.SIGALRM) == _alarm.ring
 
 
 def watched(seconds: float, step: Callable[..., T], *values: Any) -> T:
-    """Run one step of user code in the loop's thread; 0 seconds mean any time.
+    """Run one step of user code with a time limit. 0 seconds mean no limit.
 
-    Up to a second after its time `Blocked` is raised in it: in Python code, and in calls that a signal
-    interrupts, such as sleeping and reading from a socket.
+    `Blocked` is raised in the step up to a second after the limit: in Python code, and in system calls that a signal
+    interrupts, such as sleeping or reading from a socket. C code that does neither cannot be interrupted.
     """
     if not seconds:
         return step(*values)
     _alarm.deadline = time.monotonic() + seconds
-    if not signal.getitimer(signal.ITIMER_REAL)[0]:  # a timer that somebody else has set stays
+    if not signal.getitimer(signal.ITIMER_REAL)[0]:  # do not replace a timer that other code has set
         signal.setitimer(signal.ITIMER_REAL, _EVERY_SECONDS, _EVERY_SECONDS)
     try:
         return step(*values)

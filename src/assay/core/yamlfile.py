@@ -1,6 +1,6 @@
-"""Reads YAML strictly and remembers the line of every key.
+"""Reads YAML strictly, and keeps the line of every key for messages.
 
-A tab, a duplicate key or a document that is no mapping is a problem with its line, never a guess.
+A tab, a duplicate key or a document that is not a mapping is an error with its line.
 """
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ import yaml
 from assay.core.errors import InputError, Problem
 from assay.core.schema import YAML_WORDING, KeyPath, Wording
 
+# The C loader is much faster. PyYAML may be installed without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-_MOST_DEEP, _MOST_KEYS = 40, 100_000
-"""Aliases can make a small file endless."""
+# Limits against files whose aliases expand without end.
+_MAX_DEPTH = 40
+_MAX_KEYS = 100_000
 
 
 class FunctionRef(NamedTuple):
-    """`!function module.name` in a file of this folder: named, not yet imported."""
+    """`!function module.name` in a YAML file of this folder. The function is not imported yet."""
 
     name: str
     folder: Path
 
 
 class _Loader(_Base):  # type: ignore[misc]
-    """CSafeLoader that also knows `!function`."""
+    """A safe loader that also reads `!function`."""
 
     folder: Path
 
@@ -38,7 +40,7 @@ _Loader.add_constructor(
 
 
 class YamlFile(NamedTuple):
-    """A mapping, the file it came from and the line of each of its keys. It is a `schema.ValueSource`."""
+    """The mapping of a YAML file, with the line of each key. It is a `schema.ValueSource`."""
 
     path: Path
     value: dict[str, Any]
@@ -46,11 +48,11 @@ class YamlFile(NamedTuple):
 
     @property
     def wording(self) -> Wording:
-        """Settings show the wrong value."""
+        """Messages about settings quote the wrong value."""
         return YAML_WORDING
 
     def where(self, *key: str | int) -> str:
-        """`file:line` of the nearest key that is written in the file."""
+        """Return `file:line` of a key. A key that the file does not have gets the line of the nearest parent."""
         while key and key not in self.lines:
             key = key[:-1]
         return f"{self.path}:{self.lines.get(key, 1)}"
@@ -64,7 +66,7 @@ class YamlFile(NamedTuple):
 
 
 def load_yaml(path: Path) -> YamlFile:
-    """The file's mapping, or InputError with every structural problem."""
+    """Read a YAML file. Raises InputError with all problems of its structure."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -75,7 +77,7 @@ def load_yaml(path: Path) -> YamlFile:
 
 
 def parse_yaml(text: str, path: Path) -> YamlFile:
-    """`load_yaml` of text that is already here; `path` names it in messages."""
+    """Do what `load_yaml` does, for a text. `path` names it in messages."""
     loader = _Loader(text)
     loader.folder = path.parent
     try:
@@ -98,30 +100,32 @@ def parse_yaml(text: str, path: Path) -> YamlFile:
 
 
 def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
-    around = text.splitlines()[line - 1 : line]
-    if around and around[0][: len(around[0]) - len(around[0].lstrip())].count("\t"):
+    lines = text.splitlines()[line - 1 : line]
+    if lines and lines[0][: len(lines[0]) - len(lines[0].lstrip())].count("\t"):
         return "a tab stands at the start of the line; YAML wants spaces"
     return f"not YAML: {error.problem or error.context}"
 
 
 def _walk(
-    node: yaml.Node, at: KeyPath, path: Path, lines: dict[KeyPath, int], problems: list[Problem]
+    node: yaml.Node, keys: KeyPath, path: Path, lines: dict[KeyPath, int], problems: list[Problem]
 ) -> None:
-    if len(at) > _MOST_DEEP:
+    """Add the line of every key below a node to `lines`, and duplicate keys to `problems`."""
+    if len(keys) > _MAX_DEPTH:
         problems.append(
             Problem(f"{path}:{node.start_mark.line + 1}", "nested too deeply, or an alias of itself")
         )
         return
-    lines.setdefault(at, node.start_mark.line + 1)
-    if len(lines) > _MOST_KEYS:
+    lines.setdefault(keys, node.start_mark.line + 1)
+    if len(lines) > _MAX_KEYS:
         return
     if isinstance(node, yaml.SequenceNode):
         for position, item in enumerate(node.value):
-            _walk(item, (*at, position), path, lines, problems)
+            _walk(item, (*keys, position), path, lines, problems)
     elif isinstance(node, yaml.MappingNode):
         for key_node, value_node in node.value:
-            key = (*at, str(key_node.value))
+            key = (*keys, str(key_node.value))
             line = key_node.start_mark.line + 1
+            # The merge key `<<` may occur more than once.
             if key in lines and key_node.value != "<<":
                 problems.append(
                     Problem(f"{path}:{line}", f"key {key[-1]!r} is written twice, first on line {lines[key]}")

@@ -1,1 +1,1 @@
-"""Built-in embedders, one per file. `load()` returns one, offline and without a download."""
+"""Built-in embedders, one per file. Each has a function `load()` that returns an Embedder without a download."""

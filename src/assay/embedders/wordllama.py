@@ -1,7 +1,7 @@
-"""Offline embeddings: the mean of WordLlama's token vectors, 256 numbers a text (extra `memory`).
+"""Offline embeddings: the mean of WordLlama's token vectors, 256 numbers per text. Needs the extra `memory`.
 
-The package carries its weights and its tokenizer. Both are read from its folder. Its code is never
-imported: that sets up logging for the whole program, and can download.
+Weights and tokenizer are files of the `wordllama` package. The package itself is never imported, because its import
+sets up logging for the whole process and may download files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TENSOR = "embedding.weight"
 
 @cache
 def load() -> Embedder:
-    """Return the one embedder of this process. Loading takes 16 MB and a quarter of a second."""
+    """Return the embedder, which is loaded once per process. Loading takes 16 MB and a quarter of a second."""
     spec = find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise MissingExtra("the embedder 'wordllama'", "memory")
@@ -34,7 +34,7 @@ def load() -> Embedder:
     for name in (_WEIGHTS, _TOKENIZER):
         if not (folder / name).is_file():
             raise UsageError(
-                f"{folder} has no {name}: install the version that has it: pip install 'assay[memory]'"
+                f"{folder} has no {name}. Install the version that has it: pip install 'assay[memory]'"
             )
     from safetensors.numpy import load_file
     from tokenizers import Tokenizer
@@ -43,36 +43,36 @@ def load() -> Embedder:
 
 
 class WordLlama:
-    """Embeds a text by the mean of its token vectors.
+    """Embeds a text as the mean of its token vectors.
 
-    Frequent tokens have short vectors in this table, so the plain mean is already a weighted one.
+    Frequent tokens have short vectors in this table, so that the plain mean gives them less weight.
     """
 
     def __init__(self, weights: NDArray[Any], tokenizer: Tokenizer) -> None:
         self._weights, self._tokenizer = weights, tokenizer
 
     def embed(self, texts: Sequence[str]) -> NDArray[Any]:
-        """Return a row for each text, of zeros where it has no token."""
+        """Return a row per text. The row of a text without tokens is zero."""
         import numpy as np
 
         rows = np.zeros((len(texts), self._weights.shape[1]), np.float32)
         for row, text in zip(rows, texts, strict=True):
-            # Half of a surrogate pair is no character; the tokenizer would refuse it.
+            # The tokenizer rejects lone surrogates.
             clean = text.encode("utf-8", "replace").decode()
-            # One text at a time: batches start threads, which a later fork would complain about.
+            # One text at a time, because batches start threads, and the tokenizer warns about a fork after that.
             ids = self._tokenizer.encode(clean, add_special_tokens=False).ids
             if ids:
                 row[:] = self._mean(ids)
         return rows
 
     def _mean(self, ids: list[int]) -> NDArray[Any]:
-        """Return the mean, scaled to length 1."""
+        """Return the mean of the token vectors, scaled to length 1."""
         import numpy as np
 
-        # Each distinct token once, times its count: a long text needs no more memory than the table.
+        # Each distinct token is looked up once, so that a long text needs no more memory than the table.
         tokens, counts = np.unique(np.asarray(ids), return_counts=True)
         vectors = self._weights[tokens].astype(np.float32)
-        # `@` would start threads, and wait for them longer than this takes.
+        # The operator `@` starts threads, which takes longer than this sum.
         total: NDArray[Any] = np.einsum("i,ij->j", counts.astype(np.float32), vectors)
         total /= max(float(np.linalg.norm(total)), 1e-9)
         return total

@@ -23,6 +23,7 @@ from assay.core import jsonl
 from assay.core.connect import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.errors import InputError, ModelError, Problem, UsageError
 from assay.core.hashing import file_sha256
+from assay.core.json_schema import JsonSchema, complete, described
 from assay.core.types import Failure, Request, Response, Usage
 
 ABOUT = About(
@@ -149,3 +150,28 @@ def _prompt_key(fields: dict[str, Any]) -> bytes:
     if fields.get("continuation") is not None:
         question = {"prompt": question, "continuation": fields["continuation"]}
     return msgspec.json.encode(question, order="deterministic")
+
+
+def replies_schema() -> JsonSchema:
+    """Return the JSON Schema of a line. Lines of a run's `calls.jsonl` have a `hash` or a `type`, and always fit."""
+    likelihood: JsonSchema = {
+        "required": ["logprob"],
+        "properties": {"logprob": {"type": "number"}, "greedy": {"type": "boolean"}},
+    }
+    schema: JsonSchema = {
+        "title": "Reply",
+        "type": "object",
+        "properties": {
+            "prompt": described({}, "The prompt that the reply belongs to. Without it, all other prompts."),
+            "messages": described({}, "The chat messages that the reply belongs to."),
+            "text": described({}, "The reply."),
+            "finish": described({}, "Why the reply ended, such as stop or length."),
+            "error": described({}, "The prompt fails with this message."),
+            "continuation": described({}, "A text after the prompt whose likelihood is recorded."),
+            "logprob": described({}, "Logarithm of the likelihood of the continuation."),
+            "greedy": described({}, "true if greedy decoding would say the continuation."),
+        },
+        "if": {"not": {"anyOf": [{"required": ["hash"]}, {"required": ["type"]}, {"required": ["error"]}]}},
+        "then": {"if": {"required": ["continuation"]}, "then": likelihood, "else": {"required": ["text"]}},
+    }
+    return complete(schema, "A recorded reply for --model script/FILE.")

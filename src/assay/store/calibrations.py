@@ -80,6 +80,7 @@ def calibration_folder() -> Path:
 
 def _candidates(name: str) -> Iterator[Path]:
     yield calibration_folder() / name
+    # Shipped files have readable names without a hash. The caller checks the content of each.
     yield from sorted(SHIPPED.glob("*.json"))
 
 

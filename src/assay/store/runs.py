@@ -47,6 +47,7 @@ def run_folders(root: Path) -> Iterator[Path]:
     if (root / "run.json").is_file():
         yield root
         return
+    # The folder may be the `assay` folder itself, or any folder above it.
     patterns = ["*/run.json"] if root.name == HOME else []
     patterns += [f"{'*/' * depth}{HOME}/*/run.json" for depth in range(_DEPTH)]
     folders = {path.parent for pattern in patterns for path in root.glob(pattern)}

@@ -1,1 +1,1 @@
-"""What people use in a browser, and what starts it. It asks the store and the api, and composes nothing."""
+"""The browser view. So far: the batch worker of HOP's View."""

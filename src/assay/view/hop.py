@@ -1,4 +1,8 @@
-"""What the View's batch page runs: any JSONL file through a Hoplet's function, in the View's own form."""
+"""BaseService: the batch worker behind the batch page of HOP's View.
+
+It runs a Hoplet's function over the records of a JSONL file and yields records in the View's form,
+`{"input": …, "result": …}`.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ from assay.core.user_code import UserCodeError
 
 
 class BatchState(TypedDict):
-    """How far a batch is; the page asks for it every second."""
+    """Progress of a batch. The page polls it every second."""
 
     running: bool
     completed: int
@@ -36,10 +40,10 @@ class BatchState(TypedDict):
 
 
 class BaseService:
-    """One batch at a time. `state` is what the page shows.
+    """Runs one batch at a time. `state` is the progress that the page shows.
 
-    `profile` is the one that the functions it is given run with: records say it, so that statistics can tell
-    profiles apart. Without one they have the document's two keys only.
+    `profile` is the name of the profile that the functions use. Each output record gets it, so that statistics can
+    tell profiles apart. Without a profile, a record has only the two keys of HOP's documents.
     """
 
     def __init__(self, profile: str | None = None) -> None:
@@ -49,7 +53,7 @@ class BaseService:
 
     @staticmethod
     def _normalize_input(rec: dict[str, Any]) -> dict[str, Any]:
-        """The input of a View record; any other record as it is. One level."""
+        """Return the input of a View record; any other record unchanged. Removes one wrapper only."""
         return normalize_input(rec)
 
     def _batch_worker(
@@ -59,13 +63,13 @@ class BaseService:
         inputs: Collection[str] = (),
         output_file: str | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """Run the function, sync or async, on every record and yield each as a View record.
+        """Run a sync or async function on every record, and yield View records.
 
-        All wrappers are taken off first, so that output may be input again. Lines that hold no input are left
-        out, and neither `hop_*` nor `expected_*` reaches the function. `inputs` are the contract's fields.
+        Wrappers of earlier batches are removed first, so that output files can be input again. Lines without an input
+        are skipped. The function gets neither `hop_*` nor `expected_*` keys. `inputs` are the contract's fields.
         """
         if not self._busy.acquire(blocking=False):
-            raise UsageError("a batch is running; wait for its end")
+            raise UsageError("a batch is already running. Wait until it ends")
         try:
             total = sum(map(_is_input, records)) if isinstance(records, Sequence) else 0
             self.state |= BatchState(
@@ -73,30 +77,32 @@ class BaseService:
             )
             with asyncio.Runner() as runner:
                 for record in filter(_is_input, records):
-                    yield self._one(record, function, inputs, runner)
+                    yield self._run_record(record, function, inputs, runner)
         finally:
             self.state["running"] = False
             self._busy.release()
 
-    def _one(
+    def _run_record(
         self,
         record: dict[str, Any],
         function: Callable[[dict[str, Any]], Any],
         inputs: Collection[str],
         runner: asyncio.Runner,
     ) -> dict[str, Any]:
-        kept = record
+        row = record
         try:
-            kept = without_results(unwrap(record, inputs, self._normalize_input), inputs)
-            fields = deepcopy(function_fields(kept, inputs))  # what the function changes is not written
+            row = without_results(unwrap(record, inputs, self._normalize_input), inputs)
+            fields = deepcopy(
+                function_fields(row, inputs)
+            )  # the function may change its copy; `row` is written
             value = user_code.call_here(function, (fields,))
             if inspect.isawaitable(value):
                 value = runner.run(user_code.call(_await, (value,)))
-            done = view_record(kept, result=read_result(value).file_text)
+            done = view_record(row, result=read_result(value).file_text)
         except Exception as error:  # noqa: BLE001 - one bad row must not stop a batch
             self.state["errors"] += 1
             message = str(error) if isinstance(error, BadResult) else UserCodeError.of(error).message
-            done = view_record(kept, error=message)
+            done = view_record(row, error=message)
         if self.profile is not None:
             done["profile"] = self.profile
         self.state["completed"] += 1
@@ -105,7 +111,7 @@ class BaseService:
 
 
 def _is_input(record: dict[str, Any]) -> bool:
-    """Meta lines, observer lines and bare pairs are none; nor are those that an older View has wrapped."""
+    """Return whether a record has an input. Meta lines, observer lines and bare pairs have none, even if wrapped."""
     if is_pair(record):
         return False
     try:

@@ -31,8 +31,8 @@ def test_the_formula() -> None:
     assert score == pytest.approx(idf * 2 * 2.2 / (2 + 1.2 * (0.6 + 0.4 * 4 / 3)))
 
 
-def test_nothing_is_found_of_nothing() -> None:
-    """No texts, no terms, none of them known, none wanted."""
+def test_empty_searches_return_nothing() -> None:
+    """No texts, no terms, unknown terms, or k = 0: nothing is returned."""
     assert filled([]).search(["tea"], 5) == []
     assert filled([["tea"]]).search([], 5) == filled([["tea"]]).search(["rain"], 5) == []
     assert filled([["tea"]]).search(["tea"], 0) == []

@@ -1,4 +1,4 @@
-"""Orders, against sorting everything."""
+"""Rankings, compared with sorting everything."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_nothing_at_or_below_the_bound_is_among_the_best(values: list[float], k:
 
 
 def test_fused_orders_add_up_and_ties_stand_in_order() -> None:
-    """What stands in both orders is above what is first in one of them."""
+    """An item in both rankings scores higher than the first item of one ranking."""
     assert fuse_ranks([(1.0, [3, 1]), (0.5, [1, 2])], 1) == [
         (1, 1 / 3 + 0.25),
         (3, 0.5),

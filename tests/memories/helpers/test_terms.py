@@ -1,4 +1,4 @@
-"""What texts are looked up by."""
+"""Search terms of texts."""
 
 from __future__ import annotations
 
@@ -74,5 +74,5 @@ def test_one_character_of_an_unspaced_script_is_found_in_a_sentence() -> None:
 
 
 def test_stop_words_are_written_as_words_are_folded() -> None:
-    """A word that folding changes could never be met."""
+    """A stop word that `_normalize` changes would never match."""
     assert all(word.islower() and "'" not in word for word in STOP_WORDS)

@@ -16,10 +16,10 @@ texts = st.lists(st.text("abcdef ", max_size=8), min_size=1, max_size=12)
 
 @pytest.mark.parametrize("kind", [Vectors, CentredVectors])
 @given(said=texts, other=st.text("abcdef ", max_size=8), data=st.data())
-def test_what_was_replaced_is_as_if_it_had_never_been(
+def test_a_replaced_vector_has_no_effect_any_more(
     kind: type[Vectors], said: list[str], other: str, data: st.DataObject
 ) -> None:
-    """Also where it was asked about before, and in the mean of all."""
+    """A replaced vector has no effect any more, neither on cached cosines nor on the mean."""
     place, aim = data.draw(st.integers(0, len(said) - 1)), letters("abd")
     replaced, fresh = kind(), kind()
     replaced.add(np.stack([letters(text) for text in said]))
@@ -31,7 +31,9 @@ def test_what_was_replaced_is_as_if_it_had_never_been(
 
 @pytest.mark.parametrize("kind", [Vectors, CentredVectors])
 @given(said=texts, data=st.data())
-def test_some_are_as_near_as_among_all(kind: type[Vectors], said: list[str], data: st.DataObject) -> None:
+def test_cosines_of_some_places_equal_those_of_all(
+    kind: type[Vectors], said: list[str], data: st.DataObject
+) -> None:
     """In the order in which they are asked for."""
     places = data.draw(st.lists(st.integers(0, len(said) - 1), min_size=1))
     vectors = kind()

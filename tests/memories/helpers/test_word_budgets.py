@@ -29,7 +29,7 @@ def test_ends_keep_the_white_space_between_words() -> None:
 
 @given(st.text(), st.integers(0, 20))
 def test_a_cut_text_has_so_many_words(text: str, most: int) -> None:
-    """And is an end of the whole one."""
+    """The cut text has the given number of words and is the beginning or the end of the whole text."""
     head, tail = first_words(text, most), last_words(text, most)
     assert count_words(head) == count_words(tail) == min(most, count_words(text))
     assert text.startswith(head)

@@ -92,7 +92,7 @@ def test_a_check_says_where_what_and_why() -> None:
     ],
 )
 def test_lenient_and_strict(expected: Any, actual: Any, lenient: bool, strict: bool) -> None:
-    """Lenient wants a part of the output and reads JSON text; strict wants the same keys and reads nothing."""
+    """Lenient mode allows more keys and parses JSON text. Strict mode requires the same keys and parses nothing."""
     assert passes(expected, actual, LENIENT) is lenient
     assert passes(expected, actual, STRICT) is strict
 
@@ -253,8 +253,8 @@ def test_ignoring_everything_compares_nothing(matching: Matching) -> None:
     assert said({"m": {"a": 1}}, {"m": {"a": 2}}, ignoring) == [("m", "nothing", True, nothing)]
 
 
-def test_what_says_nothing_need_not_be_there() -> None:
-    """Lenient asks nothing of an object that is ignored as a whole; strict still wants an object without more."""
+def test_an_object_with_only_ignored_keys_may_be_missing() -> None:
+    """In lenient mode an object whose keys are all ignored may be missing. Strict mode requires the object."""
     strict = without("a", strict=True)
     for actual in (MISSING, "text", {"b": 1}):
         assert passes({"a": 1}, actual, without("a")) is True
@@ -295,7 +295,7 @@ def test_nesting_without_end_is_a_failed_check(matching: Matching) -> None:
 
 
 def test_a_check_is_kept_as_json() -> None:
-    """Null and nothing stay apart, and an open verdict is written down."""
+    """JSON distinguishes null from a missing value, and keeps a check without a verdict."""
     checks = [
         Check("a", "missing", WRONG, None, MISSING, "the key is missing"),
         Check("b", "equal", RIGHT, None, None),
@@ -319,5 +319,5 @@ def test_a_check_is_kept_as_json() -> None:
     ],
 )
 def test_the_verdict(passed: list[bool | None], expected: bool | None) -> None:
-    """One failure decides; without checks, or with a judge's word missing, there is no verdict."""
+    """One failed check fails the case. Without checks, or with a missing judge's verdict, the verdict is None."""
     assert verdict(Check("", "equal", value) for value in passed) is expected

@@ -11,7 +11,7 @@ from assay.scoring.expectations import Matching, matching_of, matching_problems
 
 
 def test_the_document_and_its_defaults() -> None:
-    """Lenient, exact and complete unless told; other fields belong to others."""
+    """Defaults: lenient, no tolerance, nothing ignored. Other fields are allowed."""
     assert (
         matching_of({})
         == matching_of({"strict_mode": None, "tolerance": None, "ignore_fields": None})
@@ -44,7 +44,7 @@ def test_the_document_and_its_defaults() -> None:
     ],
 )
 def test_wrong_values_are_named(config: dict[str, Any], paths: list[str]) -> None:
-    """All of them at once; whoever does not ask is stopped at the first."""
+    """`matching_problems` lists all problems; `matching_of` raises the first."""
     assert [path for path, _ in matching_problems(config)] == paths
     with pytest.raises(UsageError, match=f"^{paths[0].partition('[')[0]}"):
         matching_of(config)

@@ -64,7 +64,7 @@ def test_a_rule_gives_a_check_with_its_id() -> None:
 
 
 def test_a_rule_without_a_target_means_the_output() -> None:
-    """Which one that is, the caller says."""
+    """The caller decides which output that is."""
     [check] = apply_rules([Rule("non_empty")], {"output": "x", "other": ""})
     assert (check.path, check.passed) == ("output", True)
 
@@ -118,7 +118,7 @@ def test_all_wrong_rules_are_named_at_once() -> None:
 
 
 def test_an_unknown_kind_never_passes() -> None:
-    """Not even where nobody asked for problems first."""
+    """Even if the rule was not checked before the run."""
     [check] = apply_rules([Rule("max_words", 3)], {"output": "a"})
     assert check.passed is False
     assert "there is no rule 'max_words'" in check.why

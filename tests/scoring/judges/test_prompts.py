@@ -169,7 +169,7 @@ def test_every_number_has_exactly_one_label(labels: Any, why: str) -> None:
             read(kind, {"reason": "x", "labels": labels})
 
 
-def test_error_is_what_others_call_irrelevant() -> None:
+def test_the_label_error_is_read_as_irrelevant() -> None:
     """In correctness alone."""
     assert read("correctness", {"labels": {"1": "Error", "2": "correct"}})[0] == (IRRELEVANT, TRUE)
     with pytest.raises(ValueError, match="not one of"):

@@ -111,7 +111,7 @@ def test_anything_else_is_invalid(reply: str, why: str) -> None:
 
 
 def test_a_reply_that_was_cut_says_so() -> None:
-    """The limit is what to look at then."""
+    """The reason of the invalid verdict names the token limit."""
     assert "cut at its token limit" in read_verdict(Response('{"reason": "It', "length")).reason
 
 
@@ -159,7 +159,7 @@ def test_the_registry_finds_it() -> None:
 
 
 class Declining(Replying):
-    """An asker that is told a failure of one kind."""
+    """An asker whose calls fail with one kind of failure."""
 
     async def ask(self, request: Request) -> Response:
         raise ModelError(Failure(self.reply.text, "told so"))
@@ -167,13 +167,13 @@ class Declining(Replying):
 
 @pytest.mark.parametrize("kind", ["refusal", "context_overflow"])
 def test_what_the_judge_declines_is_invalid(kind: str) -> None:
-    """Asked another day it would decline again; it is no failed call, and never a pass or a failure."""
+    """A refusal would repeat in every start of the run, so the verdict is invalid and the call is not a failure."""
     assert judged(Declining(kind)) == JudgeVerdict(None, "no verdict: told so", "invalid")
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "user_code"])
 def test_a_call_that_fails_is_no_verdict(kind: str) -> None:
-    """Nor is a judge whose own code raises: it will be mended, and is asked again then."""
+    """An exception in the code of a judge is raised as well, so that a later start asks again."""
     with pytest.raises(ModelError):
         judged(Declining(kind))
 

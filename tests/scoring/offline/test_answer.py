@@ -92,8 +92,8 @@ def test_missing_parts_are_omissions(question: str, reference: str, response: st
     "reference",
     ["Not mentioned in memory.", "unknown", "It cannot be determined", "无法得知", "没有提到", ""],
 )
-def test_what_nobody_can_know(reference: str) -> None:
-    """Whoever abstains is right, whoever claims something made it up; an empty reference means the same."""
+def test_unknown_references_accept_only_abstentions(reference: str) -> None:
+    """If the reference is unknown or empty, an abstention is correct and any claim is a hallucination."""
     assert judged("Her birthday?", reference, "That was not mentioned.").labels == (CORRECT,)
     assert judged("Her birthday?", reference, "记忆中没有提及。").labels == (CORRECT,)
     assert judged("Her birthday?", reference, "It is on 7 May.").labels == (HALLUCINATION,)

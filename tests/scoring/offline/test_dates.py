@@ -100,7 +100,7 @@ def test_a_date_is_a_span(text: str, days: str) -> None:
     ],
 )
 def test_what_is_no_date(text: str) -> None:
-    """Relative ones have no anchor, and stay words."""
+    """Relative expressions without a date, such as `last week`, are not dates."""
     assert not [days for days in told(text) if "2023-06-31" in days or ".." not in days]
 
 

@@ -43,7 +43,7 @@ def test_chinese_is_read_by_character() -> None:
 
 
 def test_no_word_is_in_two_families() -> None:
-    """Else it would be the same as two words that are not the same."""
+    """A word in two families would equal two words that differ."""
     each = [
         {stem for word in family.split() for stem in tokens(word)}
         for family in word_lists._FAMILIES.split(",")

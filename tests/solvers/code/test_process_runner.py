@@ -1,4 +1,4 @@
-"""The user's own code runs in processes that come and go without a trace."""
+"""Code of a pipeline file runs in child processes: results, failures, limits, and no process left behind."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ GOOD = "def main(x):\n    return x * 2\n"
 PID = "import os\ndef main():\n    return os.getpid()\n"
 
 
-def using(
+def with_runner(
     use: Callable[[ProcessRunner], Awaitable[Any]],
     workers: int = 1,
     folder: Path | None = None,
     timeout: float = 30,
 ) -> Any:
-    """What `use` gives for a runner that is closed afterwards."""
+    """Call `use` with a runner, close the runner, and return the result."""
 
     async def whole() -> Any:
         runner = ProcessRunner(workers, folder)
@@ -42,11 +42,11 @@ def using(
 
 
 def result(source: str, argument: Any, folder: Path | None = None) -> Any:
-    return using(lambda runner: runner.run(Code(source, NAME), argument, 20), folder=folder)
+    return with_runner(lambda runner: runner.run(Code(source, NAME), argument, 20), folder=folder)
 
 
 def problem(source: str, argument: Any = None, timeout: float = 20) -> CodeError:
-    """How the code fails; the same runner must run good code afterwards."""
+    """Return the error of the code. The same runner must run good code afterwards."""
 
     async def use(runner: ProcessRunner) -> CodeError:
         with pytest.raises(CodeError) as caught:
@@ -54,13 +54,13 @@ def problem(source: str, argument: Any = None, timeout: float = 20) -> CodeError
         assert await runner.run(Code(GOOD, NAME), {"x": 21}, 20) == 42
         return caught.value
 
-    found = using(use)
-    assert isinstance(found, CodeError)
-    return found
+    actual = with_runner(use)
+    assert isinstance(actual, CodeError)
+    return actual
 
 
-def gone(pid: int, seconds: float = 10) -> bool:
-    """Whether the process ends; one that is only waited for by its parent has ended."""
+def has_ended(pid: int, seconds: float = 10) -> bool:
+    """Return True if the process ends in time. A zombie counts as ended."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         try:
@@ -100,7 +100,7 @@ def gone(pid: int, seconds: float = 10) -> bool:
     ],
 )
 def test_the_entry_gets_items_inputs_or_parameters_by_name(source: str, argument: Any, expected: Any) -> None:
-    """The first entry that is defined; by name if all it needs are names of inputs, else one dictionary."""
+    """The first entry that is defined is called. It gets inputs by name if all required parameters are inputs."""
     assert result(source, argument) == expected
 
 
@@ -137,11 +137,11 @@ def test_the_entry_gets_items_inputs_or_parameters_by_name(source: str, argument
     ],
 )  # fmt: skip
 def test_every_way_to_fail_has_its_kind_and_says_where(source: str, kind: str, words: list[str]) -> None:
-    """And the runner goes on with good code."""
-    found = problem(source)
-    assert found.kind == kind
-    assert found.message.startswith(NAME)
-    assert [word for word in words if word not in found.message] == []
+    """The error has a kind and names the line, and the runner still runs good code."""
+    actual = problem(source)
+    assert actual.kind == kind
+    assert actual.message.startswith(NAME)
+    assert [word for word in words if word not in actual.message] == []
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,14 @@ def test_every_way_to_fail_has_its_kind_and_says_where(source: str, kind: str, w
     ["import time\ndef main(): time.sleep(60)", "def main():\n    while True: pass", "while True: pass"],
 )
 def test_code_that_takes_too_long_is_stopped(source: str) -> None:
-    """Sleeping or busy, in the entry or above it."""
-    found = problem(source, timeout=0.5)
-    assert found.kind == "timeout"
-    assert "longer than 0.5 s" in found.message
+    """Also code that sleeps, and code that loops before the entry is defined."""
+    actual = problem(source, timeout=0.5)
+    assert actual.kind == "timeout"
+    assert "longer than 0.5 s" in actual.message
 
 
-def test_what_the_code_started_is_stopped_with_it(tmp_path: Path) -> None:
-    """The whole process group goes, not only the process we know."""
+def test_processes_that_the_code_started_are_stopped_with_it(tmp_path: Path) -> None:
+    """A timeout kills the whole process group."""
     note = tmp_path / "pid"
     source = (
         "import subprocess, sys, time, pathlib\n"
@@ -166,13 +166,13 @@ def test_what_the_code_started_is_stopped_with_it(tmp_path: Path) -> None:
         "    time.sleep(60)\n"
     )
     assert problem(source, {"note": str(note)}, timeout=1).kind == "timeout"
-    assert gone(int(note.read_text()))
+    assert has_ended(int(note.read_text()))
 
 
 def test_prints_are_kept_for_a_failure_and_never_reach_the_protocol(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """print, both streams, the descriptors below them and programs: a result is still a result."""
+    """Text on stdout and stderr, on their descriptors and from child programs does not damage the reply."""
     noise = (
         "import os, sys\n"
         "def main(fail):\n"
@@ -191,7 +191,7 @@ def test_prints_are_kept_for_a_failure_and_never_reach_the_protocol(
 
 
 def test_no_state_goes_from_one_call_to_the_next() -> None:
-    """The code is executed afresh, in one and the same process."""
+    """Each call executes the code again in a fresh module of the same process."""
     source = (
         "seen = []\ndef main(x):\n    seen.append(x)\n    return [len(seen), __import__('os').getpid()]\n"
     )
@@ -201,21 +201,21 @@ def test_no_state_goes_from_one_call_to_the_next() -> None:
         assert (first, second) == (1, 1)
         assert pid == same
 
-    using(use)
+    with_runner(use)
 
 
 def test_a_fork_of_the_code_does_not_answer_for_it() -> None:
-    """Code that forks and lets both run on gives one reply, and the next call gets its own."""
+    """Code that forks and returns in both processes gives one reply. The next call gets its own reply."""
     source = "import os\ndef main(x):\n    os.fork()\n    return x\n"
 
     async def use(runner: ProcessRunner) -> list[int]:
         return [await runner.run(Code(source, NAME), {"x": x}, 20) for x in range(20)]
 
-    assert using(use) == list(range(20))
+    assert with_runner(use) == list(range(20))
 
 
-def test_it_imports_what_stands_beside_the_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the folder, in the caller's current folder and environment; dataclasses find their module."""
+def test_code_imports_modules_of_the_pipeline_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the current folder and the environment of the caller, and dataclasses find their module."""
     (tmp_path / "helper_of_own_code.py").write_text("def double(x):\n    return x * 2\n")
     monkeypatch.setenv("ASSAY_TEST_WORD", "wörd")
     source = (
@@ -235,16 +235,16 @@ def test_large_arguments_and_results_pass() -> None:
 
 
 def test_more_calls_than_workers_wait_their_turn() -> None:
-    """Eight calls on two workers: two at a time, every one answered, waiting is not counted as running."""
+    """Eight calls share two workers. Time spent waiting for a worker does not count for the timeout."""
     source = "import os, time\ndef main(n):\n    time.sleep(0.3)\n    return [n, os.getpid()]\n"
 
     async def use(runner: ProcessRunner) -> Any:
         calls = [runner.run(Code(source, NAME), {"n": n}, 1.1) for n in range(8)]
         return await asyncio.gather(*calls)
 
-    found = using(use, workers=2)
-    assert [n for n, _ in found] == list(range(8))
-    assert len({pid for _, pid in found}) == 2
+    actual = with_runner(use, workers=2)
+    assert [n for n, _ in actual] == list(range(8))
+    assert len({pid for _, pid in actual}) == 2
 
 
 def test_a_cancelled_call_leaves_no_process_and_no_turn_taken() -> None:
@@ -255,14 +255,14 @@ def test_a_cancelled_call_leaves_no_process_and_no_turn_taken() -> None:
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
-        assert gone(first)
+        assert has_ended(first)
         assert await runner.run(Code(GOOD, NAME), {"x": 1}, 20) == 2
 
-    using(use)
+    with_runner(use)
 
 
 def test_a_process_that_was_killed_while_idle_is_replaced() -> None:
-    """Nobody's code is to blame, so nobody's call fails."""
+    """No code caused the kill, so the next call succeeds in a new process."""
 
     async def use(runner: ProcessRunner) -> None:
         first = await runner.run(Code(PID, NAME), {}, 20)
@@ -270,11 +270,11 @@ def test_a_process_that_was_killed_while_idle_is_replaced() -> None:
         await next(iter(runner._processes)).exited.wait()
         assert await runner.run(Code(PID, NAME), {}, 20) != first
 
-    using(use)
+    with_runner(use)
 
 
 def test_closing_ends_every_process_also_those_at_work() -> None:
-    """Idle, busy, and after a failure; afterwards nothing starts."""
+    """Idle and busy processes end, and later calls raise."""
 
     async def whole() -> list[int]:
         runner = ProcessRunner(2)
@@ -299,7 +299,7 @@ def test_closing_ends_every_process_also_those_at_work() -> None:
 
 @pytest.mark.parametrize("seconds", [0, 0.005, 0.02])
 def test_closing_while_a_process_starts_leaves_none(seconds: float) -> None:
-    """Before it is there, and before it has said that it is."""
+    """Also if close() comes before the process exists, or before it is ready."""
 
     async def whole() -> None:
         runner = ProcessRunner(1)
@@ -335,8 +335,8 @@ def test_a_busy_process_does_not_outlive_a_killed_parent() -> None:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     time.sleep(0.2)
-    assert not gone(pid, 0.1)
+    assert not has_ended(pid, 0.1)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert gone(pid)
+    assert has_ended(pid)

@@ -1,4 +1,4 @@
-"""Code that came with data reaches nothing, and whatever it tries, the next code runs."""
+"""Code from a testset reaches nothing outside the sandbox, and the sandbox still works after any failure."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ NAME = "testset.jsonl:3 step_inputs.a.code"
 GOOD = "def aggregate(items):\n    return {'n': len(items), 'top': max(items)}\n"
 
 
-def using(use: Callable[[Sandbox], Awaitable[Any]], **options: Any) -> Any:
-    """What `use` gives for a sandbox that is closed afterwards."""
+def with_sandbox(use: Callable[[Sandbox], Awaitable[Any]], **options: Any) -> Any:
+    """Call `use` with a sandbox, close the sandbox, and return the result."""
 
     async def whole() -> Any:
         sandbox = Sandbox(**options)
@@ -35,11 +35,11 @@ def using(use: Callable[[Sandbox], Awaitable[Any]], **options: Any) -> Any:
 
 
 def result(source: str, argument: Any) -> Any:
-    return using(lambda sandbox: sandbox.run(Code(source, NAME), argument, 5))
+    return with_sandbox(lambda sandbox: sandbox.run(Code(source, NAME), argument, 5))
 
 
 def problem(source: str, argument: Any = None, timeout: float = 0.5, **options: Any) -> CodeError:
-    """How the code fails; the same sandbox must run good code afterwards."""
+    """Return the error of the code. The same sandbox must run good code afterwards."""
 
     async def use(sandbox: Sandbox) -> CodeError:
         with pytest.raises(CodeError) as caught:
@@ -47,9 +47,9 @@ def problem(source: str, argument: Any = None, timeout: float = 0.5, **options: 
         assert await sandbox.run(Code(GOOD, NAME), [1, 3, 2], 5) == {"n": 3, "top": 3}
         return caught.value
 
-    found = using(use, **options)
-    assert isinstance(found, CodeError)
-    return found
+    actual = with_sandbox(use, **options)
+    assert isinstance(actual, CodeError)
+    return actual
 
 
 def body(*lines: str) -> str:
@@ -100,12 +100,12 @@ REACHING = [
 
 @pytest.mark.parametrize("source", REACHING, ids=range(len(REACHING)))
 def test_nothing_outside_is_reached(source: str, tmp_path: Path) -> None:
-    """Files, processes, sockets, modules that lead out and the insides of Python: all raise."""
+    """Files, processes, sockets, dangerous modules and the internals of Python all raise."""
     file = tmp_path / "file"
     file.write_text("untouched")
-    found = problem(source.replace("PATH", str(file)))
-    assert found.kind == "raised"
-    assert f"{NAME}, line " in found.message
+    actual = problem(source.replace("PATH", str(file)))
+    assert actual.kind == "raised"
+    assert f"{NAME}, line " in actual.message
     assert file.read_text() == "untouched"
 
 
@@ -138,7 +138,7 @@ BEYOND = [
 def test_time_memory_prints_and_depth_are_bounded(
     source: str, kind: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What takes too much is stopped, and nothing of it appears on the screen."""
+    """Code beyond a limit is stopped, and its output does not reach the screen."""
     assert problem(source).kind == kind
     assert "x" * 100 not in capfd.readouterr().out
 
@@ -155,15 +155,15 @@ GROWING = [
 
 @pytest.mark.parametrize("source", GROWING, ids=range(len(GROWING)))
 def test_memory_that_grows_is_stopped_at_the_limit(source: str) -> None:
-    """By its size, not by the clock."""
-    found = problem(source, timeout=10, memory_mb=32)
-    assert found.kind == "memory"
-    assert "more than 32 MB" in found.message
+    """The memory limit stops the code long before its timeout."""
+    actual = problem(source, timeout=10, memory_mb=32)
+    assert actual.kind == "memory"
+    assert "more than 32 MB" in actual.message
 
 
 def test_the_time_of_a_call_is_at_most_that_of_the_sandbox() -> None:
-    found = problem(body("while True: pass"), timeout=1000, seconds=0.3)
-    assert (found.kind, found.message) == ("timeout", f"{NAME}: it ran longer than 0.3 s and was stopped")
+    actual = problem(body("while True: pass"), timeout=1000, seconds=0.3)
+    assert (actual.kind, actual.message) == ("timeout", f"{NAME}: it ran longer than 0.3 s and was stopped")
 
 
 def test_sleeping_takes_no_time() -> None:
@@ -204,11 +204,11 @@ def test_sleeping_takes_no_time() -> None:
     ],
 )  # fmt: skip
 def test_every_way_to_fail_has_its_kind_and_says_where(source: str, kind: str, words: list[str]) -> None:
-    found = problem(source, timeout=5)
-    assert found.kind == kind
-    assert found.message.startswith(NAME)
-    assert [word for word in words if word not in found.message] == []
-    assert len(found.message) < 2_400
+    actual = problem(source, timeout=5)
+    assert actual.kind == kind
+    assert actual.message.startswith(NAME)
+    assert [word for word in words if word not in actual.message] == []
+    assert len(actual.message) < 2_400
 
 
 COUNTING = """
@@ -256,12 +256,12 @@ def transform(text):
     ],
 )
 def test_good_code_runs(source: str, argument: Any, expected: Any) -> None:
-    """Counting, sorting, patterns, JSON; and its entry is called as that of the user's own code."""
+    """Counting, sorting, patterns and JSON work. The entry is called in the same way as in a child process."""
     assert result(source, argument) == expected
 
 
 def test_nothing_stays_from_one_call_to_the_next() -> None:
-    """No variable, and the same random numbers each time."""
+    """Variables do not carry over, and random numbers are the same in every call."""
     source = "import random\nseen = []\ndef main(x):\n    seen.append(x)\n    return [len(seen), random.random()]\n"
 
     async def use(sandbox: Sandbox) -> None:
@@ -269,16 +269,16 @@ def test_nothing_stays_from_one_call_to_the_next() -> None:
         assert first == second
         assert first[0] == 1
 
-    using(use)
+    with_sandbox(use)
 
 
 def test_calls_run_side_by_side_and_closing_leaves_no_process() -> None:
-    """More calls than processes wait; afterwards none is left, also after a call that was cancelled."""
+    """Calls beyond the number of processes wait. After close() no process is left, also after a cancelled call."""
 
     async def whole() -> list[str]:
         sandbox = Sandbox(workers=2)
-        found = await asyncio.gather(*(sandbox.run(Code(GOOD, NAME), [n, 1], 5) for n in range(2, 10)))
-        assert [each["top"] for each in found] == list(range(2, 10))
+        actual = await asyncio.gather(*(sandbox.run(Code(GOOD, NAME), [n, 1], 5) for n in range(2, 10)))
+        assert [each["top"] for each in actual] == list(range(2, 10))
         assert children()
         call = asyncio.create_task(sandbox.run(Code("while True: pass\ndef main(): 1", NAME), {}, 5))
         await asyncio.sleep(0.2)
@@ -293,7 +293,7 @@ def test_calls_run_side_by_side_and_closing_leaves_no_process() -> None:
 
 
 def test_closing_stops_code_that_still_runs() -> None:
-    """At once, not at its timeout; a call that waits for its turn ends too."""
+    """close() stops running calls at once, and calls that wait for a process too."""
 
     async def whole() -> list[Any]:
         sandbox = Sandbox(workers=1, seconds=3600)
@@ -304,8 +304,8 @@ def test_closing_stops_code_that_still_runs() -> None:
         await sandbox.close()
         return await asyncio.gather(*calls, return_exceptions=True)
 
-    found = asyncio.run(whole())
-    assert [each.kind for each in found] == ["died", "died"]
+    actual = asyncio.run(whole())
+    assert [each.kind for each in actual] == ["died", "died"]
 
 
 ENDING = f"""
@@ -324,21 +324,21 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("_time", range(5))
 def test_python_ends_cleanly_after_the_sandbox(_time: int) -> None:
-    """The package's pool for asyncio aborts one exit in three; ours must not."""
+    """Monty's own asyncio pool aborts Python at one exit in three."""
     environment = {**os.environ, "PYTHONPATH": str(Path(assay.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", ENDING], env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
 def children() -> list[str]:
-    """The processes that this one started and that still run the sandbox."""
+    """Return the pids of the sandbox processes that this process started."""
     tasks = [str(each) for each in os.listdir("/proc/self/task")]  # noqa: PTH208
-    text = " ".join(said(f"self/task/{task}/children") for task in tasks)
-    return [pid for pid in text.split() if said(f"{pid}/comm").strip() == "monty"]
+    text = " ".join(read_proc(f"self/task/{task}/children") for task in tasks)
+    return [pid for pid in text.split() if read_proc(f"{pid}/comm").strip() == "monty"]
 
 
-def said(name: str) -> str:
-    """A file below /proc; empty if the thread or process is gone meanwhile."""
+def read_proc(name: str) -> str:
+    """Return the text of a file in /proc, or "" if the thread or process has ended."""
     try:
         return Path("/proc", name).read_text()
     except OSError:

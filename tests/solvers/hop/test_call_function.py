@@ -193,12 +193,12 @@ async def cancels_itself(session: Any, row: Any) -> Any:
 )
 def test_an_exception_is_named_with_the_users_own_last_line(tmp_path: Path, function: Any, said: str) -> None:
     """Type, message, file, line and the line itself; none of our frames."""
-    found = failed(tmp_path, function)
-    assert (found.kind, found.message) == ("exception", said)
-    assert found.type_name == said[1:].partition("]")[0]
-    assert found.where.startswith("test_call_function.py:")
-    assert found.where.endswith("# this line is named")
-    assert str(found) == f"{said} ({found.where})"
+    error = failed(tmp_path, function)
+    assert (error.kind, error.message) == ("exception", said)
+    assert error.type_name == said[1:].partition("]")[0]
+    assert error.where.startswith("test_call_function.py:")
+    assert error.where.endswith("# this line is named")
+    assert str(error) == f"{said} ({error.where})"
 
 
 def test_a_function_that_cancels_its_own_task_has_failed(tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_a_function_that_cancels_its_own_task_has_failed(tmp_path: Path) -> None
 
 def test_a_wrong_call_is_the_functions_failure(tmp_path: Path) -> None:
     """A parameter that no field is for."""
-    found = failed(tmp_path, lambda a, b, c: a)
-    assert "missing 1 required positional argument: 'c'" in found.message
+    error = failed(tmp_path, lambda a, b, c: a)
+    assert "missing 1 required positional argument: 'c'" in error.message
 
 
 def test_a_field_that_it_does_not_take_is_not_passed(tmp_path: Path) -> None:
@@ -276,15 +276,15 @@ async def interrupts_later(*_: Any) -> Any:
 )
 def test_no_function_ends_the_process(tmp_path: Path, function: Any, what: str) -> None:
     """Not in a thread, not in the loop, not in a task that it starts."""
-    found = failed(tmp_path, function)
-    assert found.kind == what
-    assert "bye" in found.message
+    error = failed(tmp_path, function)
+    assert error.kind == what
+    assert "bye" in error.message
 
 
 def test_a_task_group_wraps_what_its_task_did(tmp_path: Path) -> None:
     """That is what a task group does with every exception; the loop goes on."""
-    found = failed(tmp_path, interrupts_in_a_task)
-    assert (found.kind, found.type_name) == ("exception", "ExceptionGroup")
+    error = failed(tmp_path, interrupts_in_a_task)
+    assert (error.kind, error.type_name) == ("exception", "ExceptionGroup")
 
 
 def test_tasks_of_others_are_not_touched(tmp_path: Path) -> None:

@@ -77,12 +77,12 @@ def test_writers_never_tear_a_line(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = records(observers[0].path)
-    starts = [record for record in found if record["type"] == "run_start"]
+    lines = records(observers[0].path)
+    starts = [record for record in lines if record["type"] == "run_start"]
     assert sorted((r["input"]["at"], r["input"]["n"]) for r in starts) == [
         (a, n) for a in range(8) for n in range(40)
     ]
-    assert {r["run_id"] for r in starts} == {r["run_id"] for r in found if r["type"] == "run_end"}
+    assert {r["run_id"] for r in starts} == {r["run_id"] for r in lines if r["type"] == "run_end"}
     assert [observer.lost for observer in observers] == [0, 0]
 
 
@@ -184,17 +184,17 @@ def hop(n, session):
 """
     batch = Batch(tmp_path, code, numbered(3))
     batch.run(workers=1)
-    found = records(batch.out / "observer.jsonl")
-    assert [record["type"] for record in found] == [
+    lines = records(batch.out / "observer.jsonl")
+    assert [record["type"] for record in lines] == [
         *("run_start", "run_end"),
         *("run_start", "step", "run_end"),
         *("run_start", "run_end"),
     ]
-    assert [record["hoplet"] for record in found if record["type"] == "run_start"] == ["hop"] * 3
-    assert [record["status"] for record in found if record["type"] == "run_end"] == [
+    assert [record["hoplet"] for record in lines if record["type"] == "run_start"] == ["hop"] * 3
+    assert [record["status"] for record in lines if record["type"] == "run_end"] == [
         "OK",
         "LACK_OF_INFO",
         "FAIL",
     ]
-    assert found[-1]["metadata"]["error"].startswith("[ValueError] no")
-    assert "metadata" not in found[3]
+    assert lines[-1]["metadata"]["error"].startswith("[ValueError] no")
+    assert "metadata" not in lines[3]

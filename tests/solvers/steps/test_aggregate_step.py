@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from support.pipelines import PipelineLab, Ran, computes
+from support.pipelines import PipelineLab, PipelineResult, computes
 
 ITEMS = [{"n": 1, "who": "a"}, {"n": 3, "who": "b"}]
 
 
-def aggregated(lab: PipelineLab, told: dict[str, Any] | None = None, **settings: Any) -> Ran:
+def aggregated(lab: PipelineLab, told: dict[str, Any] | None = None, **settings: Any) -> PipelineResult:
     """One aggregate step over the test's batch items."""
     step = {"id": "sum", "type": "aggregate", "strategy": "concat", **settings}
     return lab.of(step, batch_items=ITEMS, step_inputs={"sum": told or {}})

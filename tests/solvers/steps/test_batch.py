@@ -110,7 +110,7 @@ def test_a_failed_item_costs_itself(lab: PipelineLab) -> None:
     failed = ran.row["steps"]["step"]["failed_items"]
     assert [one["item"] for one in failed] == [1, 2, 3]
     assert [one["error"] for one in failed] == [
-        "the reply holds no number: 'x'",
+        "the reply contains no number: 'x'",
         "the item is null, probably because it failed in an earlier step",
         "I will not",
     ]
@@ -121,7 +121,7 @@ def test_a_failed_item_costs_itself(lab: PipelineLab) -> None:
 def test_a_batch_of_which_every_item_failed_has_failed(lab: PipelineLab) -> None:
     """The first item's reason stands for all."""
     ran = lab.of(says("step", "{{ name }}", batch_mode=True, output_parser="json"), batch_items=NAMES)
-    assert ran.row["reason"] == "step step: all 3 items failed; the first: the reply holds no JSON: 'a'"
+    assert ran.row["reason"] == "step step: all 3 items failed; the first: the reply contains no JSON: 'a'"
     assert ran.row["steps"]["step"]["kind"] == "failed_items"
 
 

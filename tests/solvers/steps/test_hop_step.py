@@ -93,7 +93,7 @@ def test_a_function_gets_the_values_and_asks_the_model_of_the_run(hops: Pipeline
     assert ran.output("hop") == {"said": "HELLO", "got": ["first", "text"]}
     step = ran.row["steps"]["hop"]
     assert (step["calls"], step["tokens"]) == (1, [3, 2])
-    assert ran.asked() == ["say 1", "say hello"]
+    assert ran.prompts() == ["say 1", "say hello"]
 
 
 def test_a_function_with_names_gets_those_it_has_parameters_for(hops: PipelineLab) -> None:

@@ -63,5 +63,5 @@ def test_a_path_that_leads_nowhere_says_how_far_it_led(path: str, why: str) -> N
 @pytest.mark.parametrize("path", ["", ".a", "[0]", "a..b", "a.", "a[", "a[x]", "a[0", "a]"])
 def test_what_is_no_path_is_refused(path: str) -> None:
     """Before anything runs, since it stands in the file."""
-    with pytest.raises(ValueError, match=r"is no path|an empty source"):
+    with pytest.raises(ValueError, match=r"is not a path|an empty source"):
         ValuePath(path)

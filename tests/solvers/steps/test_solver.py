@@ -30,7 +30,7 @@ def test_a_diamond_joins_what_ran_side_by_side(lab: PipelineLab) -> None:
     bottom = says("bottom", "{{ left }} {{ right }}")
     ran = lab.of(top, left, right, bottom)
     assert ran.output("bottom") == "together together"
-    assert sorted(ran.asked()) == ["meet 2 t left", "meet 2 t right", "say t", "say together together"]
+    assert sorted(ran.prompts()) == ["meet 2 t left", "meet 2 t right", "say t", "say together together"]
 
 
 def test_depends_on_orders_steps_that_share_nothing(lab: PipelineLab) -> None:
@@ -48,14 +48,14 @@ def test_an_optional_step_that_fails_takes_only_what_needs_it(lab: PipelineLab) 
     assert ran.row["result"] == "passed"
     assert ran.row["steps"]["bad"]["status"] == "failed"
     assert ran.row["steps"]["needs"] == {"status": "skipped", "error": "it needs bad, which has no output"}
-    assert ran.asked() == ["say x", "say hello"]
+    assert ran.prompts() == ["say x", "say hello"]
 
 
 def test_a_required_step_that_fails_errs_the_test_and_the_others_still_run(lab: PipelineLab) -> None:
     """The reason names the step that failed, not those that were skipped for it."""
     ran = lab.of(says("bad", "x", output_parser="number"), says("needs", "{{ bad }}"), says("fine"))
     assert ran.row["result"] == "errored"
-    assert ran.row["reason"] == "step bad: the reply holds no number: 'x'"
+    assert ran.row["reason"] == "step bad: the reply contains no number: 'x'"
     assert ran.row["first_wrong"]["step"] == "bad"
     assert ran.output("fine") == "hello"
     assert ran.run.summary.failures == {"failed_step": 1}
@@ -122,7 +122,7 @@ def test_a_retry_asks_again_and_gets_another_reply(lab: PipelineLab) -> None:
     assert [call["n"] for call in ran.calls()] == [0, 1, 2]
     assert ran.row["result"] == "not_evaluated"
     failed = lab.of(orders("step", "nth x|y|7", output_parser="number", retry=1))
-    assert failed.row["reason"] == "step step: the reply holds no number: 'y'"
+    assert failed.row["reason"] == "step step: the reply contains no number: 'y'"
 
 
 def test_the_test_speaks_louder_than_the_mapping_and_the_mapping_than_the_inputs(lab: PipelineLab) -> None:

@@ -34,8 +34,8 @@ def test_concat_of_nothing_is_an_empty_text() -> None:
 def test_stats_are_those_of_the_numbers() -> None:
     """The deviation is that of a sample; nulls, texts and absent fields do not count."""
     items = [{"n": 1}, {"n": 2}, {"n": 4.5}, {"n": None}, {"n": "9"}, {}, None]
-    found = stats(items, ["n"], distribution=False)
-    assert found == {
+    actual = stats(items, ["n"], distribution=False)
+    assert actual == {
         "total_items": 7,
         "fields": {
             "n": {
@@ -83,8 +83,8 @@ def test_truths_are_no_numbers() -> None:
 def test_a_distribution_counts_every_value() -> None:
     """Texts as they are, the rest as JSON, in order of appearance."""
     items = [{"v": "b"}, {"v": "a"}, {"v": "b"}, {"v": 1}, {"v": True}, {"v": [1]}, {"v": None}, {}]
-    found = stats(items, ["v"], distribution=True)["fields"]["v"]["distribution"]
-    assert list(found.items()) == [("b", 2), ("a", 1), ("1", 1), ("true", 1), ("[1]", 1)]
+    actual = stats(items, ["v"], distribution=True)["fields"]["v"]["distribution"]
+    assert list(actual.items()) == [("b", 2), ("a", 1), ("1", 1), ("true", 1), ("[1]", 1)]
 
 
 def test_stats_and_group_need_to_know_of_what() -> None:
@@ -96,7 +96,7 @@ def test_stats_and_group_need_to_know_of_what() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "kept"),
+    ("condition", "expected_indices"),
     [
         ("item.score > 0.7 and item.verified", [0]),
         ("score > 0.7", [0, 1]),
@@ -105,7 +105,7 @@ def test_stats_and_group_need_to_know_of_what() -> None:
         ("item is not null and score < 1", [0, 1, 2]),
     ],
 )
-def test_a_filter_keeps_what_its_condition_holds_for(condition: str, kept: list[int]) -> None:
+def test_a_filter_keeps_what_its_condition_holds_for(condition: str, expected_indices: list[int]) -> None:
     """Fields with or without `item.`; what is missing is null, and no order holds with it."""
     items = [
         {"score": 0.9, "verified": True},
@@ -114,16 +114,16 @@ def test_a_filter_keeps_what_its_condition_holds_for(condition: str, kept: list[
         {"x": 1},
         None,
     ]
-    assert filter_items(items, Expression(condition)) == [items[at] for at in kept]
+    assert filter_items(items, Expression(condition)) == [items[index] for index in expected_indices]
 
 
 def test_a_group_keeps_the_order_of_appearance() -> None:
     """Items without the field stand under null, numbers under their text."""
     items = [{"c": "b", "i": 0}, {"c": "a", "i": 1}, {"c": "b", "i": 2}, {"c": 1}, {"i": 4}, None]
-    found = group(items, "c")
-    assert list(found) == ["b", "a", "1", "null"]
-    assert [item["i"] for item in found["b"]] == [0, 2]
-    assert found["null"] == [{"i": 4}, None]
+    actual = group(items, "c")
+    assert list(actual) == ["b", "a", "1", "null"]
+    assert [item["i"] for item in actual["b"]] == [0, 2]
+    assert actual["null"] == [{"i": 4}, None]
     assert group([], "c") == {}
 
 

@@ -35,14 +35,14 @@ SHAPES = [
 def read(path: Path, lines: list[bytes], key: str | None = None) -> tuple[list[Any], list[ResultBlock]]:
     """Every result of a file of these lines, in their order."""
     path.write_bytes(b"\n".join(lines) + b"\n")
-    found = list(read_blocks(path, key))
-    return results(found), found
+    blocks = list(read_blocks(path, key))
+    return results(blocks), blocks
 
 
-def results(found: list[ResultBlock]) -> list[Any]:
+def results(blocks: list[ResultBlock]) -> list[Any]:
     """Each row with its fields, and what else there is to say of it."""
-    odd = {one.start: one[1:] for block in found for one in block.odd}
-    rows = sorted((row for block in found for row in zip(*block.rows, strict=True)), key=lambda row: row[0])
+    odd = {one.start: one[1:] for block in blocks for one in block.odd}
+    rows = sorted((row for block in blocks for row in zip(*block.rows, strict=True)), key=lambda row: row[0])
     return [(*row[:4], json.loads(row[4] or "{}"), odd.get(row[0])) for row in rows]
 
 
@@ -105,9 +105,9 @@ def test_a_bad_line_costs_that_line_only(tmp_path: Path) -> None:
     good = json.dumps(flat(TEXT)).encode()
     bad = [good[:-9], b"[1]", b'"text"', b"\xff\xfe", good + b" " + good, b"nul", b'{"id": ' + b"[" * 50_000]
     lines = [b"\xef\xbb\xbf" + good, b"", b"  ", *bad, good + b"\r"]
-    rows, found = read(tmp_path / "f.jsonl", lines)
+    rows, blocks = read(tmp_path / "f.jsonl", lines)
     assert len(rows) == 2
-    assert sum(block.bad for block in found) == len(bad)
+    assert sum(block.bad for block in blocks) == len(bad)
 
 
 def test_what_only_python_writes_is_read(tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ def test_blocks_join_at_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     lines = [json.dumps(rec).encode() for rec in SHAPES]
     monkeypatch.setattr("assay.store.hop.tables._READ_BYTES", 2)
     monkeypatch.setattr("assay.store.hop.tables._BLOCK_BYTES", 300)
-    rows, found = read(tmp_path / "all.jsonl", lines)
+    rows, blocks = read(tmp_path / "all.jsonl", lines)
     assert rows == by_rules(lines)
-    assert len(found) > 5
+    assert len(blocks) > 5
 
 
 @pytest.mark.parametrize(

@@ -54,9 +54,9 @@ def test_without_steps_there_are_no_operators(tmp_path: Path) -> None:
 def test_a_duration_that_is_none_is_left_out_and_counted(tmp_path: Path) -> None:
     odd = [None, -1.0, "2.0", True]
     missing = {"type": "run_end", "run_id": 7, "status": "OK"}
-    found = observed(tmp_path, end(0, 0.5), missing, *(end(n, one) for n, one in enumerate(odd)))
-    assert (found["total_runs"], found["avg_duration"], found["p95"]) == (6, 0.5, 0.5)
-    assert found["without_duration"] == 5
+    summary = observed(tmp_path, end(0, 0.5), missing, *(end(n, one) for n, one in enumerate(odd)))
+    assert (summary["total_runs"], summary["avg_duration"], summary["p95"]) == (6, 0.5, 0.5)
+    assert summary["without_duration"] == 5
 
 
 def test_operators_have_their_numbers(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_operators_have_their_numbers(tmp_path: Path) -> None:
 def test_a_late_first_step_counts_in_full(tmp_path: Path) -> None:
     """After 50,000 lines without `op` the operators are there all the same."""
     others = [record for n in range(25_000) for record in (start(n), end(n))]
-    found = observed(tmp_path, *others, step("hop_get"), step("hop_get", 3.0))
-    assert found["total_runs"] == 25_000
-    assert found["operator_stats"] == [
+    summary = observed(tmp_path, *others, step("hop_get"), step("hop_get", 3.0))
+    assert summary["total_runs"] == 25_000
+    assert summary["operator_stats"] == [
         {"op": "hop_get", "calls": 2, "success_rate": 1.0, "avg_duration": 2.0, "avg_retries": None}
     ]
 

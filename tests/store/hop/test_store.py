@@ -74,8 +74,8 @@ def test_a_folder_of_everything(tmp_path: Path) -> None:
     store = BaseDataStore(tmp_path, CONFIG)
     assert store.load_results() == 4
     assert store.bad_lines == 1
-    found = store.get_stats()
-    assert (found["total"], found["errors"], found["completed"], found["avg_score"]) == (4, 2, 2, 2.5)
+    stats = store.get_stats()
+    assert (stats["total"], stats["errors"], stats["completed"], stats["avg_score"]) == (4, 2, 2, 2.5)
     assert store.get_stats("a")["total"] == 2
     assert store.get_perf_summary()["total_runs"] == 2
     meta = rows[0]
@@ -141,8 +141,8 @@ def test_infinities_are_no_numbers(tmp_path: Path) -> None:
 
 
 def test_a_profile_without_results_has_no_numbers(tmp_path: Path) -> None:
-    found = make(tmp_path, result(1, {"score": 3}), result(2, {"score": 1}, None)).get_stats("b")
-    assert (found["total"], found["avg_score"], found["bad_rate"], found["label_distribution"]) == (
+    stats = make(tmp_path, result(1, {"score": 3}), result(2, {"score": 1}, None)).get_stats("b")
+    assert (stats["total"], stats["avg_score"], stats["bad_rate"], stats["label_distribution"]) == (
         0,
         None,
         None,

@@ -1,4 +1,4 @@
-"""LabelFile files in every form: what is found, what is left out, and what is told of those that are wrong."""
+"""Files of labels in every form: which rows are read, which are left out, and the messages for invalid files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def row(**fields: Any) -> dict[str, Any]:
     return {"question": "When?", "reference": "May", "response": "In May", "label": True} | fields
 
 
-def reading(path: Path, value: Any, **told: str) -> LabelFile:
+def reading(path: Path, value: Any, **field_names: str) -> LabelFile:
     """What is read of this JSON."""
     path.write_text(json.dumps(value))
-    return read_labels(path, told)
+    return read_labels(path, field_names)
 
 
 def lines(path: Path, *rows: Any) -> Path:
@@ -43,18 +43,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "labels.json"
 
 
-def test_a_list_a_file_of_lines_and_an_object_say_the_same(tmp_path: Path, path: Path) -> None:
-    """Only the places of the rows differ; lines need no name of their own."""
+def test_a_list_lines_and_an_object_are_read_alike(tmp_path: Path, path: Path) -> None:
+    """Only the places of the rows differ; JSON lines need no special suffix."""
     both = [row(), row(label=False, response="June")]
-    found = [
+    result = [
         reading(path, both),
         reading(path, {"meta": {"scores": [1, 2]}, "rows": both}),
         read_labels(lines(tmp_path / "a.jsonl", *both), {}),
         read_labels(lines(tmp_path / "a.txt", *both), {}),
     ]
-    told = [[(one.response, one.label, one.cluster) for one in each.rows] for each in found]
-    assert told == [[("In May", True, None), ("June", False, None)]] * 4
-    assert [each.rows[1].place.removeprefix(str(tmp_path)) for each in found] == [
+    rows = [
+        [(labelled.response, labelled.label, labelled.cluster) for labelled in file.rows] for file in result
+    ]
+    assert rows == [[("In May", True, None), ("June", False, None)]] * 4
+    assert [each.rows[1].place.removeprefix(str(tmp_path)) for each in result] == [
         "/labels.json $[1]",
         "/labels.json $.rows[1]",
         "/a.jsonl:2",
@@ -63,7 +65,7 @@ def test_a_list_a_file_of_lines_and_an_object_say_the_same(tmp_path: Path, path:
 
 
 def test_lists_by_user_are_clusters(path: Path) -> None:
-    """As files of judged answers have them: several votes, and the key of the list says who it was."""
+    """The key of a list is the cluster of its rows; rows have several votes."""
     one = {
         "question_id": "q0",
         "question": "When?",
@@ -73,18 +75,18 @@ def test_lists_by_user_are_clusters(path: Path) -> None:
         "category": "2",
     }
     value = {"correct": 2, "detailed_results": {"user 0": [one], "user_1": [one]}, "metadata": {"runs": [{}]}}
-    found = reading(path, value)
-    assert [(r.cluster, r.category, r.label, r.votes) for r in found.rows] == [
+    result = reading(path, value)
+    assert [(r.cluster, r.category, r.label, r.votes) for r in result.rows] == [
         ("user 0", "2", True, (True, False, True)),
         ("user_1", "2", True, (True, False, True)),
     ]
-    assert (found.rows[0].reference, found.rows[0].response) == ("7 May", "On 7 May")
-    assert found.rows[0].place == f'{path} $.detailed_results["user 0"][0]'
-    assert found.lists_without_rows == [f"{path} $.metadata.runs"]
+    assert (result.rows[0].reference, result.rows[0].response) == ("7 May", "On 7 May")
+    assert result.rows[0].place == f'{path} $.detailed_results["user 0"][0]'
+    assert result.lists_without_rows == [f"{path} $.metadata.runs"]
 
 
-def test_our_own_records_with_a_label(path: Path) -> None:
-    """A person added labels to some lines: those count, with the evidence that a judge gets."""
+def test_records_of_memory_eval_with_a_label_are_read(path: Path) -> None:
+    """Only labelled lines count; the judge gets the evidence."""
     record = {
         "sample_id": "s1",
         "question": "When?",
@@ -95,10 +97,10 @@ def test_our_own_records_with_a_label(path: Path) -> None:
         "generated_answer": "June",
         "eval": {"answer_label": "Hallucination"},
     }
-    found = reading(path, [record | {"label": "Hallucination"}, record, record | {"label": None}])
-    (one,) = found.rows
+    result = reading(path, [record | {"label": "Hallucination"}, record, record | {"label": None}])
+    (one,) = result.rows
     assert (one.label, one.cluster, one.category, one.evidence) == (False, "s1", "TR", ("They met in May.",))
-    assert found.left_out == {UNLABELLED: 2}
+    assert result.left_out == {UNLABELLED: 2}
 
 
 @pytest.mark.parametrize(
@@ -112,17 +114,25 @@ def test_our_own_records_with_a_label(path: Path) -> None:
         ({"reference": "a", "response": "b", "answer": "c"}, "a", "b"),
     ],
 )
-def test_which_answer_is_which(path: Path, fields: dict[str, Any], reference: str, response: str) -> None:
-    """`answer` is the right one unless another field is."""
+def test_the_key_answer_is_reference_or_response(
+    path: Path, fields: dict[str, Any], reference: str, response: str
+) -> None:
+    """It is the reference if the row has a response under another name."""
     (one,) = reading(path, [{"question": "q", "label": 1, **fields}]).rows
     assert (one.reference, one.response) == (reference, response)
 
 
-def test_fields_may_be_told(path: Path) -> None:
-    """A name that was told wins over usual ones, and `a.b` looks inside."""
+def test_options_name_the_fields(path: Path) -> None:
+    """They win over the usual names; `a.b` is b inside a."""
     value = {"q": "When?", "truth": "May", "said": "June", "label": True, "human": {"word": "no"}, "k": 3}
-    told = {"question": "q", "reference": "truth", "response": "said", "label": "human.word", "category": "k"}
-    (one,) = reading(path, [value], **told).rows
+    field_names = {
+        "question": "q",
+        "reference": "truth",
+        "response": "said",
+        "label": "human.word",
+        "category": "k",
+    }
+    (one,) = reading(path, [value], **field_names).rows
     assert (one.question, one.reference, one.response, one.label, one.category) == (
         "When?",
         "May",
@@ -133,9 +143,9 @@ def test_fields_may_be_told(path: Path) -> None:
 
 
 def test_rows_with_a_rubric(path: Path) -> None:
-    """They have a text instead of question and answer; a reference is optional."""
-    found = reading(path, [{"rubric": "It greets.", "text": "Hello", "label": "pass"}])
-    (one,) = found.rows
+    """They have a text instead of question and answer; the reference is optional."""
+    result = reading(path, [{"rubric": "It greets.", "text": "Hello", "label": "pass"}])
+    (one,) = result.rows
     assert (one.rubric, one.response, one.reference, one.label) == ("It greets.", "Hello", None, True)
 
 
@@ -157,26 +167,26 @@ def test_what_is_no_label_is_not_guessed(value: Any) -> None:
 
 
 def test_majorities() -> None:
-    """A tie is nobody's word."""
+    """A tie has no majority."""
     assert [majority(votes) for votes in ([True], [True, False], [False, False, True])] == [True, None, False]
 
 
 def test_ties_are_left_out(path: Path) -> None:
-    """And counted."""
-    found = reading(path, [row(label=[True, False]), row()])
-    assert (len(found.rows), found.left_out) == (1, {TIED: 1})
+    """They are counted."""
+    result = reading(path, [row(label=[True, False]), row()])
+    assert (len(result.rows), result.left_out) == (1, {TIED: 1})
 
 
-def test_every_problem_is_told_at_once(tmp_path: Path, path: Path) -> None:
-    """With the line or the path of what is wrong, and what was looked for."""
+def test_every_problem_is_reported_at_once(tmp_path: Path, path: Path) -> None:
+    """With the line or path, and the names that were looked for."""
     bad = [row(label="maybe"), row(), {"response": "x", "label": 1}, row(reference=["a"]), 7]
     with pytest.raises(InputError) as raised:
         reading(path, bad)
-    told = [str(problem).removeprefix(str(path)) for problem in raised.value.problems]
-    assert told[0].startswith(" $[0].label: 'maybe' is not a label")
-    assert told[1].startswith(" $[2]: the row has no question (looked for question, query, prompt)")
-    assert told[2].startswith(" $[2]: the row has no reference")
-    assert told[3:] == [" $[3].reference: must be a text or a number", " $[4]: a row must be an object"]
+    messages = [str(problem).removeprefix(str(path)) for problem in raised.value.problems]
+    assert messages[0].startswith(" $[0].label: 'maybe' is not a label")
+    assert messages[1].startswith(" $[2]: the row has no question (looked for question, query, prompt)")
+    assert messages[2].startswith(" $[2]: the row has no reference")
+    assert messages[3:] == [" $[3].reference: must be a text or a number", " $[4]: a row must be an object"]
     file = lines(tmp_path / "a.jsonl", row(), row(label=3))
     file.write_text(file.read_text() + "{nonsense\n")
     with pytest.raises(InputError) as raised:
@@ -205,7 +215,7 @@ def test_files_that_cannot_be_used(path: Path, value: Any, message: str) -> None
 
 
 def test_files_that_are_not_json(path: Path) -> None:
-    """The line is told; so is a file that is not there."""
+    """The message has the line; a missing file is reported too."""
     path.write_text('[\n{"question": 1,\n]')
     with pytest.raises(InputError, match=r"labels\.json:3: not JSON"):
         read_labels(path, {})

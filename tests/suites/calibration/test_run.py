@@ -1,4 +1,4 @@
-"""Calibrations as runs: numbers, files, what is asked, and what is remembered."""
+"""Calibrations as runs: numbers, files, calls of the judge, and the stored calibration."""
 
 from __future__ import annotations
 
@@ -48,46 +48,52 @@ def calibrate(rows: list[dict[str, Any]], **options: Any) -> assay.Run:
 
 
 def found_in(run: assay.Run) -> Calibration:
-    """What the run says of its judge."""
+    """Return the judge in the run's report."""
     assert run.report is not None
     (judge,) = run.report.judges()
     assert judge.calibration is not None
     return judge.calibration
 
 
-def test_the_offline_judge_asks_nobody() -> None:
-    """Every number stands in the results and in calibration.json, and the judge is calibrated from now on."""
+def test_the_offline_judge_makes_no_calls() -> None:
+    """Every number is in the results and in calibration.json, and the judge is calibrated afterwards."""
     rows = [answer(n, right=n < 6, category=str(n % 2), sample_id=f"c{n % 4}") for n in range(10)]
     rows += [answer(10, right=True, label="Omission"), answer(11, right=False, label=[1, 1, 0])]
     run = calibrate(rows)
-    found = found_in(run)
+    result = found_in(run)
     assert (run.exit_code, run.summary.spent["calls"]) == (0, 0)
-    assert (found.judge, found.kind, found.labels, found.overall.n) == (
+    assert (result.judge, result.kind, result.labels, result.overall.n) == (
         "offline",
         "answer",
         "labels.jsonl",
         12,
     )
-    assert (found.overall.false_accepts, found.overall.false_rejects) == (Share(1, 5), Share(1, 7))
-    assert {name: one.n for name, one in found.categories.items()} == {"0": 5, "1": 5}
-    assert found.overall.clusters == 6
-    assert found.among_votes is not None
-    assert (found.among_votes.rows, found.among_votes.unanimous) == (1, 0)
+    assert (result.overall.false_accepts, result.overall.false_rejects) == (Share(1, 5), Share(1, 7))
+    assert {name: one.n for name, one in result.categories.items()} == {"0": 5, "1": 5}
+    assert result.overall.clusters == 6
+    assert result.among_votes is not None
+    assert (result.among_votes.rows, result.among_votes.unanimous) == (1, 0)
     assert json.loads((run.folder / "calibration.json").read_text())["overall"]["n"] == 12
-    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == found
+    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == result
 
 
 def test_disagreements_are_shown_with_the_judges_reason() -> None:
-    """Only those rows, with their place."""
+    """Only these rows, with their places."""
     run = calibrate([answer(1, right=True), answer(2, right=True, label=False), answer(3, right=False)])
-    (told,) = [json.loads(line) for line in (run.folder / "disagreements.jsonl").read_text().splitlines()]
-    assert (told["place"], told["what"], told["judge"]) == ("labels.jsonl:2", "false accept", CORRECT)
-    assert (told["label"], told["response"]) == (False, "boat number 2")
-    assert told["reason"]
+    (disagreement,) = [
+        json.loads(line) for line in (run.folder / "disagreements.jsonl").read_text().splitlines()
+    ]
+    assert (disagreement["place"], disagreement["what"], disagreement["judge"]) == (
+        "labels.jsonl:2",
+        "false accept",
+        CORRECT,
+    )
+    assert (disagreement["label"], disagreement["response"]) == (False, "boat number 2")
+    assert disagreement["reason"]
 
 
-def test_nothing_is_asked_twice(server: LoopbackServer) -> None:
-    """Stopped in the middle, continued, run again, and with edited labels: each row is judged once."""
+def test_each_row_is_judged_once(server: LoopbackServer) -> None:
+    """Stopped, continued, repeated, and with edited labels."""
     rows = [text(n, label=n % 2 == 0) for n in range(8)]
     options = {"judge": JUDGE, "base_url": server.url, "concurrency": 1}
     stopped = calibrate(rows, max_calls=3, **options)
@@ -105,7 +111,7 @@ def test_nothing_is_asked_twice(server: LoopbackServer) -> None:
     assert remembered == found_in(edited)
 
 
-def test_equal_rows_are_rows_of_their_own(server: LoopbackServer) -> None:
+def test_equal_rows_count_separately(server: LoopbackServer) -> None:
     """Two people may have labelled the same text."""
     rows = [text(2, label=True), text(2, label=False), text(2, label=True)]
     assert found_in(calibrate(rows, judge=JUDGE, base_url=server.url)).overall.false_accepts == Share(1, 1)
@@ -113,26 +119,26 @@ def test_equal_rows_are_rows_of_their_own(server: LoopbackServer) -> None:
 
 
 def test_labels_never_reach_the_judge(server: LoopbackServer) -> None:
-    """Nor the category, nor the votes."""
+    """Neither do the category and the votes."""
     rows = [text(n, label=True) | {"label": ["Correct", "Correct"], "category": "zebra"} for n in (2, 4)]
     calibrate(rows, judge=JUDGE, base_url=server.url)
-    told = json.dumps(server.bodies)
+    requests = json.dumps(server.bodies)
     assert len(server.bodies) == 2
-    assert "zebra" not in told
-    assert "Correct" not in told
+    assert "zebra" not in requests
+    assert "Correct" not in requests
 
 
 def test_a_verdict_that_cannot_be_read_is_invalid(server: LoopbackServer) -> None:
-    """It is counted, is in no other number, and stands among the disagreements."""
+    """It is counted, in no other number, and among the disagreements."""
     run = calibrate([text(n, label=n != 1) for n in (1, 2, 13)], judge=JUDGE, base_url=server.url)
-    found = found_in(run)
-    assert (found.overall.n, found.overall.invalid, found.overall.kappa) == (2, 1, 1.0)
+    result = found_in(run)
+    assert (result.overall.n, result.overall.invalid, result.overall.kappa) == (2, 1, 1.0)
     assert '"what":"invalid"' in (run.folder / "disagreements.jsonl").read_text()
     assert run.exit_code == 0
 
 
-def test_rows_that_could_not_be_judged_are_counted_and_not_remembered() -> None:
-    """The run is incomplete; the same command judges them again."""
+def test_a_calibration_with_unjudged_rows_is_not_stored() -> None:
+    """The rows are counted; the same command judges them again."""
 
     def failing(body: dict[str, Any]) -> tuple[int, Any]:
         return (400, {"error": {"message": "no"}}) if "number 4" in str(body) else even(body)
@@ -144,26 +150,26 @@ def test_rows_that_could_not_be_judged_are_counted_and_not_remembered() -> None:
     assert find_calibration(JUDGE, RubricJudge().fingerprint, RUBRIC) is None
 
 
-def test_a_limited_calibration_is_not_remembered() -> None:
-    """It is of some rows only, and says so."""
+def test_a_limited_calibration_is_not_stored() -> None:
+    """It covers only some rows, and a notice says so."""
     run = calibrate([answer(n, right=n % 2 == 0) for n in range(6)], limit=2)
     assert (found_in(run).overall.n, found_in(run).left_out) == (2, {"beyond --limit": 4})
     assert find_calibration("offline", Panel("offline").fingerprint("answer")) != found_in(run)
 
 
-def test_only_some_clusters() -> None:
-    """Those that were held out when the judge was made; the others are counted, and a wrong name is a slip."""
+def test_cluster_selects_rows() -> None:
+    """The other rows are counted; an unknown cluster is an error."""
     rows = [answer(n, right=n % 2 == 0, sample_id=f"c{n % 3}") for n in range(9)]
-    found = found_in(calibrate(rows, cluster=["c0,c2"]))
-    assert (found.overall.n, found.overall.clusters, found.left_out) == (6, 2, {"of other clusters": 3})
-    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == found
+    result = found_in(calibrate(rows, cluster=["c0,c2"]))
+    assert (result.overall.n, result.overall.clusters, result.left_out) == (6, 2, {"of other clusters": 3})
+    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == result
     with pytest.raises(UsageError, match="no cluster named 'c4'"):
         calibrate(rows, cluster=["c4"])
 
 
 @pytest.mark.parametrize(("floor", "code"), [(None, 0), (0.6, 0), (0.7, 1)])
-def test_a_floor_decides_the_exit_code(floor: float | None, code: int) -> None:
-    """Also of a run that was finished before; nothing is judged again for it."""
+def test_min_kappa_decides_the_exit_code(floor: float | None, code: int) -> None:
+    """Also of a finished run, without a call."""
     rows = [answer(n, right=n < 5) for n in range(9)] + [answer(9, right=True, label=False)]
     rows += [answer(10, right=True, label=False)]
     calibrate(rows)
@@ -174,13 +180,13 @@ def test_a_floor_decides_the_exit_code(floor: float | None, code: int) -> None:
     assert run.exit_code == code
 
 
-def test_a_kappa_that_is_unknown_reaches_no_floor() -> None:
-    """Labels of one kind say nothing."""
+def test_an_undefined_kappa_is_below_every_minimum() -> None:
+    """If all labels are the same."""
     assert calibrate([answer(n, right=True) for n in range(3)], min_kappa=-1.0).exit_code == 1
 
 
 def test_bad_files_are_refused_before_anything_is_written(server: LoopbackServer) -> None:
-    """And before anything is asked."""
+    """And before the first call."""
     with pytest.raises(InputError, match=r"labels\.jsonl:2 \$\.label"):
         calibrate(
             [text(1, label=True), text(2, label=True) | {"label": "?"}], judge=JUDGE, base_url=server.url
@@ -190,7 +196,7 @@ def test_bad_files_are_refused_before_anything_is_written(server: LoopbackServer
 
 
 def test_rubrics_need_a_model() -> None:
-    """Asked once, as pipelines do."""
+    """The judge is called once, as in pipelines."""
     with pytest.raises(UsageError, match="pass one with --judge"):
         calibrate([text(1, label=True)])
     with pytest.raises(UsageError, match="--votes"):
@@ -199,8 +205,8 @@ def test_rubrics_need_a_model() -> None:
         assay.run(assay.spec("calibration"))
 
 
-def test_votes_say_how_sure_a_judge_is() -> None:
-    """By the share of those for Correct, whichever label won; else the judge's own measure; else nothing."""
+def test_confidence_is_the_share_of_votes() -> None:
+    """Of votes for Correct; without votes the judge's own measure, else None."""
     votes = ((HALLUCINATION,), (CORRECT,), (HALLUCINATION,))
     assert answer_quality(Verdict((HALLUCINATION,), sure=(2 / 3,), votes=votes)) == pytest.approx(1 / 3)
     assert answer_quality(Verdict((CORRECT,), sure=(0.7,))) == 0.7
@@ -208,7 +214,7 @@ def test_votes_say_how_sure_a_judge_is() -> None:
 
 
 def test_a_model_judges_answers_by_votes() -> None:
-    """Another number of votes is another judge in the same run, and is asked."""
+    """Another number of votes is another judge in the same run, and is called."""
 
     def correct(body: dict[str, Any]) -> tuple[int, Any]:
         right = "no idea at all" not in json.dumps(body["messages"])
@@ -225,8 +231,8 @@ def test_a_model_judges_answers_by_votes() -> None:
     assert found_in(three).fingerprint != found_in(one).fingerprint
 
 
-def test_another_endpoint_of_the_judge_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one server said under a name is no measurement of another server."""
+def test_another_endpoint_of_the_judge_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Verdicts of one server are not reused for another."""
     rows = [answer(n, right=n < 3) for n in range(6)]
     kappas = []
     for judge in (by_words, always(HALLUCINATION)):

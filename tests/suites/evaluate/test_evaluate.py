@@ -317,6 +317,15 @@ def test_a_function_asks_a_model_through_its_context() -> None:
     assert params[:2] == [{"temperature": 0}, {}]
 
 
+@pytest.mark.parametrize(("role", "parameter"), [("", "model"), ("judge", "judge")])
+def test_asking_without_a_model_names_the_parameter_that_is_missing(role: str, parameter: str) -> None:
+    def ask(question: str, ctx: Any) -> str:
+        return str(ctx.ask(question, role=role))
+
+    with pytest.raises(assay.UsageError, match=f"Pass {parameter}='PROVIDER/NAME' to assay.evaluate"):
+        assay.evaluate(ROWS, answer=ask, target="answer", version=role)
+
+
 def test_a_named_model_is_asked(tmp_path: Path) -> None:
     replies = tmp_path / "replies.jsonl"
     replies.write_text('{"text": "4"}\n')

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import assay
+
 HELPERS = """
 FACTOR = 10
 
@@ -166,6 +168,44 @@ def test_a_helper_in_another_file_of_the_user_counts(tmp_path: Path) -> None:
     write(tmp_path / "fresh", helpers=changed)
     assert again == start(tmp_path / "fresh", "function")[0]
     assert calls == 2
+
+
+def test_tags_that_are_added_to_a_finished_run_group_its_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tag column may be gold: its changed values count too."""
+    monkeypatch.chdir(tmp_path)
+    slices = []
+    for tags, kind in (([], "even"), (["kind"], "even"), (["kind"], "odd")):
+        run = assay.evaluate(
+            [{"number": 2, "kind": kind}],
+            answer=str,
+            score=[lambda answer: answer == "2"],
+            target="kind",
+            tags=tags,
+            version="1",
+        )
+        assert run.report is not None
+        slices.append([part.name for part in run.report.entries[0].slices])
+    assert slices == [[], ["even"], ["odd"]]
+
+
+def test_another_target_column_scores_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the columns that are gold stay the same."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{"q": "a", "upper": "A", "lower": "a"}]
+    numerators = []
+    for target, other in (("upper", "lower"), ("lower", "upper")):
+        same = assay.scorer(lambda answer, target: answer == target, name="same")
+        run = assay.evaluate(
+            rows,
+            answer=lambda q: q.upper(),
+            score=[same, "exact_match", assay.exact_match(other, name="other")],
+            target=target,
+            name="columns",
+        )
+        numerators.append([run[name].numerator for name in ("same", "exact_match", "other")])
+    assert numerators == [[1, 1, 0], [0, 0, 1]]
 
 
 def test_an_unused_helper_in_another_file_does_not_count(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ FIELDS = {"score": FIELD}
 Row = tuple[RowResult, RowVerdict]
 
 
-def seen(wanted: Any, found: Any, **more: Any) -> Row:
-    result = None if found is None else {"score": found}
-    failed: dict[str, Any] = {"ok": False, "error": "[ValueError] no: it"} if found is None else {}
+def seen(wanted: Any, actual: Any, **more: Any) -> Row:
+    result = None if actual is None else {"score": actual}
+    failed: dict[str, Any] = {"ok": False, "error": "[ValueError] no: it"} if actual is None else {}
     return RowResult(**failed, **more), check_row({"score": wanted}, result, FIELDS)
 
 
@@ -45,8 +45,8 @@ def parts(rate: dict[str, Any]) -> tuple[int, int]:
 
 def test_bands_of_ten_rows() -> None:
     """Rows are what was expected, columns what came; an error has no band and counts in every denominator."""
-    found = summary(*(seen(*pair, profile="p") for pair in PAIRS))["p"]
-    bands = found["bands"]["score"]
+    actual = summary(*(seen(*pair, profile="p") for pair in PAIRS))["p"]
+    bands = actual["bands"]["score"]
     assert bands["matrix"] == {
         "BAD": {"BAD": 2, "MID": 1, "GOOD": 1, "(no band)": 0},
         "MID": {"BAD": 0, "MID": 1, "GOOD": 0, "(no band)": 0},
@@ -55,11 +55,11 @@ def test_bands_of_ten_rows() -> None:
     }
     assert parts(bands["accuracy"]) == (5, 10)
     assert parts(bands["cross_band"]) == (2, 10)
-    assert parts(found["within_one"]["score"]) == (6, 10)
-    assert parts(found["correct_of_all"]) == (3, 10)
-    assert parts(found["correct_of_completed"]) == (3, 9)
-    assert parts(found["completion"]) == (9, 10)
-    assert (found["total"], found["errors"], found["completed"]) == (10, 1, 9)
+    assert parts(actual["within_one"]["score"]) == (6, 10)
+    assert parts(actual["correct_of_all"]) == (3, 10)
+    assert parts(actual["correct_of_completed"]) == (3, 9)
+    assert parts(actual["completion"]) == (9, 10)
+    assert (actual["total"], actual["errors"], actual["completed"]) == (10, 1, 9)
 
 
 def test_denominators() -> None:
@@ -73,20 +73,20 @@ def test_denominators() -> None:
         unexpected(),
         unexpected(ok=False, error="gone"),
     ]
-    found = summary(*rows)["(none)"]
-    assert (found["total"], found["errors"], found["completed"]) == (7, 2, 3)
-    assert parts(found["completion"]) == (3, 7)
-    assert parts(found["correct_of_completed"]) == (1, 2)
-    assert parts(found["correct_of_all"]) == (2, 5)
-    assert found["error_kinds"] == {"[ValueError] no": 1, "gone": 1}
+    actual = summary(*rows)["(none)"]
+    assert (actual["total"], actual["errors"], actual["completed"]) == (7, 2, 3)
+    assert parts(actual["completion"]) == (3, 7)
+    assert parts(actual["correct_of_completed"]) == (1, 2)
+    assert parts(actual["correct_of_all"]) == (2, 5)
+    assert actual["error_kinds"] == {"[ValueError] no": 1, "gone": 1}
 
 
 def test_nothing_to_divide_by_is_no_rate() -> None:
     """Null, never zero."""
-    found = summary(unexpected(ok=False, error="x"))["(none)"]
-    assert found["correct_of_all"]["value"] is None
-    assert found["correct_of_completed"]["value"] is None
-    assert found["completion"]["value"] == 0.0
+    actual = summary(unexpected(ok=False, error="x"))["(none)"]
+    assert actual["correct_of_all"]["value"] is None
+    assert actual["correct_of_completed"]["value"] is None
+    assert actual["completion"]["value"] == 0.0
 
 
 def test_groups() -> None:
@@ -96,13 +96,13 @@ def test_groups() -> None:
         seen(1, 2, profile="a", tag="x"),
         *(seen(1, 1, profile="b", tag="x", difficulty=name) for name in ("odd", "hard", "medium", "easy")),
     ]
-    found = summary(*rows)
-    assert list(found) == ["a", "b"]
-    assert list(found["a"]["tags"]) == ["x", "y"]
-    assert parts(found["a"]["tags"]["y"]["correct_of_all"]) == (1, 1)
-    assert parts(found["a"]["tags"]["x"]["correct_of_all"]) == (0, 1)
-    assert list(found["a"]["difficulties"]) == ["easy"]
-    assert list(found["b"]["difficulties"]) == ["easy", "medium", "hard", "odd"]
+    actual = summary(*rows)
+    assert list(actual) == ["a", "b"]
+    assert list(actual["a"]["tags"]) == ["x", "y"]
+    assert parts(actual["a"]["tags"]["y"]["correct_of_all"]) == (1, 1)
+    assert parts(actual["a"]["tags"]["x"]["correct_of_all"]) == (0, 1)
+    assert list(actual["a"]["difficulties"]) == ["easy"]
+    assert list(actual["b"]["difficulties"]) == ["easy", "medium", "hard", "odd"]
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_operators() -> None:
         {"step": 3, "op": "hop_judge", "status": "OK", "retry_count": "many"},
         {"op": None, "retry_count": None},
     ]
-    found = summary(unexpected(steps=path), unexpected(steps=path[:1]))["(none)"]["operators"]
-    assert found == {
+    actual = summary(unexpected(steps=path), unexpected(steps=path[:1]))["(none)"]["operators"]
+    assert actual == {
         "hop_get": {"calls": 3, "ok": 2, "retries": 4},
         "hop_judge": {"calls": 1, "ok": 1, "retries": 0},
         "None": {"calls": 1, "ok": 0, "retries": 0},
@@ -156,10 +156,10 @@ def test_what_differs_is_listed() -> None:
         seen(1, 1),
         unexpected(),
     ]
-    found = summary(*rows, *(seen(1, 3, id=n) for n in range(3, 63)))["(none)"]["differing"]
-    assert found["count"] == 63
-    assert len(found["shown"]) == 50
-    first, second, third = found["shown"][:3]
+    actual = summary(*rows, *(seen(1, 3, id=n) for n in range(3, 63)))["(none)"]["differing"]
+    assert actual["count"] == 63
+    assert len(actual["shown"]) == 50
+    first, second, third = actual["shown"][:3]
     assert third == ("2 #(untagged)", "error", "gone")
     assert first[:2] == ("0 #t", "wrong")
     assert first[2].startswith("score: ")

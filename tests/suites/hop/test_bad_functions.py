@@ -48,8 +48,8 @@ def test_a_bad_row_is_an_error_and_the_batch_goes_on(tmp_path: Path, kind: str, 
     assert (bad["hop_result"], bad["hop_stats"]["status"]) == (None, "ERROR")
     assert BODIES[body] in bad["hop_stats"]["error"]
     assert len(bad["hop_stats"]["error"]) < 3_000
-    found = numbers(run.report)["default"]
-    assert (found["total"], found["errors"], found["completed"]) == (3, 1, 2)
+    actual = numbers(run.report)["default"]
+    assert (actual["total"], actual["errors"], actual["completed"]) == (3, 1, 2)
     assert (run.exit_code, run.summary.subject_error) == (0, 1)
 
 
@@ -61,9 +61,9 @@ def test_what_hangs_ends_with_its_time_and_the_process_with_the_batch(tmp_path: 
     done = batch.typed("--timeout", "1", "--workers", "3")
     assert done.code == 0, done.err
     (path,) = batch.out.glob("rows_*.jsonl")
-    found = [json.loads(line) for line in path.read_text().splitlines()][1:]
-    assert [row["hop_stats"]["status"] for row in found] == ["OK"] + ["ERROR"] * 6
-    assert {row["hop_stats"].get("error") for row in found} == {None, "it took longer than 1 s"}
+    actual = [json.loads(line) for line in path.read_text().splitlines()][1:]
+    assert [row["hop_stats"]["status"] for row in actual] == ["OK"] + ["ERROR"] * 6
+    assert {row["hop_stats"].get("error") for row in actual} == {None, "it took longer than 1 s"}
 
 
 LEFT = {
@@ -102,9 +102,9 @@ def test_an_async_function_that_keeps_the_loop_is_ended(tmp_path: Path, name: st
     done = batch.typed("--timeout", "0.5", "--workers", "1")
     assert done.code == 0, done.err
     (path,) = batch.out.glob("rows_*.jsonl")
-    found = [json.loads(line)["hop_stats"] for line in path.read_text().splitlines()[1:]]
-    assert [stats["status"] for stats in found] == ["OK", "ERROR", "OK", "OK"]
-    assert re.match("it blocked all other rows .*hop.py:", found[1]["error"])
+    actual = [json.loads(line)["hop_stats"] for line in path.read_text().splitlines()[1:]]
+    assert [stats["status"] for stats in actual] == ["OK", "ERROR", "OK", "OK"]
+    assert re.match("it blocked all other rows .*hop.py:", actual[1]["error"])
 
 
 def test_what_a_function_prints_is_no_part_of_its_result(tmp_path: Path) -> None:

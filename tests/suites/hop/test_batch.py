@@ -137,8 +137,8 @@ def test_what_else_a_function_says_is_kept(tmp_path: Path, returned: str, writte
     (row,) = results_of(run)
     assert row["hop_result"] == written
     assert row["hop_stats"]["status"] == "OK"
-    found = numbers(run.report)["default"]
-    assert (found["errors"], found["completed"]) == (0, int("OK" in returned))
+    figures = numbers(run.report)["default"]
+    assert (figures["errors"], figures["completed"]) == (0, int("OK" in returned))
 
 
 def test_the_path_is_that_of_the_tracer(tmp_path: Path) -> None:
@@ -193,10 +193,10 @@ def test_difficulty_and_description_are_carried(tmp_path: Path, wrapper: str) ->
 def test_a_status_counts_whatever_stands_beside_it(tmp_path: Path, result: str) -> None:
     """FAIL with a list is no completed row, in the run and in its file."""
     run = Batch(tmp_path, f"def hop(n):\n    return 'FAIL', {result}\n", numbered(1)).run()
-    (found,) = numbers(run.report).values()
+    (figures,) = numbers(run.report).values()
     (read,) = numbers(api.analyse_hop(tmp_path / "out")).values()
-    assert found["completed"] == read["completed"] == 0
-    assert found["total"] == read["total"] == 1
+    assert figures["completed"] == read["completed"] == 0
+    assert figures["total"] == read["total"] == 1
 
 
 CHANGING = """
@@ -348,13 +348,13 @@ def hop(n, session):
         '{"id": 1, "ta',
     ]
     (batch.out / "noise.jsonl").write_text("\n".join([*extra[:-1], json.dumps(numbered(1)[0]), extra[-1]]))
-    found = numbers(api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop"))
-    assert stable(found) == stable(numbers(run.report))
-    assert found["a"]["errors"] == 4
+    figures = numbers(api.analyse_hop(batch.out, f"{tmp_path}/hop.py:hop"))
+    assert stable(figures) == stable(numbers(run.report))
+    assert figures["a"]["errors"] == 4
     (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons
-    theirs = msgspec.convert(found["b"]["compared_with"]["a"], PairedRow)
+    theirs = msgspec.convert(figures["b"]["compared_with"]["a"], PairedRow)
     assert {**msgspec.to_builtins(ours.rows[0]), "set": ""} == msgspec.to_builtins(theirs)
-    assert found["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}
+    assert figures["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}
 
 
 def test_the_other_form_is_written_without_a_call(tmp_path: Path) -> None:

@@ -138,9 +138,9 @@ audit_key: scroe
 def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     """In front matter the lines are those of the file; a name that is no text is told at the block it is in."""
     (tmp_path / "metainfo.md").write_text(WRONG)
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as actual:
         find_contract(tmp_path)
-    lines = [str(problem).removeprefix(f"{tmp_path / 'metainfo.md'}:") for problem in found.value.problems]
+    lines = [str(problem).removeprefix(f"{tmp_path / 'metainfo.md'}:") for problem in actual.value.problems]
     assert {int(line.partition(":")[0]) for line in lines} == {*range(2, 7), 8, *range(10, 24)}
     text = "\n".join(lines)
     for part in (
@@ -181,9 +181,9 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 )
 def test_broken_yaml_has_the_lines_of_the_markdown_file(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "metainfo.md").write_text(text)
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as actual:
         find_contract(tmp_path)
-    assert message in str(found.value)
+    assert message in str(actual.value)
 
 
 def test_bands_hold_ranges_or_values() -> None:
@@ -205,9 +205,9 @@ def test_bands_of_a_float_may_touch(tmp_path: Path) -> None:
     (tmp_path / "contract.yaml").write_text(
         "outputs: {s: {type: float, bands: {L: [0, 0.5], H: [0.5, 1]}}}\n"
     )
-    found = find_contract(tmp_path)
-    assert found is not None
-    assert found.outputs["s"].compare == "bands"
+    actual = find_contract(tmp_path)
+    assert actual is not None
+    assert actual.outputs["s"].compare == "bands"
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ def flat(result: Any, **more: Any) -> dict[str, Any]:
 def counts(tmp_path: Path, *lines: Any, profile: str = "p") -> tuple[int, int, int, int]:
     """Total, errors, completed and correct of all."""
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
-    found = numbers(api.analyse_hop(tmp_path))[profile]
-    return found["total"], found["errors"], found["completed"], found["correct_of_all"]["numerator"]
+    figures = numbers(api.analyse_hop(tmp_path))[profile]
+    return figures["total"], figures["errors"], figures["completed"], figures["correct_of_all"]["numerator"]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_a_folder_of_many_tools(tmp_path: Path) -> None:
     (tmp_path / "observer.jsonl").write_text(as_lines([observed]))
     (tmp_path / "empty.jsonl").write_text("")
     (tmp_path / "notes.txt").write_text("no")
-    found = numbers(api.analyse_hop(tmp_path))
-    assert {name: (one["total"], one["errors"]) for name, one in found.items()} == {
+    figures = numbers(api.analyse_hop(tmp_path))
+    assert {name: (one["total"], one["errors"]) for name, one in figures.items()} == {
         "kimi-full": (1, 0),
         "(none)": (2, 1),
         "p": (1, 0),
@@ -104,9 +104,9 @@ def test_the_contract_beside_the_results(tmp_path: Path) -> None:
         "---\nname: t\noutputs: {answer: {type: int, bands: {L: [0, 1], H: [2, 9]}}}\n---\n"
     )
     (tmp_path / "TestCases" / "r.jsonl").write_text(as_lines([flat('{"answer": 5}')]))
-    found = numbers(api.analyse_hop(tmp_path / "TestCases"))["p"]
-    assert found["bands"]["answer"]["matrix"]["H"] == {"L": 0, "H": 1}
-    assert found["correct_of_all"]["value"] == 1.0
+    figures = numbers(api.analyse_hop(tmp_path / "TestCases"))["p"]
+    assert figures["bands"]["answer"]["matrix"]["H"] == {"L": 0, "H": 1}
+    assert figures["correct_of_all"]["value"] == 1.0
 
 
 @pytest.mark.parametrize("folder", ["out", "."])
@@ -184,8 +184,8 @@ def test_profiles_of_files_are_compared_on_the_rows_they_share(tmp_path: Path) -
         *({"hop_result": '{"answer": 2}', "expected_answer": 2, "profile": name} for name in "ab"),
     ]
     (tmp_path / "r.jsonl").write_text(as_lines(lines))
-    found = numbers(api.analyse_hop(tmp_path))
-    assert found["a"]["compared_with"] == {}
-    row = found["b"]["compared_with"]["a"]
+    figures = numbers(api.analyse_hop(tmp_path))
+    assert figures["a"]["compared_with"] == {}
+    row = figures["b"]["compared_with"]["a"]
     assert (row["n"], row["wins"], row["losses"], row["ties"]) == (3, 0, 2, 1)
     assert row["base"] == 1.0

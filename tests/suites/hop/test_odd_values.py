@@ -88,8 +88,8 @@ def test_contracts(tmp_path: Path, frame: str) -> None:
     path = tmp_path / "contract.yaml"
     for value in ODD:
         path.write_text(frame.format(value))
-        found = outcome(lambda: find_contract(tmp_path), path)
-        assert msgspec.json.encode(found)
+        actual = outcome(lambda: find_contract(tmp_path), path)
+        assert msgspec.json.encode(actual)
 
 
 values = st.recursive(
@@ -113,8 +113,8 @@ def test_rows(tmp_path: Path, records: list[dict[str, Any]]) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
     whole = outcome(lambda: read_rows(path), path)
-    found = whole.rows if whole else []
-    assert len({str(row.id) for row in found}) == len(found)
-    for row in found:
+    actual = whole.rows if whole else []
+    assert len({str(row.id) for row in actual}) == len(actual)
+    for row in actual:
         assert not any(key.startswith(("expected", "hop_")) or key == "profile" for key in row.fields)
         assert row.record["id"] == row.id

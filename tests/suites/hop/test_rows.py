@@ -18,8 +18,8 @@ from support.hop_rows import CONTRACT, META, OBSERVED, errors, file, read, row, 
 def test_a_row_has_all_its_parts(tmp_path: Path) -> None:
     """Fields for the function, expectations for the scorer, the record for files; and the line."""
     given = row(5, difficulty="hard", description="d", expected_answer="x", top=3)
-    (found,) = read(file(tmp_path, "", META, given))
-    assert found == HopRow(
+    (actual,) = read(file(tmp_path, "", META, given))
+    assert actual == HopRow(
         5,
         "t",
         "hard",
@@ -28,8 +28,8 @@ def test_a_row_has_all_its_parts(tmp_path: Path) -> None:
         {"answer": "x"},
         given,
         3,
-        found.key,
-        found.gold,
+        actual.key,
+        actual.gold,
     )
 
 
@@ -52,10 +52,10 @@ def test_mixed_files_are_read_right(tmp_path: Path) -> None:
         '{"id": 9, "ta',
         end="",
     )
-    found = read(path)
-    assert [one.id for one in found] == [1, 2, 3, 4]
-    assert all(one.fields == {"question": "?"} for one in found)
-    assert [one.record for one in found] == [row(1), row(2), row(3), row(4)]
+    actual = read(path)
+    assert [one.id for one in actual] == [1, 2, 3, 4]
+    assert all(one.fields == {"question": "?"} for one in actual)
+    assert [one.record for one in actual] == [row(1), row(2), row(3), row(4)]
     whole = read_rows(path)
     assert list(whole.skipped.values()) == [3, 0, 0]
     assert [str(one) for one in whole.warnings] == [
@@ -78,13 +78,13 @@ def test_encodings_people_have(tmp_path: Path) -> None:
 def test_missing_ids_and_tags_are_warnings_told_once(tmp_path: Path) -> None:
     """The number of the line is the id; null is missing too. Text ids are ids."""
     path = file(tmp_path, {"q": 1}, {"id": None, "q": 2}, {"id": "x", "tag": "t", "q": 3})
-    found = read(path)
-    assert [(one.id, one.tag) for one in found] == [(1, "(untagged)"), (2, "(untagged)"), ("x", "t")]
+    actual = read(path)
+    assert [(one.id, one.tag) for one in actual] == [(1, "(untagged)"), (2, "(untagged)"), ("x", "t")]
     assert warnings(path) == [
         "1 $.id: the row has no id; its line number is used (on 2 lines)",
         "1 $.tag: the row has no tag; it counts as (untagged) (on 2 lines)",
     ]
-    assert found[0].record == {"id": 1, "q": 1}
+    assert actual[0].record == {"id": 1, "q": 1}
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_what_is_told_of_a_row_is_checked(tmp_path: Path, change: dict[str, Any]
 
 
 def test_null_is_as_good_as_absent(tmp_path: Path) -> None:
-    (found,) = read(file(tmp_path, row(1, difficulty=None, description=None)))
-    assert (found.difficulty, found.description) == (None, None)
+    (actual,) = read(file(tmp_path, row(1, difficulty=None, description=None)))
+    assert (actual.difficulty, actual.description) == (None, None)
 
 
 def test_the_contracts_inputs_must_be_there_with_their_types(tmp_path: Path) -> None:
@@ -148,18 +148,18 @@ def test_with_a_contract_the_function_gets_exactly_its_inputs(tmp_path: Path) ->
         "note": "n",
         "hop_result": "{}",
     }
-    (found,) = read(file(tmp_path, given), contract)
-    assert found.fields == {"question": "?", "profile": "p", "difficulty": 3, "tag": ["x"]}
-    assert (found.tag, found.difficulty) == ("(untagged)", None)
-    assert found.record == {key: value for key, value in given.items() if key != "hop_result"}
+    (actual,) = read(file(tmp_path, given), contract)
+    assert actual.fields == {"question": "?", "profile": "p", "difficulty": 3, "tag": ["x"]}
+    assert (actual.tag, actual.difficulty) == ("(untagged)", None)
+    assert actual.record == {key: value for key, value in given.items() if key != "hop_result"}
 
 
 def test_gold_is_kept_back(tmp_path: Path) -> None:
     """`expected_*` never reaches the function; a bare `expected` and a lone `profile` do not either, with a word."""
     path = file(tmp_path, row(1, expected_answer=None, expected="x", profile="mine"))
-    (found,) = read(path)
-    assert found.fields == {"question": "?"}
-    assert found.expected == {"answer": None}
+    (actual,) = read(path)
+    assert actual.fields == {"question": "?"}
+    assert actual.expected == {"answer": None}
     assert [one.split(" ")[1] for one in warnings(path)] == ["$.expected:", "$.profile:"]
 
 
@@ -171,7 +171,7 @@ def test_an_expectation_without_an_output_is_told(tmp_path: Path) -> None:
 def test_an_input_of_any_type_may_be_null(tmp_path: Path) -> None:
     """If it is there; one of another type may not, unless it is optional."""
     contract = Contract(inputs={"x": "any", "y": "int", "z": "int"}, optional=frozenset({"z"}))
-    assert [found.fields for found in read(file(tmp_path, row(1, x=None, y=1, z=None)), contract)] == [
+    assert [actual.fields for actual in read(file(tmp_path, row(1, x=None, y=1, z=None)), contract)] == [
         {"x": None, "y": 1, "z": None}
     ]
     assert errors(file(tmp_path, row(1, y=None)), contract) == [
@@ -219,13 +219,13 @@ def test_lines_that_are_no_rows_are_all_told(tmp_path: Path) -> None:
         {"id": 7, "tag": "t"},
         "[" * 9999,
     )
-    found = errors(path)
-    assert [one.partition(":")[0].partition(" ")[0] for one in found] == ["1", "2", "3", "4", "5", "7", "8"]
-    assert "expected an object, found a list" in found[0]
-    assert "expected an object, found a list" in found[1]
-    assert "not JSON" in found[3]
-    assert "truncated" in found[4]
-    assert "there is no input in this row" in found[5]
+    actual = errors(path)
+    assert [one.partition(":")[0].partition(" ")[0] for one in actual] == ["1", "2", "3", "4", "5", "7", "8"]
+    assert "expected an object, found a list" in actual[0]
+    assert "expected an object, found a list" in actual[1]
+    assert "not JSON" in actual[3]
+    assert "truncated" in actual[4]
+    assert "there is no input in this row" in actual[5]
 
 
 def test_pairs_are_left_out_with_a_word(tmp_path: Path) -> None:
@@ -255,9 +255,9 @@ def test_a_pair_in_a_wrapper_is_a_result(tmp_path: Path) -> None:
 
 
 def test_nothing_but_pairs_is_refused_with_the_reason(tmp_path: Path) -> None:
-    (found,) = errors(file(tmp_path, META, ["OK", "{}"], ["FAIL", "why"]))
-    assert "there is no row in this file: bare [status, result] pairs have no inputs" in found
-    assert "pass the file that the batch was run on" in found
+    (actual,) = errors(file(tmp_path, META, ["OK", "{}"], ["FAIL", "why"]))
+    assert "there is no row in this file: bare [status, result] pairs have no inputs" in actual
+    assert "pass the file that the batch was run on" in actual
 
 
 @pytest.mark.parametrize("lines", [[], [""], [META], [OBSERVED], ['{"id": 1']])
@@ -292,6 +292,6 @@ def test_a_file_that_changes_while_it_is_run_changes_nothing(tmp_path: Path) -> 
 
 def test_many_errors_and_warnings_stay_few(tmp_path: Path) -> None:
     path = file(tmp_path, *({"id": n, "tag": n, "q": 1} for n in range(1005)))
-    found = errors(path)
-    assert len(found) == 1001
-    assert found[-1].endswith("and 5 more errors")
+    actual = errors(path)
+    assert len(actual) == 1001
+    assert actual[-1].endswith("and 5 more errors")

@@ -40,9 +40,9 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def problems(tmp_path: Path, text: str) -> list[str]:
     path = written(tmp_path, text)
-    with pytest.raises(InputError) as found:
+    with pytest.raises(InputError) as actual:
         load_settings(path)
-    return [str(problem).removeprefix(str(path) + ":") for problem in found.value.problems]
+    return [str(problem).removeprefix(str(path) + ":") for problem in actual.value.problems]
 
 
 def test_a_file_as_the_notes_have_it(tmp_path: Path) -> None:
@@ -124,13 +124,13 @@ def test_without_a_file_the_model_runs_and_verifies() -> None:
 
 def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
     """Wrong types, missing models, unknown llms and keys, in one error."""
-    found = problems(
+    actual = problems(
         tmp_path,
         "defaults: [1]\nllms:\n  a: {base_url: ftp://x, params: 3}\n  b: {model: 4, temprature: 1}\n  c: text\n"
         "  1: {model: m}\nprofiles:\n  p: {run: nobody, verify: a}\n  q: {verify: a, runn: a}\n  r: 3\nprofile: x\n",
     )
-    assert {line.partition(":")[0] for line in found} == {"1", "3", "4", "5", "6", "8", "9", "10", "11"}
-    text = "\n".join(found)
+    assert {line.partition(":")[0] for line in actual} == {"1", "3", "4", "5", "6", "8", "9", "10", "11"}
+    text = "\n".join(actual)
     for part in (
         "defaults: expected a mapping, found [1]",
         "llms.a.model: an llm needs a model",
@@ -151,9 +151,9 @@ def test_everything_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{}\n", "llms: {}\nprofiles: {}\n", "defaults: {}\n"])
 def test_a_file_without_models_or_profiles_is_refused(tmp_path: Path, text: str) -> None:
-    found = "\n".join(problems(tmp_path, text))
-    assert "at least one entry under `llms`" in found
-    assert "at least one entry under `profiles`" in found
+    actual = "\n".join(problems(tmp_path, text))
+    assert "at least one entry under `llms`" in actual
+    assert "at least one entry under `profiles`" in actual
 
 
 @pytest.mark.parametrize(

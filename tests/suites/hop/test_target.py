@@ -59,12 +59,12 @@ def test_a_function_in_a_file(folder: Path) -> None:
 
 
 def test_the_identity_changes_with_the_code_its_helpers_and_the_function(folder: Path) -> None:
-    named = f"{folder}/sums.py:hop_sum"
-    first = find_target(named, DATA).code_identity
-    assert find_target(named, DATA).code_identity == first
+    target_name = f"{folder}/sums.py:hop_sum"
+    first = find_target(target_name, DATA).code_identity
+    assert find_target(target_name, DATA).code_identity == first
     assert find_target(f"{folder}/sums.py:later", DATA).code_identity != first
     (folder / "helper.py").write_text("def double(n):\n    return 3 * n\n")
-    changed = find_target(named, DATA)
+    changed = find_target(target_name, DATA)
     assert changed.code_identity != first
     assert changed.function(None, {"n": 2}) == {"sum": 6}
 
@@ -159,7 +159,7 @@ def test_imported_functions_are_not_meant(task: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "message"),
+    ("target_name", "message"),
     [
         ("sums.py", "is not a target; pass FILE.py:FUNCTION"),
         ("sums.py:", "is not a target"),
@@ -174,12 +174,12 @@ def test_imported_functions_are_not_meant(task: Path) -> None:
     ],
 )
 def test_what_is_no_target_says_why(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, named: str, message: str
+    folder: Path, monkeypatch: pytest.MonkeyPatch, target_name: str, message: str
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(UsageError, match=message):
-        find_target(named, DATA)
+        find_target(target_name, DATA)
 
 
 @pytest.mark.parametrize("line", ["1 / 0", "raise SystemExit(3)", "def (", "import no_such_module_at_all"])
@@ -190,6 +190,6 @@ def test_code_that_cannot_be_imported_is_a_problem(
     (tmp_path / "hop_test_broken.py").write_text(line + "\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for named in ("hop_test_broken.py:f", "hop_test_broken:f"):
+    for target_name in ("hop_test_broken.py:f", "hop_test_broken:f"):
         with pytest.raises(InputError, match="importing it raised"):
-            find_target(named, DATA)
+            find_target(target_name, DATA)

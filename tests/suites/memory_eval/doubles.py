@@ -1,4 +1,4 @@
-"""Rows of a small sample, a panel that says what it is told, and a place to judge them in."""
+"""Builders of session and question rows, a scripted judge, and a context that runs scorers without a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 def point(memory_id: str, text: str, *original: str) -> dict[str, Any]:
-    """A point as the data has it."""
+    """Return a memory point in the form of the data."""
     return {"memory_id": memory_id, "memory_content": text, "original_memories": list(original)}
 
 
@@ -39,12 +39,12 @@ def session(
     holds: Iterable[str | SnapshotMemory] | None = None,
     **gold: list[Any],
 ) -> SessionRow:
-    """A session that wrote some texts; it holds them too, unless it says what it holds."""
-    delta = [one if isinstance(one, MemoryDelta) else MemoryDelta(name, "add", one) for one in wrote]
+    """Return a session row. `wrote` are the texts it added, `holds` its snapshot (default: what it wrote)."""
+    delta = [item if isinstance(item, MemoryDelta) else MemoryDelta(name, "add", item) for item in wrote]
     items = [each.text for each in delta] if holds is None else holds
     snapshot = [
-        one if isinstance(one, SnapshotMemory) else SnapshotMemory(str(at), one, name)
-        for at, one in enumerate(items)
+        item if isinstance(item, SnapshotMemory) else SnapshotMemory(str(number), item, name)
+        for number, item in enumerate(items)
     ]
     listed = {kind: gold.get(kind, []) for kind in ("new", "update", "interference")}
     state = GoldState(
@@ -61,17 +61,17 @@ def session(
 
 def question(
     answer: str = "a red kite",
-    said: str = "a red kite",
+    generated: str = "a red kite",
     *,
     evidence: Iterable[str] = (),
     cited: Iterable[str] = (),
-    found: Iterable[str] = (),
+    retrieved: Iterable[str] = (),
     checkpoint: str = "c",
     abbrev: str = "FR",
     difficulty: str = "easy",
 ) -> QaRow:
-    """A question that was answered."""
-    items = [RetrievedItem(at, str(at), text, 1.0) for at, text in enumerate(found)]
+    """Return a question row. `answer` is the reference, `generated` the answer of the model."""
+    items = [RetrievedItem(rank, str(rank), text, 1.0) for rank, text in enumerate(retrieved)]
     return QaRow(
         sample_id="s",
         checkpoint_id=checkpoint,
@@ -81,13 +81,13 @@ def question(
         question_type_abbrev=abbrev,
         difficulty=difficulty,
         retrieval=Retrieval("What is it?", 5, items),
-        generated_answer=said,
+        generated_answer=generated,
         cited_memories=list(cited),
     )
 
 
 class Scripted:
-    """Says what a function says of each matter, and remembers what it was asked."""
+    """A judge whose verdicts come from a function. `asked` lists the questions it got."""
 
     def __init__(self, says: Callable[[Any], Verdict], name: str = "scripted") -> None:
         self.id = f"{name}@1"
@@ -96,7 +96,7 @@ class Scripted:
         self._says = says
 
     async def verdict(self, matter: JudgeQuestion, ctx: Context) -> Verdict:
-        """What it was told to say of what has to be looked at."""
+        """Return the verdict of the function, unless the question needs no judge."""
         if (plain := trivial_verdict(matter)) is not None:
             return plain
         self.asked.append(matter)
@@ -104,10 +104,10 @@ class Scripted:
 
 
 class Inside:
-    """A context that only maps."""
+    """A context with nothing but `map`."""
 
     async def map(self, function: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
-        """Side by side, in order."""
+        """Run the calls concurrently and return the results in order."""
         return list(await asyncio.gather(*map(function, items)))
 
 
@@ -117,10 +117,10 @@ VIEW = View(
 
 
 def scores_of(scorer: Scorer) -> list[Score]:
-    """What a scorer says of the sample."""
+    """Return the scores of a scorer for an empty case."""
     return asyncio.run(scorer.score(VIEW, cast("Context", Inside())))
 
 
 def judge(panel: Any, sessions: list[SessionRow], questions: list[QaRow]) -> list[Score]:
-    """All scores of some rows."""
+    """Return all scores of these rows by this judge."""
     return scores_of(EvalScorer(panel, lambda _: SampleRows(sessions, questions)))

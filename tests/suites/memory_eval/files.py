@@ -1,4 +1,4 @@
-"""A small sound sample for tests, and ways to change it and to write it."""
+"""A small valid sample, and functions that change it and write it to files."""
 
 from __future__ import annotations
 
@@ -95,10 +95,10 @@ GOOD: dict[str, Any] = {
 Path_ = tuple[str | int, ...]
 
 
-def changed(at: Path_, value: Any) -> dict[str, Any]:
-    """The good sample with another value at one place."""
+def changed(path: Path_, value: Any) -> dict[str, Any]:
+    """Return the valid sample with another value at one key path."""
     sample = deepcopy(GOOD)
-    *above, last = at
+    *above, last = path
     inside: Any = sample
     for step in above:
         inside = inside[step]
@@ -106,10 +106,10 @@ def changed(at: Path_, value: Any) -> dict[str, Any]:
     return sample
 
 
-def without(at: Path_) -> dict[str, Any]:
-    """The good sample without the key at one place."""
+def without(path: Path_) -> dict[str, Any]:
+    """Return the valid sample without one key."""
     sample = deepcopy(GOOD)
-    *above, last = at
+    *above, last = path
     inside: Any = sample
     for step in above:
         inside = inside[step]
@@ -118,18 +118,18 @@ def without(at: Path_) -> dict[str, Any]:
 
 
 def written(path: Path, value: Any) -> Path:
-    """A value as a file of JSON."""
+    """Write a value as a JSON file and return its path."""
     path.write_bytes(msgspec.json.encode(value))
     return path
 
 
 def loaded(path: Path, value: Any = GOOD) -> list[Sample]:
-    """What is read of a value as a file."""
+    """Write a value as a file and return the samples that are read from it."""
     return load_samples(written(path, value)).samples
 
 
 def problems(path: Path) -> list[str]:
-    """What keeps a file or folder from being run, without the folder's name."""
+    """Return the problems that prevent a run, without the name of the folder."""
     with pytest.raises(InputError) as caught:
         load_samples(path)
     folder = path if path.is_dir() else path.parent

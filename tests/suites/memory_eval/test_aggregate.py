@@ -1,4 +1,4 @@
-"""From the document's counters its aggregate follows; what is null is left out, what is nothing is 0.0."""
+"""The aggregate file: the counters of the format's description give its numbers; null values are left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRINTED = json.loads((GOLDEN / "aggregate_metrics.json").read_bytes())
 
 
 def total_of(sessions: list[dict[str, Any]], questions: list[dict[str, Any]]) -> dict[str, Any]:
-    """The aggregate of some evals."""
+    """Return the aggregate of these evals."""
     total = Aggregate()
     for each in sessions:
         total.add_session(SessionEval(session_id="S", **each))
@@ -29,7 +29,7 @@ def total_of(sessions: list[dict[str, Any]], questions: list[dict[str, Any]]) ->
 
 
 def printed_sessions() -> list[dict[str, Any]]:
-    """110 sessions whose counters add up to what the document prints, as evenly as they can."""
+    """Return 110 sessions whose counters add up to those in the format's description."""
     sessions = []
     for number in range(110):
         gold, covered = 5 if number < 5 else 4, 3 if number < 100 else 2
@@ -52,7 +52,7 @@ def printed_sessions() -> list[dict[str, Any]]:
 
 
 def printed_questions() -> list[dict[str, Any]]:
-    """990 questions with a piece of evidence each."""
+    """Return 990 questions with one piece of evidence each."""
     labels = ["Correct"] * 574 + ["Hallucination"] * 218 + ["Omission"] * 198
     return [
         {
@@ -67,7 +67,7 @@ def printed_questions() -> list[dict[str, Any]]:
 
 
 def test_the_keys_and_their_order_are_the_documents() -> None:
-    """Also of nothing at all."""
+    """The same holds for an aggregate without any evals."""
     empty = Aggregate().metrics("FUMemory")
     for aggregate in (empty, total_of(printed_sessions(), printed_questions())):
         assert list(aggregate) == list(PRINTED)
@@ -100,7 +100,7 @@ def test_the_keys_and_their_order_are_the_documents() -> None:
     ],
 )
 def test_the_printed_numbers_follow_from_the_printed_counters(dimension: str, key: str, value: float) -> None:
-    """To two digits, as they are printed; but for the update score, which the rule makes 0.718."""
+    """The description prints two digits. Its update score is wrong: the formula gives 0.718."""
     number = total_of(printed_sessions(), printed_questions())[dimension][key]
     assert number == pytest.approx(value)
     wanted = 0.72 if (dimension, key) == ("update_handling", "score") else PRINTED[dimension][key]
@@ -108,7 +108,7 @@ def test_the_printed_numbers_follow_from_the_printed_counters(dimension: str, ke
 
 
 def test_correctness_follows_from_its_counters() -> None:
-    """972, 96 and 132 of 1,200 over 110 sessions, each of the same mix."""
+    """972, 96 and 132 of 1,200 texts, with the same shares in every session."""
     share = {"num_memories": 100, "num_correct": 81, "num_hallucination": 8, "num_irrelevant": 11}
     correctness = total_of([{**share, "correctness_rate": 0.81}] * 12, [])["memory_correctness"]
     wanted = PRINTED["memory_correctness"] | {"num_sessions": 12}
@@ -116,7 +116,7 @@ def test_correctness_follows_from_its_counters() -> None:
 
 
 def test_sessions_are_averaged_and_points_pooled() -> None:
-    """Uneven sessions tell the two apart: 1 of 1 and 0 of 9 is a mean of a half, and a tenth pooled."""
+    """Uneven sessions show the difference: 1 of 1 and 0 of 9 is 0.5 as a mean and 0.1 pooled."""
     first = {"recall": 1.0, "covered_count": 1, "num_gold": 1, "update_recall": 1.0, "update_total": 1}
     second = {"recall": 0.0, "covered_count": 0, "num_gold": 9}
     first |= {"correctness_rate": 1.0, "num_memories": 1, "num_correct": 1}
@@ -140,7 +140,7 @@ def test_sessions_are_averaged_and_points_pooled() -> None:
 
 
 def test_nulls_are_left_out() -> None:
-    """A failed recall keeps its gold in the record, not in the total; so does a failed correctness."""
+    """The counts of a failed recall or correctness stay in the record, but are not part of the total."""
     judged: dict[str, Any] = {"recall": 0.5, "covered_count": 1, "num_gold": 2}
     judged |= {"correctness_rate": 1.0, "num_memories": 2, "num_correct": 2}
     questions: list[dict[str, Any]] = [
@@ -174,13 +174,13 @@ def test_nulls_are_left_out() -> None:
 
 
 def test_an_empty_delta_that_another_tool_calls_0_is_left_out() -> None:
-    """Nothing was written, so nothing of it was wrong."""
+    """A session that wrote nothing has no correctness."""
     correctness = total_of([{"correctness_rate": 0.0, "num_memories": 0}], [])["memory_correctness"]
     assert correctness["num_sessions"] == 0
 
 
 def test_error_is_irrelevant_by_another_name() -> None:
-    """Where another tool labels so, whatever it counts."""
+    """Other tools write the label `error`. Their counter of irrelevant texts may differ."""
     records = [
         MemoryLabel(1, "correct"),
         MemoryLabel(2, "error"),
@@ -193,7 +193,7 @@ def test_error_is_irrelevant_by_another_name() -> None:
 
 
 def test_the_aggregate_of_records_is_the_one_that_was_written_with_them() -> None:
-    """Files alone are enough; lines without an eval are pipeline lines, and count for nothing."""
+    """The aggregate can be computed from the files alone. Lines without an eval are ignored."""
     sessions = [SessionEval(session_id="S", **each) for each in printed_sessions()]
     questions = [QaEval(**each) for each in printed_questions()]
     lines = [encode(replace(session(), eval=each)) for each in sessions] + [encode(session())]
@@ -207,7 +207,7 @@ counts = some.integers(0, 50)
 
 @given(some.lists(some.tuples(counts, counts, counts), max_size=8))
 def test_pooled_scores_are_shares_whatever_the_sessions(counts: list[tuple[int, int, int]]) -> None:
-    """The update score of all sessions is the one of a session that has all their points."""
+    """The update score of several sessions equals that of one session with all their points."""
     keys = ("update_num_updated", "update_num_both", "update_num_outdated")
     split = total_of([dict(zip(keys, each, strict=True)) for each in counts], [])["update_handling"]
     at_once = [sum(column) for column in zip(*counts, strict=True)] or [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Judges that fail, through a whole evaluation: what cannot be read is counted, and moves nothing."""
+"""Whole evaluations with failing judges: invalid verdicts are counted and change no other figure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Spoil = Callable[[JudgeQuestion, int], str]
 
 
 def mixed(matter: JudgeQuestion) -> Verdict:
-    """Any of the labels, the same whenever it is asked: no figure is 0 or 1 by nature."""
+    """Return pseudo-random labels that are equal for equal questions, so that few figures are 0 or 1."""
     labels = matter.labels
     hashes = [zlib.crc32(f"{number} {matter!r}".encode()) for number in range(matter.count)]
     return Verdict(tuple(labels[each % len(labels)] for each in hashes), "so it is")
@@ -43,14 +43,14 @@ def unspoiled(_matter: JudgeQuestion, _attempt: int) -> str:
 
 
 def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[api.Run, Court]:
-    """Two samples of three and of two sessions, judged by chance."""
+    """A run over two samples with pseudo-random verdicts."""
     with JudgingServer(mixed, spoil, reply) as server:
         court = Court(folder, server, sample("one", 3), sample("two", 2))
         return court.run(**options), court
 
 
 def figures(run: api.Run) -> dict[str, Any]:
-    """By metric, what a figure is over what was judged."""
+    """Return value, numerator, denominator and interval of every metric."""
     return {
         metric.name: [
             metric.value,
@@ -81,7 +81,7 @@ def first_alone(tmp_path_factory: pytest.TempPathFactory) -> api.Run:
     return evaluated(tmp_path_factory.mktemp("first") / "court", sample_id=["one"])[0]
 
 
-def test_the_undisturbed_run_is_worth_comparing(undisturbed: tuple[api.Run, Court]) -> None:
+def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[api.Run, Court]) -> None:
     """Most figures are neither 0 nor 1, and nothing is invalid."""
     run, court = undisturbed
     between = [value for value in of(run, "value").values() if 0 < value < 1]
@@ -91,8 +91,10 @@ def test_the_undisturbed_run_is_worth_comparing(undisturbed: tuple[api.Run, Cour
 
 
 @pytest.mark.parametrize("how", FORGIVEN)
-def test_what_can_be_read_counts(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
-    """Fences, words around, a comma too many: the same files, and nothing asked again."""
+def test_readable_replies_in_another_form_count(
+    tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str
+) -> None:
+    """Code fences, surrounding text and trailing commas are accepted without another request."""
     run, court = evaluated(tmp_path / "court", lambda _matter, _attempt: how)
     assert stage_two(court.out) == stage_two(undisturbed[1].out)
     assert court.calls() == undisturbed[1].calls()
@@ -101,17 +103,17 @@ def test_what_can_be_read_counts(tmp_path: Path, undisturbed: tuple[api.Run, Cou
 
 @pytest.mark.parametrize("how", UNREADABLE)
 def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[api.Run, Court], how: str) -> None:
-    """Every matter is asked twice, and the files are as if nothing had been."""
+    """Every question is asked twice, and the files equal those of an undisturbed run."""
     _, court = evaluated(tmp_path / "court", lambda _matter, attempt: how if attempt == 1 else "")
     assert stage_two(court.out) == stage_two(undisturbed[1].out)
     assert court.calls()["judge-a"] == 2 * undisturbed[1].calls()["judge-a"]
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-def test_what_cannot_be_read_leaves_the_denominator(
+def test_unreadable_verdicts_leave_the_denominator(
     tmp_path: Path, undisturbed: tuple[api.Run, Court], first_alone: api.Run, how: str
 ) -> None:
-    """All of one sample: every figure is that of the other alone, and what is missing is counted beside it."""
+    """All verdicts of one sample are unreadable: figures are those of the other sample, and invalid ones are counted."""
     run, court = evaluated(tmp_path / "court", lambda matter, _: how if " two " in repr(matter) else "")
     whole = undisturbed[0]
     assert run.exit_code == 0
@@ -136,7 +138,7 @@ def test_what_cannot_be_read_leaves_the_denominator(
 
 
 def nulls(court: Court) -> None:
-    """Records of the second sample: null with the reason, never a label and never 0."""
+    """Assert that the records of the second sample have null and a reason, no label and no 0."""
     sessions, questions = (
         [row["eval"] for row in lines(court.out / f"{name}_records.jsonl") if row["sample_id"] == "two"]
         for name in ("session", "qa")
@@ -154,10 +156,10 @@ def nulls(court: Court) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_judge_that_fails_leaves_the_others(
+def test_failing_verdicts_of_one_kind_leave_the_other_kinds(
     tmp_path: Path, undisturbed: tuple[api.Run, Court], kind: str
 ) -> None:
-    """Its own metrics have no value and only invalid ones; no other figure moves."""
+    """Only the metrics of the failing kind are invalid. All other figures are unchanged."""
     run, _ = evaluated(tmp_path / "court", lambda matter, _: "prose" if matter.kind == kind else "")
     whole = undisturbed[0]
     for name, figure in figures(run).items():
@@ -168,10 +170,10 @@ def test_one_judge_that_fails_leaves_the_others(
             assert figure == figures(whole)[name]
 
 
-def test_a_judge_without_time_is_asked_later(
+def test_a_rate_limited_judge_is_asked_by_the_next_start(
     tmp_path: Path, first_alone: api.Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """429 beyond all retries is neither a verdict nor invalid: exit code 3; the same command asks the rest."""
+    """429 beyond all retries is not an invalid verdict: exit code 3, and the same command asks for the rest."""
     busy = True
 
     def spoil(matter: JudgeQuestion, _attempt: int) -> str:
@@ -195,7 +197,7 @@ def test_a_judge_without_time_is_asked_later(
 
 
 class Wavering:
-    """Of every third vote about some matters another label."""
+    """Return another label in every third vote about some questions."""
 
     def __init__(self) -> None:
         self._votes: Counter[JudgeQuestion] = Counter()
@@ -213,13 +215,13 @@ class Wavering:
 
 
 def flaky(run: api.Run) -> dict[str, tuple[Any, Any]]:
-    """By score, how many verdicts had several votes, and in how many they disagree."""
+    """Return the votes table: verdicts with several votes and disagreements, by score."""
     tables = [table for table in entry_of(run).tables if table.name == "votes"]
     return {str(name): (count, differ) for table in tables for name, count, differ in table.rows}
 
 
 def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The majority counts, so no figure moves; the mark is in the scores, the summary and `assay show`."""
+    """The majority wins, so no figure changes. Scores, summary and `assay show` mark the disagreement."""
     one = sample("one", 2)
     del one["qa_checkpoints"][0]["questions"][0]["evidence"]
     with JudgingServer(Wavering(), other=reply) as server:
@@ -244,7 +246,7 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_bad_vote_among_good_ones_is_asked_again(
     tmp_path: Path, undisturbed: tuple[api.Run, Court]
 ) -> None:
-    """One more call for every matter, and all three votes count."""
+    """Every question costs one more call, and all three votes count."""
     run, court = evaluated(tmp_path / "court", lambda _, attempt: "half" if attempt == 2 else "", votes=3)
     assert figures(run) == figures(undisturbed[0])
     assert court.calls()["judge-a"] == 4 * undisturbed[1].calls()["judge-a"]

@@ -1,4 +1,4 @@
-"""Scores become evals: labels are counted, and what was not judged is null and says why."""
+"""Building evals from scores: labels are counted, and unjudged values are null with a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OF_POINTS = {"u1": "updated", "u2": "both", "u3": "outdated", "i1": "rejected", 
 
 
 def says(matter: JudgeQuestion) -> Verdict:
-    """A mix of everything."""
+    """Return verdicts with all labels."""
     labels = SAYS.get(matter.kind)
     if labels is None:
         content = matter.new if isinstance(matter, UpdateQuestion) else getattr(matter, "content", "")
@@ -47,7 +47,7 @@ def says(matter: JudgeQuestion) -> Verdict:
 
 
 def without(*kinds: str) -> Callable[[JudgeQuestion], Verdict]:
-    """The same, and nothing readable of these kinds or of points with these contents."""
+    """Return the same verdicts, invalid for these kinds of questions or these points."""
 
     def told(matter: JudgeQuestion) -> Verdict:
         named = {matter.kind, getattr(matter, "new", ""), getattr(matter, "content", "")}
@@ -57,17 +57,17 @@ def without(*kinds: str) -> Callable[[JudgeQuestion], Verdict]:
 
 
 def made(told: Callable[[JudgeQuestion], Verdict], row: SessionRow = SESSION) -> SessionEval:
-    """The eval of one session."""
+    """Return the eval of one session."""
     return session_eval(row, judge(Scripted(told), [row], []))
 
 
 def answered(told: Callable[[JudgeQuestion], Verdict], row: QaRow) -> QaEval:
-    """The eval of one question."""
+    """Return the eval of one question."""
     return qa_eval(row, judge(Scripted(told), [], [row]))
 
 
 def part(evaluation: Struct, prefix: str) -> dict[str, object]:
-    """The fields that begin so."""
+    """Return the fields with this prefix."""
     return {
         name: getattr(evaluation, name) for name in evaluation.__struct_fields__ if name.startswith(prefix)
     }
@@ -114,13 +114,13 @@ def test_a_session_counts_its_labels() -> None:
 
 
 def test_the_order_of_scores_does_not_matter() -> None:
-    """Points are found by their names."""
+    """Points are matched by name."""
     scores = judge(Scripted(says), [SESSION], [])
     assert session_eval(SESSION, scores[::-1]) == session_eval(SESSION, scores)
 
 
 def test_a_failed_recall_keeps_its_gold() -> None:
-    """Nothing is covered, and nothing is missed."""
+    """The count of covered points is 0, and the number of gold points stays."""
     evaluation = made(without("recall"))
     assert (evaluation.recall, evaluation.covered_count, evaluation.num_gold) == (None, 0, 6)
     assert (evaluation.update_recall, evaluation.update_covered_count, evaluation.update_total) == (
@@ -133,14 +133,14 @@ def test_a_failed_recall_keeps_its_gold() -> None:
 
 
 def test_labels_of_an_invalid_verdict_do_not_count() -> None:
-    """Whatever a judge says besides that it has no verdict."""
+    """An invalid verdict may still carry labels."""
     labels = ("covered",) * 6
     evaluation = made(lambda m: Verdict(labels, "x", "invalid") if m.kind == "recall" else says(m))
     assert (evaluation.recall, evaluation.covered_count, evaluation.update_covered_count) == (None, 0, 0)
 
 
 def test_a_failed_correctness_keeps_its_memories() -> None:
-    """Every record has a null label; none counts as irrelevant."""
+    """Every record has a null label, and none counts as irrelevant."""
     evaluation = made(without("correctness"))
     assert (evaluation.correctness_rate, evaluation.num_memories) == (None, 4)
     assert (evaluation.num_correct, evaluation.num_hallucination, evaluation.num_irrelevant) == (0, 0, 0)
@@ -149,7 +149,7 @@ def test_a_failed_correctness_keeps_its_memories() -> None:
 
 
 def test_a_failed_point_leaves_the_denominator() -> None:
-    """Its record stays, with the reason in the place of the reasoning."""
+    """Its record stays, with the reason of the failure as `reasoning`."""
     evaluation = made(without("u3", "i2"))
     assert (evaluation.update_score, evaluation.update_num_outdated, evaluation.update_total_items) == (
         0.75,
@@ -172,7 +172,7 @@ def test_a_failed_point_leaves_the_denominator() -> None:
     ],
 )
 def test_nothing_to_judge_is_null(row: SessionRow, recall: float | None, correctness: float | None) -> None:
-    """No gold has no recall, gold and an empty delta has 0; an empty delta has no correctness."""
+    """Without gold recall is null. With gold and no texts recall is 0 and correctness is null."""
     evaluation = made(says, row)
     assert (evaluation.recall, evaluation.correctness_rate) == (recall, correctness)
     assert (evaluation.update_score, evaluation.interference_score, evaluation.update_recall) == (
@@ -183,7 +183,7 @@ def test_nothing_to_judge_is_null(row: SessionRow, recall: float | None, correct
 
 
 def test_a_question_counts_its_evidence() -> None:
-    row = question(evidence=["a", "b"], cited=["x", "y", "z"], found=["x"])
+    row = question(evidence=["a", "b"], cited=["x", "y", "z"], retrieved=["x"])
     assert answered(says, row) == QaEval(
         answer_label="Hallucination",
         answer_reasoning="because of answer",
@@ -196,9 +196,9 @@ def test_a_question_counts_its_evidence() -> None:
     )
 
 
-def test_citations_are_what_the_hit_rate_is_of() -> None:
-    """What was only found is for the summary."""
-    evaluation = answered(says, question(evidence=["a", "b"], found=["x"]))
+def test_the_hit_rate_covers_citations_only() -> None:
+    """Retrieved but uncited items do not count."""
+    evaluation = answered(says, question(evidence=["a", "b"], retrieved=["x"]))
     assert (evaluation.evidence_hit_rate, evaluation.evidence_covered_count, evaluation.num_evidence) == (
         0.0,
         0,
@@ -230,13 +230,13 @@ def test_without_gold_evidence_there_is_no_hit_rate() -> None:
 
 
 def test_an_empty_answer_is_a_valid_omission() -> None:
-    """Without the judge, who would not have been readable."""
-    evaluation = answered(without("answer"), question(said=""))
+    """The judge is not asked."""
+    evaluation = answered(without("answer"), question(generated=""))
     assert (evaluation.answer_label, evaluation.answer_is_valid) == ("Omission", True)
 
 
 def test_without_scores_everything_is_null() -> None:
-    """As with --no-judge: not 0, and not an omission."""
+    """As with --no-judge: null, not 0 and not an omission."""
     session, answer = session_eval(SESSION, []), qa_eval(question(evidence=["a"]), [])
     assert (session.recall, session.correctness_rate, session.update_score, session.interference_score) == (
         None,
@@ -246,12 +246,12 @@ def test_without_scores_everything_is_null() -> None:
 
 
 def test_a_sample_gives_every_row_its_own_scores() -> None:
-    """Also where a checkpoint is called like a session, sessions are called alike, and ids have slashes."""
+    """Even if a checkpoint has the id of a session, session ids repeat, or ids contain slashes."""
     rows = [
         session("S/1", wrote=["w1"], update=[point("1", "u1"), point("x/1", "u2")]),
         session("S/1", wrote=["w1"], update=[point("1", "u3")]),
     ]
-    questions = [question(checkpoint="S/1", said="x"), question(checkpoint="S/1", said="")]
+    questions = [question(checkpoint="S/1", generated="x"), question(checkpoint="S/1", generated="")]
     told = SAYS | {"recall": ("covered", "missed"), "correctness": ("correct",)}
 
     def one(matter: JudgeQuestion) -> Verdict:
@@ -268,7 +268,7 @@ def test_a_sample_gives_every_row_its_own_scores() -> None:
 
 
 def test_the_aggregate_is_unmoved_by_a_failed_session() -> None:
-    """A session of which nothing could be read changes no figure and no counter of the aggregate."""
+    """A session with only invalid verdicts changes nothing in the aggregate."""
     first, second = Aggregate(), Aggregate()
     for total in (first, second):
         total.add_session(made(says))

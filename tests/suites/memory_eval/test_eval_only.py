@@ -1,4 +1,4 @@
-"""`--eval-only`: only the judge is asked, nothing twice, and the pipeline files stay as they are."""
+"""`--eval-only` calls only the judge, repeats no call, and leaves the pipeline files unchanged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No endpoint, model or key of whoever runs this."""
+    """Remove endpoints, models and keys from the environment."""
     for name in ("MODEL", "BASE_URL", "API_KEY"):
         monkeypatch.delenv(f"OPENAI_{name}", raising=False)
         monkeypatch.delenv(f"OPENAI_{name}_JUDGE", raising=False)
@@ -44,19 +44,19 @@ def server() -> Iterator[JudgingServer]:
 
 
 def _in_other_words(matter: JudgeQuestion) -> Verdict:
-    """As `offline` judges, for reasons of its own: so one sees whose records these are."""
+    """Judge like `offline` with another reason, so that records show which judge wrote them."""
     return msgspec.structs.replace(offline.verdict(matter), reason="it seems so")
 
 
 @pytest.fixture
 def court(tmp_path: Path, server: JudgingServer) -> Court:
-    """Two samples, of two sessions and of one."""
+    """Two samples, with two sessions and with one."""
     return Court(tmp_path / "court", server, sample("s1", 2), sample("s2", 1))
 
 
 @pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
-def test_a_second_judge_is_all_that_is_asked(court: Court, baselines: str) -> None:
-    """No data, no model; the pipeline files keep their bytes and times; scores stand side by side."""
+def test_only_the_second_judge_is_called(court: Court, baselines: str) -> None:
+    """Needs neither data nor model. Pipeline files stay untouched, and scores of both judges are kept."""
     first = court.run(baseline=[baselines])
     files, calls, scored = stage_one(court.out), court.calls(), court.scorers()
     shutil.move(court.folder / "data", court.folder / "away")
@@ -74,8 +74,8 @@ def test_a_second_judge_is_all_that_is_asked(court: Court, baselines: str) -> No
 
 
 @pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
-def test_the_first_judge_again_is_asked_nothing(court: Court, baselines: str) -> None:
-    """Its files come back to the byte, by `--eval-only` and by the whole command."""
+def test_returning_to_the_first_judge_calls_nothing(court: Court, baselines: str) -> None:
+    """Its files are restored byte by byte, by `--eval-only` and by the full command."""
     court.run(baseline=[baselines])
     before = stage_two(court.out)
     court.judged("offline")
@@ -90,7 +90,7 @@ def test_the_first_judge_again_is_asked_nothing(court: Court, baselines: str) ->
 
 
 def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
-    """Named by its path or not at all, alone and among several; it is the run's own, and paid already."""
+    """With or without its path in --baseline, alone or among several. No call is repeated."""
     (court.folder / "own.py").write_text(MEMORY)
     own = f"{court.folder}/own.py:Own"
     for baselines in (own, f"bm25,{own}"):
@@ -103,8 +103,8 @@ def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
         assert court.calls() == calls
 
 
-def test_a_judge_that_goes_away_is_asked_for_the_rest(court: Court) -> None:
-    """Stopped in the middle of judging, and continued: what was received is not asked again."""
+def test_stopped_judging_continues_with_the_rest(court: Court) -> None:
+    """After a stop in the middle of judging, received verdicts are not requested again."""
     court.run(judge="offline")
     files = stage_one(court.out)
     stopped = court.judged("openai/judge-b", max_calls=5)
@@ -155,8 +155,8 @@ def test_a_failed_judge_does_not_claim_the_files_of_a_later_run(court: Court) ->
     assert stage_one(court.out) != files
 
 
-def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:
-    """All is scored anew, by the judge's earlier words where it is asked the same."""
+def test_changed_gold_requests_only_changed_verdicts(court: Court) -> None:
+    """Everything is scored again. Only verdicts whose question changed are requested."""
     court.run()
     calls, scored = court.calls(), court.scorers()
     path = court.folder / "data" / "s1.json"
@@ -169,8 +169,8 @@ def test_changed_gold_is_paid_only_where_it_changes(court: Court) -> None:
     assert court.calls() - calls == {"judge-a": 1}
 
 
-def test_more_votes_are_two_more_calls(court: Court) -> None:
-    """The vote that was cast is one of the three; the scores are those of another judge."""
+def test_three_votes_after_one_cost_two_more_calls(court: Court) -> None:
+    """The existing vote is one of the three. The scores count as those of another judge."""
     court.run()
     calls, scored = court.calls()["judge-a"], court.scorers()
     court.judged("openai/judge-a", votes=3)
@@ -180,8 +180,8 @@ def test_more_votes_are_two_more_calls(court: Court) -> None:
     assert court.calls()["judge-a"] == 3 * calls
 
 
-def test_fresh_asks_the_judge_anew_and_spoils_nothing(court: Court) -> None:
-    """The files become a run of their own; the run that wrote them is still there, and paid."""
+def test_fresh_judges_again_as_a_new_run(court: Court) -> None:
+    """The files become a new run. The run that wrote them is unchanged."""
     run = court.run()
     calls, before = court.calls(), stage_two(court.out)
     fresh = court.judged("openai/judge-a", fresh=True)
@@ -194,7 +194,7 @@ def test_fresh_asks_the_judge_anew_and_spoils_nothing(court: Court) -> None:
 
 
 def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer) -> None:
-    """It has no lines to be judged, and is still named with its reason, whoever judges."""
+    """It has no lines, and every judge's report names it with its reason."""
     bad = sample("bad", 2)
     bad["sessions"][1]["dialogue"][0]["content"] = "poison"
     court = Court(tmp_path / "court", server, bad, sample("good", 2))
@@ -209,7 +209,7 @@ def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer
 
 @pytest.mark.parametrize("names", ["bm52", "bm25,STMemory"])
 def test_a_run_is_not_judged_under_another_name(court: Court, names: str) -> None:
-    """A slip in --baseline would pay for everything again; several names fit no files of one memory."""
+    """A wrong --baseline would pay for all verdicts again, so it is refused."""
     court.run()
     calls = court.calls()
     with pytest.raises(UsageError, match="but --baseline"):
@@ -217,8 +217,8 @@ def test_a_run_is_not_judged_under_another_name(court: Court, names: str) -> Non
     assert court.calls() == calls
 
 
-def test_one_of_several_is_judged_apart(court: Court) -> None:
-    """Only its records change, and it has a run of its own, since the run's results are of all of them."""
+def test_one_of_several_memories_is_judged_as_a_new_run(court: Court) -> None:
+    """Only its records change. It becomes a new run, because the first run reports all memories."""
     run = court.run(baseline=[SEVERAL], judge="offline")
     files, before = stage_one(court.out), stage_two(court.out)
     apart = court.judged("openai/judge-a", baseline=["bm25"])
@@ -233,8 +233,8 @@ def test_one_of_several_is_judged_apart(court: Court) -> None:
 
 
 @pytest.mark.parametrize("how", ["base_url", "judge_base_url", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"])
-def test_the_judge_may_be_elsewhere(court: Court, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By flag or by environment; the run is the same one, whose model was at another endpoint."""
+def test_the_judge_may_have_another_endpoint(court: Court, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By flag or by environment. The run stays the same although its model is at another endpoint."""
     run = court.run(judge="offline")
     with JudgingServer() as elsewhere:
         options: Row = {"base_url": None}
@@ -247,15 +247,17 @@ def test_the_judge_may_be_elsewhere(court: Court, how: str, monkeypatch: pytest.
     assert set(court.calls()) == {SUBJECT}
 
 
-def test_without_an_endpoint_of_its_own_the_judge_is_where_the_model_was(court: Court) -> None:
-    """As the help of --judge-base-url says."""
+def test_the_default_endpoint_of_the_judge_is_that_of_the_model(court: Court) -> None:
+    """The help of --judge-base-url documents this default."""
     court.run(judge="offline")
     court.judged("openai/judge-b", base_url=None)
     assert court.calls()["judge-b"]
 
 
-def test_a_model_without_address_lends_none(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run of a function is judged at an endpoint; without one and without a key it is refused as such."""
+def test_a_model_without_endpoint_gives_none_to_the_judge(
+    court: Court, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Python function has no endpoint. The judge then needs its own endpoint or a key."""
     options = {"model": f"python/{court.folder}/model.py:answer", "base_url": None}
     court.run(judge="offline", **options)
     with pytest.raises(UsageError, match="no endpoint and no key"):
@@ -265,8 +267,8 @@ def test_a_model_without_address_lends_none(court: Court, monkeypatch: pytest.Mo
     assert set(court.calls()) == {"judge-b"}
 
 
-def test_where_there_are_no_files_it_is_said(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, a sentence, and no folder."""
+def test_missing_pipeline_files_are_reported(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2 with a message, and no folder is created."""
     for flags in ((), ("--baseline", "bm25"), ("--baseline", SEVERAL)):
         nowhere = str(court.folder / "nowhere")
         code = typed("memory", "eval", "--output-dir", nowhere, "--eval-only", "--judge", "offline", *flags)
@@ -290,7 +292,7 @@ FOREIGN: dict[str, Any] = {
 
 
 class Foreign:
-    """The two files alone, as another tool may have written them."""
+    """A folder with only the two pipeline files, as if from another tool."""
 
     def __init__(self, court: Court) -> None:
         court.run(judge="offline")
@@ -324,7 +326,7 @@ def foreign(court: Court) -> Foreign:
 def test_files_without_a_run_become_one(
     court: Court, foreign: Foreign, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same figures as in place, only judge calls, and nothing asked when it is repeated."""
+    """Same figures as in the original folder, only judge calls, and no call when repeated."""
     run = foreign.judged()
     calls = court.calls()
     assert set(calls) == {SUBJECT, "judge-b"}
@@ -340,7 +342,7 @@ def test_files_without_a_run_become_one(
 
 @pytest.mark.parametrize("how", FOREIGN)
 def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
-    """Keys that nobody here knows stay where they stand; an `eval` is replaced and comes last."""
+    """Unknown keys are kept in place. An existing `eval` is replaced and comes last."""
     rows = [[FOREIGN[how](row) for row in kind] for kind in foreign.rows]
     foreign.write(*rows)
     entry = entry_of(foreign.judged())
@@ -354,7 +356,7 @@ def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
 
 
 def test_edited_files_are_judged_as_they_are_now(court: Court) -> None:
-    """The run that wrote them keeps its scores; the edited ones are another run's."""
+    """The run that wrote them keeps its scores. The edited files become a new run."""
     run = court.run()
     before = aggregate_of(run)
     path = court.out / STAGE_ONE[1]
@@ -367,7 +369,7 @@ def test_edited_files_are_judged_as_they_are_now(court: Court) -> None:
 
 
 def test_samples_may_be_mixed_and_lines_blank(foreign: Foreign) -> None:
-    """Each sample is judged as if its lines stood together; no newline at the end is needed."""
+    """Lines of a sample need not be adjacent, and the last newline is optional."""
     expected = aggregate_of(foreign.judged())
     sessions, questions = foreign.rows
     foreign.write([sessions[0], sessions[2], sessions[1]], [questions[2], *questions[:2]])
@@ -379,7 +381,7 @@ def test_samples_may_be_mixed_and_lines_blank(foreign: Foreign) -> None:
 
 
 def test_a_sample_may_have_no_questions(foreign: Foreign) -> None:
-    """Or nothing but questions: what is there is judged."""
+    """Or only questions. Whatever exists is judged."""
     sessions, questions = foreign.rows
     foreign.write(sessions, questions[2:])
     assert entry_of(foreign.judged()).counts["questions"] == 1
@@ -391,8 +393,8 @@ def test_a_sample_may_have_no_questions(foreign: Foreign) -> None:
         foreign.judged()
 
 
-def test_the_name_of_another_tools_memory_is_told_or_found(foreign: Foreign) -> None:
-    """By --baseline, else by what the rows say, else there is none."""
+def test_the_baseline_name_comes_from_the_flag_or_the_rows(foreign: Foreign) -> None:
+    """From --baseline, else from the rows, else `baseline`."""
     assert subjects_of(foreign.judged(baseline=["theirs"])) == ["theirs"]
     sessions, questions = foreign.rows
     nameless = [row | {"retrieval": row["retrieval"] | {"raw_trace": {}}} for row in questions]
@@ -404,10 +406,10 @@ def test_the_name_of_another_tools_memory_is_told_or_found(foreign: Foreign) -> 
 
 
 @pytest.mark.parametrize("baseline", [[], ["bm25"]])
-def test_lines_that_cannot_be_judged_are_told_before_anything_is_asked(
+def test_invalid_lines_are_reported_before_the_first_request(
     court: Court, foreign: Foreign, baseline: list[str]
 ) -> None:
-    """File and line of each, the key that is missing, exit code 2, and no run folder."""
+    """The message has file, line and missing key. Exit code 2, and no run folder is created."""
     sessions, questions = foreign.rows
     foreign.write(sessions, [*questions[:2], without(questions[2], "question")])
     calls = court.calls()

@@ -1,4 +1,4 @@
-"""The shipped samples hold what their page says, and every point is really said in its session."""
+"""The example samples have the content that their page describes, and every point occurs in its session."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def evidence_sessions(question: SampleQuestion) -> set[str]:
     return {name.split("_")[1] for name in question.evidence}
 
 
-def test_the_checker_has_nothing_to_say() -> None:
-    """Neither of the folder nor of a file, and not as a warning either."""
+def test_the_check_reports_nothing() -> None:
+    """Neither errors nor warnings, for the folder and for each file."""
     assert api.check(EXAMPLES) == []
     assert [api.check(path) for path in sorted(EXAMPLES.glob("*.json"))] == [[]] * 6
 
@@ -48,7 +48,7 @@ def test_samples_sessions_and_questions_are_counted() -> None:
 
 
 def test_every_dimension_has_something_to_judge() -> None:
-    """New points, updates and interference in every sample; images in all of them too."""
+    """Every sample has new points, updates, interference and images."""
     assert sum(len(session.new) for session in SESSIONS) >= 100
     assert sum(len(session.updates) for session in SESSIONS) >= 24
     assert sum(len(session.interference) for session in SESSIONS) >= 12
@@ -76,8 +76,8 @@ def test_questions_are_of_all_kinds() -> None:
     assert {question.difficulty for question in QUESTIONS} == {"easy", "medium", "hard"}
 
 
-def test_only_what_is_not_told_has_no_evidence() -> None:
-    """An unanswerable question names none; the others resolve all that they name."""
+def test_only_unanswerable_questions_have_no_evidence() -> None:
+    """Unanswerable questions have no evidence. All evidence of the others exists."""
     assert sum(question.answer == UNKNOWN for question in QUESTIONS) == 12
     for question in QUESTIONS:
         assert (question.answer == UNKNOWN) is (question.abbrev == "MB") is (not question.evidence)
@@ -108,7 +108,7 @@ def test_dates_only_grow() -> None:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.sample_id)
 def test_every_point_is_said_in_its_session(sample: Sample) -> None:
-    """Its names and numbers are there, and most of its words."""
+    """The session contains all names and numbers of the point, and most of its words."""
     for session in sample.sessions:
         for point in session.points:
             names, share = held(point, session)
@@ -117,7 +117,7 @@ def test_every_point_is_said_in_its_session(sample: Sample) -> None:
 
 
 def held(point: MemoryPoint, session: SampleSession) -> tuple[set[str], float]:
-    """Names and numbers that the session does not have, and the share of the point's words that it has."""
+    """Return the names and numbers that the session lacks, and the share of the point's words that it has."""
     said = " ".join(" ".join((turn.content, *turn.captions)) for turn in session.turns)
     names = {name.lower() for name in NAMES.findall(point.content)}
     wanted = words(re.sub(r"用户|\buser\b", "", point.content))
@@ -126,5 +126,5 @@ def held(point: MemoryPoint, session: SampleSession) -> tuple[set[str], float]:
 
 
 def words(text: str) -> set[str]:
-    """Beginnings of words; of Chinese, single characters."""
+    """Return prefixes of words; for Chinese, single characters."""
     return {word[:4].lower() for word in re.findall(r"[A-Za-zê]{4,}", text)} | set(CHINESE.findall(text))

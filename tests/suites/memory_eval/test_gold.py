@@ -1,4 +1,4 @@
-"""Gold never reaches the model under test: what a server sees, for memories that ask it."""
+"""Gold never reaches the tested model, also with memories that call it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUESTION = {"question_type": MARK, "question_type_abbrev": MARK, "difficulty": M
 
 
 def marked(sessions: int = 3) -> dict[str, Any]:
-    """A mark in every field that is gold: points with their ids, answers, evidence, kinds, and unknown keys."""
+    """Return a sample with a mark in every gold field: points, answers, evidence, types, and unknown keys."""
     data = sample("s1", sessions)
     for block in data["memory_points"]:
         for point in block["memory_points"]:
@@ -49,7 +49,7 @@ def marked(sessions: int = 3) -> dict[str, Any]:
 
 @pytest.mark.parametrize("memory", ["GAMemory", "RFMemory", "MBMemory", "SCMemory", "MTMemory", "oracle"])
 def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> None:
-    """Neither for the memory's own questions nor for answers; all that judges are asked of has some."""
+    """Neither requests of the memory nor of the answers contain gold. All requests to judges do."""
     with JudgingServer(other=reply) as server:
         court = Court(tmp_path / "court", server, marked())
         run = court.run(baseline=[memory])
@@ -66,10 +66,10 @@ def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> No
         assert MARK in (court.out / name).read_text()
 
 
-def test_a_missing_key_is_no_answer(
+def test_a_missing_key_ends_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2 before anything is written, of the model, of the judge, and of the judge alone."""
+    """Exit code 2 before any file is written, for a missing key of the model or of the judge."""
     for name in ("OPENAI_API_KEY", "OPENAI_API_KEY_JUDGE", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"):
         monkeypatch.delenv(name, raising=False)
     with JudgingServer(other=reply) as server:
@@ -90,8 +90,8 @@ def test_a_missing_key_is_no_answer(
     assert {path.name for path in out.iterdir()} == set(STAGE_ONE)
 
 
-def test_places_of_evidence_are_in_the_inputs_of_those_that_declare(tmp_path: Path) -> None:
-    """A solver is handed them for `oracle` alone: for any other memory they are not even there."""
+def test_only_memories_that_declare_it_have_evidence_in_their_inputs(tmp_path: Path) -> None:
+    """Only the inputs of `oracle` have evidence."""
     samples = Samples(tmp_path, sample("s1", 2))
     spec = MemoryEvalSuite.resolve(assay.spec("memory-eval", **samples.values(baseline=["bm25,oracle"])))
     suite = MemoryEvalSuite(spec)
@@ -105,8 +105,8 @@ def test_places_of_evidence_are_in_the_inputs_of_those_that_declare(tmp_path: Pa
     assert inputs == {"bm25": [(), ()], "oracle": [("0", "1"), ("2", "3")]}
 
 
-def test_a_solver_passes_places_on_only_where_they_are_declared(tmp_path: Path) -> None:
-    """Whatever its inputs hold: the memory logs what every search was told."""
+def test_a_solver_passes_evidence_only_to_memories_that_declare_it(tmp_path: Path) -> None:
+    """Even if the inputs have evidence. The memory logs every query."""
     (tmp_path / "own.py").write_text(MEMORY)
     own = find_memory(f"{tmp_path}/own.py:Own")
     message = Message("0", "hello")
@@ -121,7 +121,7 @@ def test_a_solver_passes_places_on_only_where_they_are_declared(tmp_path: Path) 
 
 
 class Silent:
-    """A context in which no model can be asked: each answer fails by the model's own fault."""
+    """A context whose model calls all fail with a refusal."""
 
     def rng(self, name: str) -> random.Random:
         return random.Random(name)

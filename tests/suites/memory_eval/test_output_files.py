@@ -1,4 +1,4 @@
-"""Files of an evaluation that cannot be written: nothing of them stays, and nothing is paid again."""
+"""Files that cannot be written: no partial file remains, and no call is repeated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.memory_samples import Samples
 
 @contextmanager
 def files_up_to(size: int) -> Iterator[None]:
-    """No file may grow longer meanwhile, as on a full disk."""
+    """Limit the file size, to simulate a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -26,14 +26,14 @@ def files_up_to(size: int) -> Iterator[None]:
 
 
 def fill(lines: OutputLines, size: int) -> None:
-    """With more than fits."""
+    """Write more lines than fit."""
     for _ in range(1_000):
         lines.add(b"x" * size)
 
 
 @pytest.mark.parametrize("size", [100, 5_000, 20_000])
-def test_nothing_stays_of_a_file_that_did_not_fit(tmp_path: Path, size: int) -> None:
-    """Whether the bytes that do not fit were written, or still wait to be."""
+def test_a_file_that_does_not_fit_is_removed(tmp_path: Path, size: int) -> None:
+    """Whether the write or the flush fails."""
     lines = OutputLines(tmp_path / "lines.jsonl")
     with files_up_to(10_000):
         with pytest.raises(OSError, match="too large"):
@@ -42,8 +42,8 @@ def test_nothing_stays_of_a_file_that_did_not_fit(tmp_path: Path, size: int) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
-    """The other baseline's files do not stay in part; once there is room, nothing is asked again."""
+def test_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
+    """No partial files of the other baseline remain. Later the same command asks nothing again."""
     samples = Samples(tmp_path)
     samples.out.mkdir()
     (samples.out / "STMemory").write_text("a file")

@@ -1,4 +1,4 @@
-"""The commands of the document, as it prints them."""
+"""The commands in the format's description work as printed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRINTED = "eval_framework.cli --dataset data --baseline FUMemory --output-dir re
 
 
 def typed(folder: Path, url: str, model: str, command: str) -> subprocess.CompletedProcess[str]:
-    """With the two variables that the document names."""
+    """Run a command with the two environment variables of the format's description."""
     variables = environment() | {"OPENAI_MODEL": model, "OPENAI_BASE_URL": url}
     words = [sys.executable, "-m", *command.split()]
     return subprocess.run(
@@ -24,7 +24,7 @@ def typed(folder: Path, url: str, model: str, command: str) -> subprocess.Comple
 
 
 def test_the_commands_of_the_document(tmp_path: Path) -> None:
-    """OPENAI_MODEL answers and judges; another one with --eval-only judges, elsewhere, and answers nothing."""
+    """OPENAI_MODEL answers and judges. With --eval-only another model judges at another endpoint and answers nothing."""
     with JudgingServer(other=reply) as server, JudgingServer() as elsewhere:
         court = Court(tmp_path, server, sample("s1", 2))
         first = typed(tmp_path, server.url, "one", PRINTED)

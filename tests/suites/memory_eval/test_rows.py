@@ -1,4 +1,4 @@
-"""The document's examples are our types, key by key, and its script reads what we write."""
+"""The examples of the format's description fit our structs, and its script reads our files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def paths(value: Any, prefix: str = "") -> list[str]:
 
 @pytest.mark.parametrize(("file", "kind"), [("session_record.json", SessionRow), ("qa_record.json", QaRow)])
 def test_the_examples_are_our_types(file: str, kind: type[msgspec.Struct]) -> None:
-    """They are written back key by key, in order, with equal values: a key that is unknown would be lost."""
+    """Reading and writing them keeps all keys, their order and values."""
     raw = (GOLDEN / file).read_bytes()
     written = json.loads(encode(msgspec.json.decode(raw, type=kind)))
     assert paths(written) == paths(json.loads(raw))
@@ -40,14 +40,14 @@ def test_the_examples_are_our_types(file: str, kind: type[msgspec.Struct]) -> No
 
 
 def test_a_row_without_an_eval_has_no_such_key() -> None:
-    """A pipeline line is a record's without its last key, and all that a judge says nothing of is there."""
+    """A pipeline line equals its record without the last key."""
     for file, row in (("session_record.json", session()), ("qa_record.json", question())):
         wanted = [key for key in json.loads((GOLDEN / file).read_bytes()) if key != "eval"]
         assert list(json.loads(encode(row))) == wanted
 
 
 def test_evals_have_every_key_of_the_document() -> None:
-    """Also where nothing was judged: null and 0 are written."""
+    """Even without verdicts: null and 0 are written."""
     for file, evaluation in (
         ("session_record.json", SessionEval(session_id="S01")),
         ("qa_record.json", QaEval()),
@@ -57,7 +57,7 @@ def test_evals_have_every_key_of_the_document() -> None:
 
 
 def test_files_of_other_tools_may_lack_and_add_keys() -> None:
-    """Numbers as backend ids, no citations, no uuid, more keys than the document has."""
+    """Accepts numbers as backend ids, missing citations and uuid, and extra keys."""
     record = json.loads((GOLDEN / "qa_record.json").read_bytes())
     for key in ("cited_memories", "sample_uuid", "difficulty", "eval"):
         del record[key]
@@ -67,7 +67,7 @@ def test_files_of_other_tools_may_lack_and_add_keys() -> None:
 
 
 def test_the_documents_script_runs_on_our_files(tmp_path: Path) -> None:
-    """Unchanged: per type an answer without a verdict is one that is not correct."""
+    """The script runs unchanged. It counts an answer without a verdict as incorrect."""
     folder = tmp_path / "results" / "FUMemory"
     folder.mkdir(parents=True)
     labels = [("FR", "Correct"), ("FR", "Omission"), ("MH", None)]

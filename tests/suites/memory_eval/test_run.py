@@ -1,4 +1,4 @@
-"""A whole evaluation: five files, two stages, nothing asked twice, gold where it belongs."""
+"""Whole evaluations: five files, two stages, no repeated calls, and gold only for judges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def names(folder: Path) -> set[str]:
 
 
 def test_five_files_and_the_run(tmp_path: Path) -> None:
-    """Nothing else appears; lines are in the order of the data, and records are lines with an `eval`."""
+    """No other files are written. Lines are in data order, and records are the same lines with `eval`."""
     samples = Samples(tmp_path, sample("s1", 3), sample("s2", 2))
     run = samples.run()
     assert names(samples.out) == {*FIVE, "assay"}
@@ -58,7 +58,7 @@ def test_five_files_and_the_run(tmp_path: Path) -> None:
 
 
 def test_what_a_session_shows(tmp_path: Path) -> None:
-    """Rounds are memories, captions are text, every memory keeps its session, and gold grows."""
+    """Each round is an item with its session, captions are part of the text, and cumulative gold grows."""
     samples = Samples(tmp_path)
     samples.run()
     first, second, _ = lines(samples.out / "pipeline_sessions.jsonl")
@@ -80,7 +80,7 @@ def test_what_a_session_shows(tmp_path: Path) -> None:
 
 
 def test_a_full_memory_is_one_text(tmp_path: Path) -> None:
-    """As the document shows it; citations name what is behind it."""
+    """The file has one item, as in the format's example. Citations are the items behind it."""
     samples = Samples(tmp_path)
     samples.run(baseline=["FUMemory"])
     *_, last = lines(samples.out / "pipeline_qa.jsonl")
@@ -94,7 +94,7 @@ def test_a_full_memory_is_one_text(tmp_path: Path) -> None:
 
 
 def test_several_baselines_have_a_folder_each(tmp_path: Path) -> None:
-    """One run, and in each folder the five files."""
+    """One run writes five files into each folder."""
     samples = Samples(tmp_path)
     run = samples.run(baseline=["bm25,FUMemory"])
     assert names(samples.out) == {"bm25", "FUMemory", "assay"}
@@ -107,7 +107,7 @@ def test_several_baselines_have_a_folder_each(tmp_path: Path) -> None:
 
 
 def test_the_same_command_asks_nothing(tmp_path: Path) -> None:
-    """Its result is shown."""
+    """The finished run is returned."""
     samples = Samples(tmp_path)
     samples.run()
     before = len(samples.asked())
@@ -115,7 +115,7 @@ def test_the_same_command_asks_nothing(tmp_path: Path) -> None:
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
-    """Files of fixed names are paid work: the keys that differ are named, and --fresh allows it."""
+    """The message names the options that differ. --fresh overwrites the files."""
     samples = Samples(tmp_path)
     samples.run()
     with pytest.raises(UsageError, match=r"different settings \(top_k\)"):
@@ -127,7 +127,7 @@ def test_other_settings_are_refused(tmp_path: Path) -> None:
 def test_a_run_whose_files_were_written_over_writes_them_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is shown and what lies in the folder are of the same run; nothing is asked for it."""
+    """Report and files then belong to the same run, without any request."""
     samples = Samples(tmp_path)
     first = samples.run()
     monkeypatch.chdir(tmp_path)
@@ -138,8 +138,8 @@ def test_a_run_whose_files_were_written_over_writes_them_again(
     assert (len(samples.asked()), samples.run().asked) == (prompts, False)
 
 
-def test_strange_pipeline_files_are_not_written_over(tmp_path: Path) -> None:
-    """Another tool's work, or ours that somebody changed."""
+def test_foreign_pipeline_files_are_not_overwritten(tmp_path: Path) -> None:
+    """Files from another tool, and edited files."""
     samples = Samples(tmp_path)
     samples.run()
     path = samples.out / "pipeline_qa.jsonl"
@@ -151,7 +151,7 @@ def test_strange_pipeline_files_are_not_written_over(tmp_path: Path) -> None:
 
 
 def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
-    """Answers stay, and are judged by what is right now; the pipeline files carry the new gold."""
+    """Answers stay and are judged by the new gold, which the pipeline files contain."""
     samples = Samples(tmp_path)
     samples.run()
     before = len(samples.asked())
@@ -164,7 +164,7 @@ def test_changed_gold_asks_no_model(tmp_path: Path) -> None:
 
 
 def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
-    """It is gold, which no memory saw; `oracle` did, so what it found would be another thing now."""
+    """No memory sees evidence, except `oracle`, for which changed evidence makes another run."""
     samples = Samples(tmp_path)
     oracle = {"baseline": ["oracle"], "output_dir": f"{tmp_path}/told"}
     samples.run()
@@ -180,7 +180,7 @@ def test_changed_evidence_asks_no_model(tmp_path: Path) -> None:
 
 
 def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
-    """The five files are there; what a judge would say is null, and the summary has words alone."""
+    """All five files exist. Judged values are null, and the summary has only word scores."""
     samples = Samples(tmp_path)
     run = samples.run(judge=None, no_judge=True)
     assert names(samples.out) == {*FIVE, "assay"}
@@ -192,7 +192,7 @@ def test_without_a_judge_words_are_compared(tmp_path: Path) -> None:
 
 
 def test_a_citation_of_nothing_is_dropped_and_counted(tmp_path: Path) -> None:
-    """The model cites a number that was not retrieved with every answer."""
+    """Every answer of this model cites a number that was not retrieved."""
     samples = Samples(tmp_path)
     run = samples.run()
     assert [len(row["cited_memories"]) for row in lines(samples.out / "pipeline_qa.jsonl")] == [1, 1, 1]
@@ -200,7 +200,7 @@ def test_a_citation_of_nothing_is_dropped_and_counted(tmp_path: Path) -> None:
 
 
 def test_gold_reaches_judges_only(tmp_path: Path) -> None:
-    """A mark in every gold field is in no prompt and in no search of the subject, whatever the memory."""
+    """Marks in all gold fields reach no prompt and no query, for any memory."""
     marked: dict[str, Any] = sample()
     for block in marked["memory_points"]:
         for point in block["memory_points"]:
@@ -247,7 +247,7 @@ def test_skipped_checkpoints_are_counted_on_the_screen(
 
 
 def test_some_samples(tmp_path: Path) -> None:
-    """By id, or the first alone; an unknown id is told with the nearest."""
+    """--sample-id and --smoke choose samples. The message for an unknown id suggests the nearest."""
     samples = Samples(tmp_path, sample("s1", 1), sample("s2", 1))
     samples.run(sample_id=["s2"])
     assert {row["sample_id"] for row in lines(samples.out / "pipeline_qa.jsonl")} == {"s2"}
@@ -257,8 +257,10 @@ def test_some_samples(tmp_path: Path) -> None:
         samples.run(sample_id=["s22"], output_dir=f"{tmp_path}/none")
 
 
-def test_what_is_refused_before_anything_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No data, no memory, no model, a key that is missing: exit code 2, and never a made-up answer."""
+def test_missing_options_end_the_command_before_the_first_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Missing data, memory, model or key: exit code 2 before the first request."""
     for name in ("OPENAI_MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     samples = Samples(tmp_path)
@@ -279,7 +281,7 @@ def test_what_is_refused_before_anything_is_asked(tmp_path: Path, monkeypatch: p
 
 
 def test_the_model_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OPENAI_MODEL names the model, and the judge unless JUDGE_MODEL names one."""
+    """OPENAI_MODEL is the model, and the judge too unless JUDGE_MODEL is set."""
     samples = Samples(tmp_path)
     monkeypatch.setenv("OPENAI_MODEL", f"python/{tmp_path}/model.py:answer")
     monkeypatch.setenv("JUDGE_MODEL", "offline")
@@ -288,8 +290,8 @@ def test_the_model_may_come_from_the_environment(tmp_path: Path, monkeypatch: py
     assert samples.asked()
 
 
-def test_a_memory_that_raises_costs_its_sample(tmp_path: Path) -> None:
-    """It is named, and has no lines; the others are whole."""
+def test_an_exception_in_a_memory_fails_only_its_sample(tmp_path: Path) -> None:
+    """The report names the sample, which has no lines. The other samples are complete."""
     bad = sample("bad", 2)
     bad["sessions"][1]["dialogue"][0]["content"] = "poison"
     samples = Samples(tmp_path, bad, sample("good", 2))
@@ -305,7 +307,7 @@ def test_a_memory_that_raises_costs_its_sample(tmp_path: Path) -> None:
 def test_killed_while_files_get_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: int
 ) -> None:
-    """Some files are new and others old or not there: the run knows each as its own, and goes on."""
+    """Some files are new and others old or missing. The run recognises each of them and continues."""
     samples = Samples(tmp_path)
     for answer in ("Rex1x1", "Bella"):
         path = samples.folder / "data" / "s1.json"
@@ -321,8 +323,8 @@ def test_killed_while_files_get_their_names(
     assert len(samples.asked()) == 3
 
 
-def test_an_answer_that_is_still_to_come_is_no_omission(tmp_path: Path) -> None:
-    """While the endpoint is down its sample has no lines; the same command asks only for what is missing."""
+def test_a_missing_answer_is_not_an_omission(tmp_path: Path) -> None:
+    """A sample with a missing answer has no lines. The same command asks only for the missing answer."""
     samples = Samples(tmp_path, sample("s1", 2), sample("s2", 2))
     down = [True]
 

@@ -1,4 +1,4 @@
-"""Samples are read as the data means them, in every layout; what is wrong is told with its place."""
+"""Reading samples in every layout, and reporting problems with their places."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_sample_has_all_that_the_data_says(tmp_path: Path) -> None:
 
 
 def test_points_are_new_updates_or_interference(tmp_path: Path) -> None:
-    """Those inside a session object count as those beside it; `raw` keeps all that the data says."""
+    """Points inside a session count like points in blocks. `raw` keeps all keys."""
     (sample,) = loaded(tmp_path / "a.json")
     bootstrap, first, second = sample.sessions
     assert [point.content for point in bootstrap.new] == ["The user is called Ada."]
@@ -59,7 +59,7 @@ def test_an_update_is_marked_by_a_truth_or_a_text(tmp_path: Path, value: Any, up
 
 
 def test_evidence_that_is_not_known_has_no_content(tmp_path: Path) -> None:
-    """Its id is kept, so that one sees that it was asked for."""
+    """Its id stays in the output."""
     question = loaded(tmp_path / "a.json")[0].checkpoints[0].questions[0]
     assert question.evidence == ("mp_S01_1", "S01_img_1")
     assert question.contents == ("Ada lives in Bern.",)
@@ -84,7 +84,7 @@ def test_ids_may_be_numbers(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_read_by_path_and_hidden_files_are_not(tmp_path: Path) -> None:
-    """Files below it count too; a file may hold a list, or a sample a line."""
+    """Subfolders are read too. A file has a list of samples, or one sample per line."""
     (tmp_path / "b").mkdir()
     (tmp_path / ".old").mkdir()
     written(tmp_path / "b" / "x.json", changed(("sample_id",), "third"))
@@ -97,7 +97,7 @@ def test_a_folder_is_read_by_path_and_hidden_files_are_not(tmp_path: Path) -> No
     assert [sample.sample_id for sample in samples] == ["first", "second", "third", "fourth", "fifth"]
 
 
-def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     written(tmp_path / "a.json", changed(("sessions", 0, "dialogue", 0, "role"), 1))
     written(tmp_path / "b.json", [changed(("sample_id",), "b"), without(("sessions", 0, "dialogue"))])
     (tmp_path / "c.json").write_text('{"sample_id":\n oh')
@@ -125,9 +125,7 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         (("qa_checkpoints", 0, "questions", 0, "evidence"), [{}], "$.qa_checkpoints[0].questions[0].evidence[0].memory_id: is missing"),
     ],
 )  # fmt: skip
-def test_what_makes_a_run_impossible_is_refused(
-    tmp_path: Path, path: Path_, value: Any, message: str
-) -> None:
+def test_data_that_prevents_a_run_is_refused(tmp_path: Path, path: Path_, value: Any, message: str) -> None:
     written(tmp_path / "a.json", changed(path, value))
     assert f"a.json {message}" in problems(tmp_path / "a.json")
 
@@ -138,14 +136,14 @@ def test_a_sample_id_stands_once_in_all_files(tmp_path: Path) -> None:
     assert problems(tmp_path) == ["b.json $: duplicate id 'ada', first used at a.json $"]
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_missing_files_and_empty_folders_are_reported(tmp_path: Path) -> None:
     assert problems(tmp_path) == [f"{tmp_path}: this folder has no .json or .jsonl file"]
     assert "there is no such file; --dataset must be a sample file" in problems(tmp_path / "x.json")[0]
     assert problems(written(tmp_path / "y.json", [])) == ["y.json: there is no sample in it"]
 
 
 def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
-    """Every place below a value."""
+    """Yield the path of every value below a value."""
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, below in inside:
         yield (*path, key)
@@ -153,7 +151,7 @@ def leaves(value: Any, path: Path_ = ()) -> Iterator[Path_]:
 
 
 def is_refused(path: Path) -> bool:
-    """Whether a file is no sample. Then the checker tells everything that the reader told."""
+    """Return whether a file is refused. Asserts that `assay check` reports the same problems."""
     try:
         samples = load_samples(path).samples
     except InputError as error:
@@ -186,12 +184,12 @@ def is_refused(path: Path) -> bool:
 def test_a_value_of_another_type_is_refused_where_it_matters(
     tmp_path: Path, wrong: Any, refused: int
 ) -> None:
-    """Whatever stands wherever: it is read, or everything that is wrong is told."""
+    """Any value at any key is either read or reported."""
     path = tmp_path / "a.json"
     assert sum(is_refused(written(path, changed(at, wrong))) for at in leaves(GOOD)) == refused
 
 
-def test_keys_that_may_be_absent_may_be(tmp_path: Path) -> None:
+def test_optional_keys_may_be_absent(tmp_path: Path) -> None:
     keys = [path for path in leaves(GOOD) if isinstance(path[-1], str)]
     needed = [path[-1] for path in keys if is_refused(written(tmp_path / "a.json", without(path)))]
     assert len(needed) == 40
@@ -199,7 +197,7 @@ def test_keys_that_may_be_absent_may_be(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_is_due_once_after_its_last_session(tmp_path: Path) -> None:
-    """Whatever the order in which it names them."""
+    """The order in `covered_sessions` does not matter."""
     value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S00"])
     (sample,) = loaded(tmp_path / "a.json", value)
     due = {
@@ -231,7 +229,7 @@ def test_a_cut_leaves_out_checkpoints_that_reach_beyond_it(tmp_path: Path) -> No
 
 
 def older(folder: Path, **row: Any) -> Path:
-    """The good sample in three files; rows are found by the sample's id, or by what `row` says."""
+    """Write the valid sample in the older layout. `row` changes the ids of the rows."""
     row = row or {"sample_id": "ada"}
     written(folder / MAIN, [{"uuid": "u-1", "sample_id": "ada", "sessions": GOOD["sessions"]}])
     written(folder / POINTS, {**row, "memory_sessions": GOOD["memory_points"]})
@@ -272,7 +270,7 @@ def test_a_sample_without_a_row_is_refused(tmp_path: Path) -> None:
 
 
 def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
-    """One of a sample that is not there is a warning; two of one sample are not."""
+    """A row without a sample is a warning; two rows of one sample are an error."""
     older(tmp_path)
     row = msgspec.json.encode({"sample_id": "eve", "memory_sessions": []})
     (tmp_path / POINTS).write_bytes((tmp_path / POINTS).read_bytes() + b"\n" + row)
@@ -286,7 +284,7 @@ def test_rows_of_the_older_layout_have_their_places(tmp_path: Path) -> None:
 
 
 def test_many_problems_are_counted(tmp_path: Path) -> None:
-    """A wrong kind of file does not fill the screen."""
+    """The list of problems is limited."""
     written(tmp_path / "a.json", [{"x": 1}] * 1_300)
     with pytest.raises(InputError) as caught:
         load_samples(tmp_path)

@@ -1,4 +1,4 @@
-"""What is put before the judge, what needs none, and what becomes of its word."""
+"""Questions to the judge, verdicts without a judge, and the scores of verdicts."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ BEST |= {"answer": "Correct", "evidence": "covered"}
 
 
 def best(matter: JudgeQuestion) -> Verdict:
-    """The best label for everything."""
+    """Return the best label for every item."""
     return Verdict((BEST[matter.kind],) * matter.count, "as told")
 
 
 def values(scores: list[Score]) -> dict[tuple[str, str], Any]:
-    """Values by part and metric, the status where there is none."""
+    """Return values by part and metric; the status if there is no value."""
     return {
         (score.part, score.metric): score.status if score.value is None else score.value for score in scores
     }
 
 
 def only(scores: list[Score], metric: str) -> Score:
-    """The one score of a metric."""
+    """Return the only score of a metric."""
     (match,) = [score for score in scores if score.metric == metric]
     return match
 
@@ -64,7 +64,7 @@ SESSION = session(
 
 
 def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
-    """Added and changed texts for recall and correctness, all active memories for updates and interference."""
+    """Recall and correctness see written texts, updates and interference see all active items."""
     panel = Scripted(best)
     judge(panel, [SESSION], [])
     mine = ("Ann lives in Rome", "the kite is blue")
@@ -79,7 +79,7 @@ def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
 
 def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -> None:
     panel = Scripted(best)
-    judge(panel, [], [question(evidence=["e"], cited=["c"], found=["f", "g"])])
+    judge(panel, [], [question(evidence=["e"], cited=["c"], retrieved=["f", "g"])])
     assert panel.asked == [
         AnswerQuestion("What is it?", "a red kite", "a red kite", ("e",)),
         EvidenceQuestion(("e",), ("c",)),
@@ -87,10 +87,10 @@ def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -
     ]
 
 
-def test_equal_matters_are_judged_once() -> None:
-    """Citations that are all that was found, and a question that was asked twice, are paid once."""
+def test_equal_questions_are_judged_once() -> None:
+    """Equal questions to the judge cost one call, for example if all retrieved items are cited."""
     panel = Scripted(best)
-    row = question(evidence=["e"], cited=["c"], found=["c"])
+    row = question(evidence=["e"], cited=["c"], retrieved=["c"])
     scores = judge(panel, [], [row, row])
     assert [matter.kind for matter in panel.asked] == ["answer", "evidence"]
     assert len(scores) == 6
@@ -98,10 +98,10 @@ def test_equal_matters_are_judged_once() -> None:
 
 
 def test_parts_name_sessions_points_and_questions() -> None:
-    """Equal ids of points get ~2, those without one their place; questions are counted by checkpoint."""
+    """The second of equal point ids gets ~2, a missing id becomes the number. Questions are numbered per checkpoint."""
     update = [point("m", "one"), point("m", "two"), {"content": "three"}, "four"]
     rows = [session("S01", wrote=["x"], update=update), session("S02", wrote=["x"], interference=["i"])]
-    questions = [question(checkpoint=name, said=name) for name in ("c", "d", "c")]
+    questions = [question(checkpoint=name, generated=name) for name in ("c", "d", "c")]
     scores = judge(Scripted(best), rows, questions)
     parts = {metric: [s.part for s in scores if s.metric == metric] for metric in ("update", "interference")}
     assert parts["update"] == ["S01/m", "S01/m~2", "S01/3", "S01/4"]
@@ -113,7 +113,7 @@ def test_parts_name_sessions_points_and_questions() -> None:
 
 
 def test_values_are_what_the_labels_are_worth() -> None:
-    """Both is a half; hallucination is a share of its own; update recall is of updates alone."""
+    """`both` counts 0.5, `hallucination` is its own metric, and update recall counts only updates."""
     says = {
         "recall": ("covered", "missed"),
         "correctness": ("hallucination", "correct"),
@@ -123,7 +123,7 @@ def test_values_are_what_the_labels_are_worth() -> None:
         "evidence": ("missed", "covered"),
     }
     panel = Scripted(lambda matter: Verdict(says[matter.kind], "so"))
-    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], found=["d"])])
+    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], retrieved=["d"])])
     assert values(scores) == {
         ("S02", "recall"): 0.5,
         ("S02", "update_recall"): 0.0,
@@ -138,15 +138,15 @@ def test_values_are_what_the_labels_are_worth() -> None:
     assert {score.reason for score in scores} == {"so"}
 
 
-def test_what_needs_no_judge_is_not_asked() -> None:
-    """No gold is not applicable; gold and nothing written is 0; an empty answer leaves out; no text holds."""
+def test_questions_that_need_no_judge_are_not_asked() -> None:
+    """No gold: not applicable. No written texts: 0. Empty answer: omission. Empty snapshot: nothing stored."""
     panel = Scripted(best)
     gold: dict[str, Any] = {
         "new": [point("a", "x")],
         "update": [point("b", "y")],
         "interference": [point("c", "z")],
     }
-    questions = [question(said=" \n", evidence=["e"]), question(said="")]
+    questions = [question(generated=" \n", evidence=["e"]), question(generated="")]
     scores = judge(panel, [session("S01"), session("S02", **gold)], questions)
     assert panel.asked == []
     nothing = "not_applicable"
@@ -179,8 +179,8 @@ def test_what_needs_no_judge_is_not_asked() -> None:
         Verdict(("covered", "perhaps"), "a label that there is not"),
     ],
 )
-def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
-    """With its reason and how many things it was about; the other scores are as they were."""
+def test_an_invalid_verdict_has_no_value(wrong: Verdict) -> None:
+    """The score has the reason and the denominator. Other scores are unchanged."""
     plain = judge(Scripted(best), [SESSION], [question()])
     scores = judge(
         Scripted(lambda matter: wrong if matter.kind == "recall" else best(matter)), [SESSION], [question()]
@@ -196,8 +196,8 @@ def test_an_invalid_verdict_is_no_value(wrong: Verdict) -> None:
     ]
 
 
-def test_what_fails_is_asked_again() -> None:
-    """An endpoint that is down may be up another day: no score is made up meanwhile."""
+def test_a_failed_judge_call_raises_and_gives_no_score() -> None:
+    """A later start can ask again, because no score was written."""
 
     def fails(_: JudgeQuestion) -> Verdict:
         raise ModelError(Failure("rate_limit", "told so"))
@@ -207,7 +207,7 @@ def test_what_fails_is_asked_again() -> None:
 
 
 def test_votes_are_kept() -> None:
-    """On the first metric of a verdict, so that one verdict counts once."""
+    """Only the score of the first metric has the votes, so that a verdict counts once."""
     votes = (("covered", "missed"), ("covered", "covered"))
     panel = Scripted(
         lambda matter: (
@@ -225,7 +225,9 @@ def test_votes_are_kept() -> None:
 
 def test_answers_say_what_they_are_about() -> None:
     """For comparisons: sample, type, difficulty, what was said and what was wanted."""
-    (answer, *others) = judge(Scripted(best), [], [question(abbrev="MH", difficulty="hard", said="kite")])
+    (answer, *others) = judge(
+        Scripted(best), [], [question(abbrev="MH", difficulty="hard", generated="kite")]
+    )
     assert {"type": "MH", "difficulty": "hard", "id": "s"}.items() <= answer.data.items()
     assert (answer.data["answer"], answer.expected, answer.tags) == ("kite", "a red kite", ("MH", "hard"))
     assert all((score.data["type"], score.tags) == ("MH", ("MH", "hard")) for score in others)

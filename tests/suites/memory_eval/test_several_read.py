@@ -1,4 +1,4 @@
-"""Files of several memories, written by another tool and judged together."""
+"""Pipeline files of several memories from another tool, judged together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.memory_samples import Samples, entry_of, lines, sample, subjects_of
 
 @pytest.fixture
 def samples(tmp_path: Path) -> Samples:
-    """Two samples, of two sessions and of one."""
+    """Two samples, with two sessions and with one."""
     return Samples(tmp_path, sample("s1", 2), sample("s2", 1))
 
 

@@ -1,4 +1,4 @@
-"""A memory's entry: figures over what was judged and over all, by group, with what was left out."""
+"""The report entry of a memory: figures over valid verdicts and over all, groups, and counts."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ FIRST = (
         session("S04", interference=[point("a", "good")]),
     ],
     [
-        question("good one", "good one", evidence=["good"], cited=["c"], found=["d"]),
+        question("good one", "good one", evidence=["good"], cited=["c"], retrieved=["d"]),
         question("good", "bad", evidence=["bad"] * 3, cited=["c"], abbrev="MH", difficulty="hard"),
         question("good", "", abbrev="MH"),
     ],
 )
 SECOND = (
     [session("S01", wrote=["odd"], new=[point("a", "odd")])],
-    [question(said="odd", evidence=["odd", "x"], cited=["c"])],
+    [question(generated="odd", evidence=["odd", "x"], cited=["c"])],
 )
 
 
@@ -227,7 +227,13 @@ def test_flaky_verdicts_are_counted_where_there_were_votes() -> None:
         return Verdict(("Correct",), votes=votes, stable="2" not in getattr(matter, "response", ""))
 
     tally = BaselineTally("m")
-    add(tally, 0, [], [question(said="1"), question(said="2"), question(said="3")], Scripted(voted))
+    add(
+        tally,
+        0,
+        [],
+        [question(generated="1"), question(generated="2"), question(generated="3")],
+        Scripted(voted),
+    )
     (table,) = tally.entry().tables
     assert (table.name, table.rows) == ("votes", [["question answering", 3, 1]])
     assert two_samples().entry().tables == []

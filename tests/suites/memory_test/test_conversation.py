@@ -1,4 +1,4 @@
-"""Conversations: evidence is found in what people write, and gold stands in questions only."""
+"""Conversations: evidence is parsed from texts of the data, and only questions contain gold."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from assay.suites.memory_test.conversation import (
     ],
 )
 def test_places_of_evidence(evidence: list[str], places: list[tuple[int, int]]) -> None:
-    """Every place in every text counts, once; what names none is passed over."""
+    """Every place in every text counts once. Texts without a place are ignored."""
     assert list(parse_evidence(evidence)) == places
 
 
 def test_a_question_waits_for_its_last_evidence() -> None:
-    """Sessions count before messages, and numbers are no texts: D10:1 is after D9:17."""
+    """Coordinates are compared as numbers, session first: D10:1 comes after D9:17."""
     question = ConversationQuestion.of("?", ["D9:17", "D10:1", "D2:30"], {"category": 4})
     assert question.coordinate == (10, 1)
     assert question.places == ("D9:17", "D10:1", "D2:30")
     assert (question.category, question.problem) == (4, None)
 
 
-def test_what_cannot_be_asked_is_set_aside() -> None:
-    """With its place in the data from 1, and the reason; the others keep their order."""
+def test_questions_without_usable_evidence_become_invalid() -> None:
+    """An invalid question has its position in the data from 1 and a reason. The others keep their order."""
     questions = [
         ConversationQuestion.of("a", ["D1:1"], {}, source_index=0),
         ConversationQuestion.of("b", [], {}, source_index=1),
@@ -57,7 +57,7 @@ def test_what_cannot_be_asked_is_set_aside() -> None:
 
 
 def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
-    """A message has its place, its session and that session's date."""
+    """A message has its id, its session and the date of the session."""
     sessions = [
         ConversationSession.of(1, "monday", []),
         ConversationSession.of(4, "friday", [("A", "hi"), ("B", "ho")]),
@@ -70,8 +70,8 @@ def test_sessions_number_their_messages_and_empty_ones_are_left_out() -> None:
     ]
 
 
-def test_metadata_may_not_stand_in_the_way_of_the_output() -> None:
-    """A key that the file fills itself is refused before anything is asked."""
+def test_metadata_with_a_key_of_the_output_is_refused() -> None:
+    """A metadata key that the output file fills itself is refused before the first request."""
     question = ConversationQuestion.of("?", ["D1:1"], {"error": "mine", "level": 1}, source_index=6)
     with pytest.raises(InputError, match="x, question 7: 'error' is a key of the output file"):
         Conversation.of(0, "x", [], [question])

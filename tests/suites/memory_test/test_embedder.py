@@ -1,4 +1,4 @@
-"""`--embedder PROVIDER/NAME`: vectors of an endpoint, through the run's own log."""
+"""`--embedder PROVIDER/NAME`: vectors come from an endpoint and are logged like other calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from support.memory_talks import Talks, numbers_of, talk
 
 
 class Vectors(RunningServer):
-    """Gives each text a vector by its number, in the wrong order; `short` leaves one out."""
+    """Returns vectors in reverse order. With `short` one vector is missing."""
 
     def __init__(self, *, short: bool = False) -> None:
         self.asked: list[list[str]] = []
@@ -32,7 +32,7 @@ class Vectors(RunningServer):
 
 
 def _vector(text: str) -> list[float]:
-    """Texts that end in the same number lie in the same direction."""
+    """Texts that end in the same number get the same vector."""
     number = int(text.partition("fruit")[2].split()[0])
     return [5.0 * (place == number) for place in range(8)]
 
@@ -53,8 +53,8 @@ def run(talks: Talks, server: Vectors) -> api.Run:
     return asyncio.run(main())
 
 
-def test_vectors_are_those_of_their_texts(tmp_path: Path) -> None:
-    """Whatever order the endpoint has: each question finds its message."""
+def test_vectors_are_assigned_to_their_texts(tmp_path: Path) -> None:
+    """The endpoint returns vectors in another order; each question still finds its message."""
     talks, server = Talks(tmp_path, talk(6)), Vectors()
     done = run(talks, server)
     summary = numbers_of(done)
@@ -64,7 +64,7 @@ def test_vectors_are_those_of_their_texts(tmp_path: Path) -> None:
     assert len(server.asked) > 3
 
 
-def test_a_vector_that_is_missing_is_no_result(tmp_path: Path) -> None:
+def test_a_missing_vector_fails_the_conversation(tmp_path: Path) -> None:
     done = run(Talks(tmp_path), Vectors(short=True))
     assert done.summary.failures == {"bad_reply": 1}
     assert done.exit_code == 3

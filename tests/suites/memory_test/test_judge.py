@@ -1,4 +1,4 @@
-"""`--judge` in a memory test: what is judged, what it costs, and what is left out."""
+"""`--judge` in memory test: what is judged, how many calls it costs, and what is left out."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from support.memory_talks import Talks, numbers_of, talk
 
 @pytest.fixture
 def server() -> Iterator[JudgingServer]:
-    """Where judges answer; nothing else is asked there."""
+    """An endpoint for judges only."""
     with JudgingServer(by_words) as running:
         yield running
 
 
 def at(server: JudgingServer, **more: Any) -> dict[str, Any]:
-    """The options of a run that this judge judges."""
+    """Return the options of a run with a judge at this server."""
     return {"judge": "judge", "base_url": server.url, "segments": 2, **more}
 
 
 def asked(server: JudgingServer) -> list[str]:
-    """The questions of what judges were shown, sorted."""
+    """Return the questions that judges were shown, sorted."""
     return sorted(matter.question for matter in server.questions if isinstance(matter, AnswerQuestion))
 
 
 def metrics(run: api.Run, name: str = "own") -> dict[str, dict[str, Any]]:
-    """The headlines of a memory by name, in order."""
+    """Return the headline metrics of a memory by name, in order."""
     return {metric["metric"]: metric for metric in numbers_of(run, name)["metrics"]}
 
 
 def test_without_the_flag_nothing_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever judge the environment names for other commands."""
+    """Environment variables that name a judge for other commands are ignored."""
     plain = Talks(tmp_path).run(fresh=True)
     for name in ("OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE"):
         monkeypatch.setenv(name, "gpt")
@@ -56,7 +56,7 @@ def test_without_the_flag_nothing_is_judged(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_offline_is_a_metric_like_the_others(tmp_path: Path) -> None:
-    """First in the table and on the curve, by test and category, with its interval; and it is named."""
+    """`judged` is the first metric and the curve, and has values by test and category. The summary names the judge."""
     first, second = talk(4, "a"), talk(4, "b")
     first["questions"][0]["answer"] = "something else altogether"
     run = Talks(tmp_path, first, second).run(judge="offline", segments=2)
@@ -87,7 +87,7 @@ def test_equal_answers_are_judged_once(tmp_path: Path, server: JudgingServer) ->
 
 
 def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgingServer) -> None:
-    """The model is not asked again; the first judge's word stands in the journal, and costs nothing."""
+    """The answering model is not called again. Verdicts of the first judge stay in the journal and are reused."""
     talks = Talks(tmp_path)
     first = talks.run(**at(server, judge=None))
     prompts = talks.asked()
@@ -104,8 +104,8 @@ def test_another_judge_asks_judges_only(tmp_path: Path, server: JudgingServer) -
     assert first.summary.scorers[0] == again.summary.scorers[0]
 
 
-def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: JudgingServer) -> None:
-    """It is asked once more, then counted beside the number."""
+def test_unreadable_verdicts_are_left_out_of_the_denominator(tmp_path: Path, server: JudgingServer) -> None:
+    """An unreadable verdict is requested once more, then counted as invalid."""
     server.spoil = about("fruit1", "prose")
     run = Talks(tmp_path).run(**at(server))
     judged = metrics(run)["judged"]
@@ -121,8 +121,8 @@ def test_what_cannot_be_read_is_in_no_denominator(tmp_path: Path, server: Judgin
     assert run.exit_code == 0
 
 
-def test_nobody_is_asked_about_nothing(tmp_path: Path, server: JudgingServer) -> None:
-    """An answer that failed is empty, and wrong; to abstain is scored by its own rule."""
+def test_empty_answers_and_abstentions_need_no_judge(tmp_path: Path, server: JudgingServer) -> None:
+    """A failed answer is empty and wrong without a judge call. Abstention has its own rule."""
     conversation = talk()
     conversation["questions"][0]["question"] = "boom"
     conversation["questions"][1]["abstention"] = True
@@ -134,8 +134,8 @@ def test_nobody_is_asked_about_nothing(tmp_path: Path, server: JudgingServer) ->
     assert metrics(run)["abstention"]["n"] == 1
 
 
-def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: JudgingServer) -> None:
-    """LoCoMo's third category has its reason behind a semicolon."""
+def test_the_judge_sees_the_reference_of_the_word_scores(tmp_path: Path, server: JudgingServer) -> None:
+    """In LoCoMo's category 3 only the text before the semicolon is the reference."""
     question = ConversationQuestion.of("?", ["D1:1"], {"category": 3}, reference="yes; since she said so")
     assert ConversationGold([], frozenset(), {3: FIRST_PART}).reference(question) == "yes"
     assert ConversationGold([], frozenset()).reference(question) == "yes; since she said so"
@@ -143,8 +143,8 @@ def test_the_judge_sees_what_words_are_compared_with(tmp_path: Path, server: Jud
     assert server.questions == [AnswerQuestion("who likes fruit1", "Bob likes fruit1", "Bob likes fruit1")]
 
 
-def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server: JudgingServer) -> None:
-    """Other scores are there; what is not judged is counted, and the run says that it can go on."""
+def test_an_unreachable_judge_is_asked_in_the_next_start(tmp_path: Path, server: JudgingServer) -> None:
+    """The other scores are complete, unjudged answers are counted, and the exit code is 3."""
     talks, server.spoil = Talks(tmp_path), about("fruit3", "500")
     run = talks.run(**at(server, max_retries=0))
     judged = metrics(run)["judged"]
@@ -160,7 +160,7 @@ def test_a_judge_that_is_away_is_asked_in_the_next_start(tmp_path: Path, server:
 
 
 def test_votes_are_asked_for_and_kept(tmp_path: Path, server: JudgingServer) -> None:
-    """The majority counts; other votes are another judge, and ask no model again."""
+    """The majority wins. Another number of votes judges again without calling the answering model."""
     labels = iter(["Correct", "Omission", "Correct"] * 4)
     server.judge = lambda _: Verdict((next(labels),))
     talks = Talks(tmp_path, talk(1))
@@ -183,20 +183,22 @@ def _lines(run: api.Run) -> list[str]:
     ("options", "message"),
     [
         ({"judge": "offline", "no_answer": True}, "--no-answer"),
-        ({"votes": 3}, "--votes is the number"),
+        ({"votes": 3}, "--votes is the number of judge calls"),
         ({"judge": "openai-completions/m", "base_url": "http://127.0.0.1:1/v1"}, "cannot do chat"),
     ],
 )
-def test_what_cannot_be_judged_is_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    """Before anything is asked."""
+def test_judge_flags_that_cannot_work_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    """The command fails before the first request."""
     talks = Talks(tmp_path)
     with pytest.raises(UsageError, match=message):
         talks.run(**options)
     assert talks.asked() == []
 
 
-def test_memories_are_compared_by_it(tmp_path: Path) -> None:
-    """On the questions of the last tests, with the answers where one is right and the other wrong."""
+def test_memories_are_compared_by_the_judge(tmp_path: Path) -> None:
+    """The comparison uses the questions of the last tests, and shows answers where the memories differ."""
     talks = Talks(tmp_path)
     run = talks.run(memory=[talks.own, "none"], judge="offline", segments=2)
     (comparison,) = api.compare([str(run.folder)], 100).comparisons
@@ -210,10 +212,10 @@ def test_memories_are_compared_by_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("judge", "why"), [(None, "not scored in new"), ("judge", "judged by other expectations")]
 )
-def test_runs_of_two_judges_are_compared_by_the_rest(
+def test_runs_with_different_judges_are_compared_without_the_judge(
     tmp_path: Path, server: JudgingServer, judge: str | None, why: str
 ) -> None:
-    """What two judges say does not mean the same; what words say does."""
+    """Verdicts of two judges are not comparable, so only word scores are compared."""
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
     first = Talks(tmp_path / "one").run(**at(server, judge="offline"))

@@ -1,4 +1,4 @@
-"""Data sets are found by name; a new one is a loader and its statistics."""
+"""Loaders are found by name. A user's loader is a function, or a class with its own statistics."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_names_are_those_of_the_files() -> None:
 
 
 def test_a_data_set_of_ones_own_is_a_loader_and_its_statistics(tmp_path: Path) -> None:
-    """Ten lines in a file of the user's: both count, and the format's own keys stay in front."""
+    """A user's file with a loader and own statistics. The format's own keys come first."""
     (tmp_path / "letters.py").write_text(NEW)
     (tmp_path / "post.txt").write_text("Dear all\nSo long\n")
     loader = find_loader(f"{tmp_path / 'letters.py'}:Letters")
@@ -91,8 +91,8 @@ def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:
         ("\udcff[]", "not JSON"),
     ],
 )
-def test_files_that_are_no_data(tmp_path: Path, name: str, text: str, message: str) -> None:
-    """Every loader says where and what, at once: nothing needs to be iterated."""
+def test_files_that_are_not_data_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
+    """Every loader reports place and problem when it is called, not when its result is iterated."""
     path = tmp_path / "data.json"
     path.write_text(text, errors="surrogateescape")
     with pytest.raises(InputError) as caught:
@@ -101,21 +101,21 @@ def test_files_that_are_no_data(tmp_path: Path, name: str, text: str, message: s
     assert str(path) in str(caught.value)
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file"):
         find_loader("locomo").conversations(tmp_path / "none.json")
     with pytest.raises(InputError, match="cannot be read"):
         find_loader("locomo").conversations(tmp_path)
 
 
-def test_a_mark_of_byte_order_is_no_problem(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
     path.write_bytes(b"\xef\xbb\xbf" + (EXAMPLES / "plain.json").read_bytes())
     assert len(list(find_loader("plain").conversations(path))) == 2
 
 
 def test_ids_are_unique_and_many_problems_are_counted(tmp_path: Path) -> None:
-    """A name that --task-id takes must mean one conversation."""
+    """--task-id needs unique ids."""
     conversation = {"id": "x", "sessions": [{"messages": [{"text": "hi"}]}], "questions": []}
     assert problems("plain", tmp_path / "data.json", [conversation, conversation]) == [
         "$[1]: duplicate id 'x', first used at $[0]"
@@ -138,10 +138,10 @@ def test_ids_are_unique_and_many_problems_are_counted(tmp_path: Path) -> None:
         ("yield 3", "item 0 is a int, expected Conversation"),
     ],
 )
-def test_a_loader_that_fails_is_told_in_a_sentence(
+def test_a_failing_loader_ends_the_command_with_a_message(
     tmp_path: Path, body: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, before anything is asked; no Python traceback."""
+    """Exit code 2 before the first request, without a Python traceback."""
     path = tmp_path / "mine.py"
     path.write_text(f"import sys\n\ndef load(path):\n    {body}\n")
     (tmp_path / "data.txt").write_text("")
@@ -153,8 +153,8 @@ def test_a_loader_that_fails_is_told_in_a_sentence(
     assert "Traceback" not in output
 
 
-def test_statistics_that_fail_are_told_before_anything_is_asked(tmp_path: Path) -> None:
-    """They are code of the user as well."""
+def test_failing_statistics_end_the_command_before_the_first_request(tmp_path: Path) -> None:
+    """Statistics of a subclass are user code too."""
     (tmp_path / "letters.py").write_text(NEW.replace('"total_letters": 1', '"total_letters": 1 / 0'))
     (tmp_path / "post.txt").write_text("Dear all\n")
     suite = MemoryTestSuite(

@@ -1,4 +1,4 @@
-"""The schema of LoCoMo, on the invented talks and on small files."""
+"""The schema of LoCoMo, tested on the example file and on small files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def one(tmp_path: Path, **more: Any) -> Conversation:
 
 
 def test_the_examples_have_what_a_loader_must_know() -> None:
-    """Three talks, all categories, both kinds of invalid questions, images, and sessions of odd length."""
+    """The example file covers all categories, both kinds of invalid questions, images, and sessions of odd length."""
     assert [talk.sample_id for talk in TALKS] == ["talk-01", "talk-02", "talk-03"]
     for talk in TALKS:
         assert 4 <= len(talk.sessions) <= 6
@@ -42,7 +42,7 @@ def test_the_examples_have_what_a_loader_must_know() -> None:
 
 
 def test_statistics_of_an_example() -> None:
-    """A session with a date only is none, and question 23 says where it stands in words."""
+    """A session with only a date does not count, and the evidence of question 23 is unparsable."""
     assert PipelineCaller(TALKS[1]).dataset_statistics == {
         "total_sessions": 4,
         "total_dialogs": 64,
@@ -58,8 +58,8 @@ def test_statistics_of_an_example() -> None:
     }
 
 
-def test_an_image_is_told_by_what_was_looked_for_and_its_caption(tmp_path: Path) -> None:
-    """Either may be missing, and so may both; links stay out."""
+def test_an_image_is_described_by_query_and_caption(tmp_path: Path) -> None:
+    """Query and caption are both optional. URLs are left out."""
     base = {"speaker": "A", "text": "Look.", "img_url": ["https://x"]}
     turns = [{**base, "query": "q", "blip_caption": "c"}, {**base, "blip_caption": "c"}, base]
     conversation = one(tmp_path, conversation={"session_1": turns})
@@ -70,8 +70,8 @@ def test_an_image_is_told_by_what_was_looked_for_and_its_caption(tmp_path: Path)
     ]
 
 
-def test_messages_have_nothing_of_the_questions() -> None:
-    """No field of a message holds more than the talk itself."""
+def test_messages_contain_no_gold() -> None:
+    """Messages contain nothing but the conversation itself."""
     assert Message.__struct_fields__ == ("id", "text", "speaker", "session", "date")
     first = next(TALKS[0].messages)
     assert (first.id, first.speaker, first.session) == ("D1:1", "Mira", "session_1")
@@ -79,13 +79,13 @@ def test_messages_have_nothing_of_the_questions() -> None:
 
 
 def test_a_conversation_survives_json() -> None:
-    """So that it can stand in a case."""
+    """Cases are stored as JSON."""
     for talk in TALKS:
         assert msgspec.json.decode(msgspec.json.encode(talk), type=Conversation) == talk
 
 
 def test_sessions_are_ordered_by_number_and_empty_ones_are_skipped(tmp_path: Path) -> None:
-    """Session 10 comes after session 2; one without messages keeps its number for itself."""
+    """Session 10 comes after session 2. A session without messages leaves a gap in the numbers."""
     turn = [{"speaker": "A", "text": "hi"}]
     talk = {
         "session_10": turn,
@@ -100,7 +100,7 @@ def test_sessions_are_ordered_by_number_and_empty_ones_are_skipped(tmp_path: Pat
 
 
 def test_answers_may_be_numbers_and_adversarial_ones_are_no_references(tmp_path: Path) -> None:
-    """What a fooled model would say passes on under its own name; an answer beside it is kept."""
+    """`adversarial_answer` is copied to the metadata; an `answer` in the same question stays the reference."""
     question = {"question": "?", "evidence": ["D1:1"]}
     conversation = one(
         tmp_path,
@@ -119,8 +119,8 @@ def test_answers_may_be_numbers_and_adversarial_ones_are_no_references(tmp_path:
     }
 
 
-def test_every_problem_is_told_with_its_place(tmp_path: Path) -> None:
-    """Not the first one alone, and no traceback."""
+def test_every_problem_is_reported_with_its_place(tmp_path: Path) -> None:
+    """All problems of the file are reported at once."""
     bad = sample(
         conversation={"session_1": [{"speaker": 7, "dia_id": "D1:2"}]},
         qa=[{"question": " ", "category": "4", "answer": [], "evidence": [3]}, "what"],

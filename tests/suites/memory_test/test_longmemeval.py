@@ -1,4 +1,4 @@
-"""The published schema of LongMemEval, on an invented entry."""
+"""The published schema of LongMemEval, tested on an invented entry."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def one(tmp_path: Path, **more: Any) -> Conversation:
 
 
 def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
-    """Sessions keep their ids and dates, marks of the answer stay out of the messages."""
+    """Sessions keep their ids and dates. `has_answer` does not reach the messages."""
     conversation = one(tmp_path)
     assert (conversation.sample_id, [session.id for session in conversation.sessions]) == (
         "q1",
@@ -60,7 +60,7 @@ def test_an_entry_is_a_conversation_with_one_question(tmp_path: Path) -> None:
 
 
 def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
-    """Although its evidence is there before."""
+    """The question waits for the last message although its evidence comes earlier."""
     conversation = one(tmp_path, answer_session_ids=["noise_1"])
     for rule in TRIGGERS:
         assert plan_tests(
@@ -69,7 +69,7 @@ def test_it_is_asked_after_the_last_message(tmp_path: Path) -> None:
 
 
 def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Path) -> None:
-    """All their messages, and none of the others."""
+    """All messages of the answer sessions count as evidence."""
     plain = [[{"role": "user", "content": "a"}], [{"role": "user", "content": "b"}] * 2]
     (question,) = one(tmp_path, haystack_sessions=plain).questions
     assert question.places == ("D2:1", "D2:2")
@@ -77,7 +77,7 @@ def test_without_a_mark_the_sessions_of_the_answer_are_the_evidence(tmp_path: Pa
     assert [each.reason for each in conversation.invalid] == ["no_evidence"]
 
 
-def test_an_id_tells_abstention(tmp_path: Path) -> None:
+def test_the_suffix_of_an_id_marks_abstention(tmp_path: Path) -> None:
     (question,) = one(tmp_path, question_id="q1_abs").questions
     assert question.abstention
     assert question.reference == "Rooibos"

@@ -1,4 +1,4 @@
-"""People's own conversations: the plain schema."""
+"""The schema `plain` for your own conversations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def talk(**more: Any) -> dict[str, Any]:
 
 
 def test_the_example() -> None:
-    """Speakers or roles, dates and names of sessions, numbers as answers, more keys of questions."""
+    """The example has speakers and roles, dates and ids of sessions, numbers as answers, and extra keys of questions."""
     holiday, assistant = find_loader("plain").conversations(EXAMPLES / "plain.json")
     assert [session.id for session in holiday.sessions] == ["session_1", "after-the-call"]
     assert [message.id for message in holiday.messages] == ["D1:1", "D1:2", "D1:3", "D2:1", "D2:2"]
@@ -33,7 +33,7 @@ def test_the_example() -> None:
 
 
 def test_one_conversation_needs_no_list_and_no_id(tmp_path: Path) -> None:
-    """It is called by its number then."""
+    """The default id is the position."""
     (conversation,) = loaded("plain", tmp_path / "data.json", talk())
     assert conversation.sample_id == "0000"
 
@@ -46,8 +46,8 @@ def test_evidence_may_be_one_text_or_absent(tmp_path: Path) -> None:
     assert [each.reason for each in conversation.invalid] == ["no_evidence"]
 
 
-def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
-    """A mistyped key is no silent loss; in questions every key is free but those of the output."""
+def test_messages_about_unknown_keys_name_the_valid_keys(tmp_path: Path) -> None:
+    """A mistyped key is an error. Questions may have any key except those of the output."""
     bad = talk(
         session=[],
         sessions=[{"dates": "x", "messages": [{"speeker": "A", "text": "hi"}]}],
@@ -66,7 +66,7 @@ def test_wrong_keys_are_named_with_the_right_ones(tmp_path: Path) -> None:
 
 
 def test_every_key_is_explained() -> None:
-    """What the loader reads stands in the page."""
+    """The page documents every key that the loader reads."""
     page = (EXAMPLES.parents[1] / "docs" / "memory-test.md").read_text()
     schemas = (plain.PlainConversation, plain.PlainSession, plain.PlainMessage, plain.PlainQuestion)
     for key in (key for schema in schemas for key in schema.__struct_fields__):

@@ -1,4 +1,4 @@
-"""Which data set a file is of: by two of its keys, never by one."""
+"""Recognising the data set of a file by two of its keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_data_set_has_two_of_its_keys(tmp_path: Path, value: Any, name: str | 
 
 
 def test_only_json_files_are_looked_at(tmp_path: Path) -> None:
-    """What is broken, absent or a folder is another suite's to tell."""
+    """Broken files, missing files and folders are not recognised."""
     for name, text in (("x.jsonl", '{"sessions": [], "questions": []}'), ("y.json", '[{"qa": [], ')):
         (tmp_path / name).write_text(text)
         assert recognise_dataset(tmp_path / name) is None

@@ -1,4 +1,4 @@
-"""Memory tests from conversation to file: who is told what, what fails alone, what continues."""
+"""Runs of memory test from data to files: who sees evidence, what a failure affects, what is reused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from assay.core.errors import UsageError
 from support.memory_talks import Talks, file_of, numbers_of, talk
 
 
-def test_the_file_is_the_documents(tmp_path: Path) -> None:
-    """Key by key in its order; what is more stands in the places that are left for it."""
+def test_the_file_has_the_keys_of_the_format(tmp_path: Path) -> None:
+    """The file has the format's keys in its order. Additional keys come after them."""
     run = Talks(tmp_path).run(segments=2)
     document = file_of(run)
     assert list(document) == ["experiment_info", "dataset_statistics", "test_summary", "test_results"]
@@ -32,7 +32,7 @@ def test_the_file_is_the_documents(tmp_path: Path) -> None:
 
 
 def test_scores_have_their_denominators(tmp_path: Path) -> None:
-    """Of the last test, where every question is asked once; beside the file and in the run."""
+    """Scores are those of the last test, where each question counts once. Both summaries have the same numbers."""
     run = Talks(tmp_path, talk(), talk(6, "b")).run(segments=2)
     summary = numbers_of(run)
     metrics = {
@@ -47,7 +47,7 @@ def test_scores_have_their_denominators(tmp_path: Path) -> None:
 
 
 def test_evidence_reaches_the_oracle_only(tmp_path: Path) -> None:
-    """No other memory is told where it stands, and no prompt."""
+    """Neither other memories nor prompts get the evidence."""
     talks = Talks(tmp_path)
     run = talks.run(memory=[talks.own, "oracle"], segments=1)
     assert talks.searched() == [f"who likes fruit{n} []" for n in range(1, 5)]
@@ -62,7 +62,7 @@ def test_evidence_reaches_the_oracle_only(tmp_path: Path) -> None:
 
 
 def test_a_failed_insertion_ends_its_conversation_only(tmp_path: Path) -> None:
-    """By name; the others have their files."""
+    """The summary names the failed conversation. The others have their files."""
     talks = Talks(tmp_path, talk(4, "a", "poison"), talk(4, "b"))
     run = talks.run()
     assert [path.name for path in run.files if path.stem.isdigit()] == ["0001.json"]
@@ -71,8 +71,8 @@ def test_a_failed_insertion_ends_its_conversation_only(tmp_path: Path) -> None:
     assert (summary["counts"]["conversations"], summary["counts"]["failed"]) == (1, 1)
 
 
-def test_a_failed_answer_is_its_own(tmp_path: Path) -> None:
-    """An empty answer with the reason; the other questions are answered."""
+def test_a_failed_answer_does_not_affect_other_answers(tmp_path: Path) -> None:
+    """The failed answer is empty and has an error. The other questions are answered."""
     conversation = talk()
     conversation["questions"][1]["question"] = "boom"
     document = file_of(Talks(tmp_path, conversation).run(segments=1))
@@ -82,8 +82,8 @@ def test_a_failed_answer_is_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["add", "search"])
-def test_a_memory_that_hangs_is_left(tmp_path: Path, method: str) -> None:
-    """After its time, with its name and method."""
+def test_a_hanging_memory_fails_after_the_timeout(tmp_path: Path, method: str) -> None:
+    """The conversation fails after the timeout, and the message names memory and method."""
     talks = Talks(tmp_path)
     code = (tmp_path / "own.py").read_text()
     hanging = f"    def {method}(self, *_):\n        import time\n        time.sleep(600)\n\n"
@@ -117,14 +117,14 @@ def test_conversations_are_chosen_by_either_id(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_minute_have_two_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second gets a number; the first one again finds its own."""
+    """The folder of the second run gets a number. The first run finds its own folder again."""
     monkeypatch.setattr("assay.suites.memory_test.sink.time_stamp", lambda _: "251120_1430")
     talks = Talks(tmp_path)
     folders = [{path.parent.name for path in talks.run(segments=segments).files} for segments in (1, 2, 1)]
     assert folders == [{"251120_1430"}, {"251120_1430_2"}, {"251120_1430"}]
 
 
-def test_another_answer_in_the_data_only_grades_anew(tmp_path: Path) -> None:
+def test_a_changed_reference_scores_again_without_calls(tmp_path: Path) -> None:
     talks = Talks(tmp_path)
     talks.run()
     prompts = len(talks.asked())
@@ -153,7 +153,7 @@ def test_a_run_without_a_memory_or_without_data_is_refused(tmp_path: Path, optio
 
 
 def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:
-    """The journal keeps what is behind it, of which recall is counted."""
+    """Evidence recall uses the items behind the text, which the journal has."""
     run = Talks(tmp_path).run(memory=["FUMemory"], segments=2)
     retrieved = [
         question["retrieved"] for test in file_of(run)["test_results"] for question in test["questions"]
@@ -164,7 +164,7 @@ def test_a_bundle_is_one_item_in_the_file(tmp_path: Path) -> None:
 
 
 def test_the_summary_says_what_categories_mean(tmp_path: Path) -> None:
-    """Beside their scores, under another name; the files keep the numbers of the data."""
+    """`category_labels` has the labels. The files keep the numbers of the data."""
     talks = Talks(tmp_path)
     examples = Path(__file__).parents[3] / "examples" / "memory"
     run = talks.run(
@@ -177,8 +177,8 @@ def test_the_summary_says_what_categories_mean(tmp_path: Path) -> None:
     assert type(file_of(run)["test_results"][0]["questions"][0]["category"]) is int
 
 
-def test_evidence_that_is_not_there_leaves_the_denominator(tmp_path: Path) -> None:
-    """It is counted instead; asked and answered it is all the same."""
+def test_missing_evidence_is_left_out_of_the_denominator(tmp_path: Path) -> None:
+    """Such questions are counted, asked and answered, but have no evidence recall."""
     conversation = talk()
     conversation["questions"][0]["evidence"] = ["D9:9"]
     conversation["questions"][1]["evidence"] = ["D1:2", "D9:9"]

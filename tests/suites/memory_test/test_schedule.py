@@ -1,4 +1,4 @@
-"""When questions are asked: the known sequences, and what holds of every conversation."""
+"""When questions are asked: known sequences, and properties of every conversation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TALKS = {
 
 
 def packets_of(conversation: Conversation) -> list[Sequence[Message]]:
-    """The messages as a solver inserts them."""
+    """Return the packets of messages that a solver inserts."""
     return [packet for packet, _ in split_packets([each.messages for each in conversation.sessions])]
 
 
@@ -51,7 +51,7 @@ def test_packets_of_the_example(sample: str) -> None:
 @pytest.mark.parametrize("sample", GOLDEN)
 @pytest.mark.parametrize("index", range(6))
 def test_sequences_of_the_example(sample: str, index: int) -> None:
-    """Every rule, with and without a final test and categories."""
+    """Covers every trigger, with and without final test and categories."""
     golden = GOLDEN[sample]["sequences"][index]
     how = ScheduleOptions(**{key: golden[key] for key in ("trigger", "segments", "final", "categories")})
     tests = plan_tests(TALKS[sample], how)
@@ -59,7 +59,7 @@ def test_sequences_of_the_example(sample: str, index: int) -> None:
 
 
 def talk(lengths: list[int], places: list[tuple[int, int]]) -> Conversation:
-    """Sessions of so many messages, and a question for each place."""
+    """Return a conversation with sessions of these lengths and a question for each coordinate."""
     sessions = [
         ConversationSession.of(number, "", [("A", "x")] * length) for number, length in enumerate(lengths, 1)
     ]
@@ -89,13 +89,13 @@ def test_evidence_beyond_a_session_waits_for_the_next_one_or_the_end() -> None:
 
 
 def test_questions_are_ordered_by_last_evidence_then_by_the_data() -> None:
-    """So that those visible first are first, and their index never shifts."""
+    """Questions that become visible first come first, so their index is the same in every test."""
     conversation = talk([4, 12], [(2, 10), (2, 9), (1, 1), (2, 9)])
     assert [question.source_index for question in ordered_questions(conversation)] == [2, 1, 3, 0]
 
 
 def test_categories_are_matched_as_texts() -> None:
-    """The data has numbers, a command line texts; the order is that of what is left."""
+    """Categories are numbers in the data and texts on the command line."""
     conversation = talk([4], [(1, 4), (1, 3), (1, 2), (1, 1)])
     assert [question.source_index for question in ordered_questions(conversation, ["0", "2"])] == [3, 2, 0]
     assert ordered_questions(conversation, ["9"]) == ()
@@ -108,7 +108,7 @@ def test_categories_are_matched_as_texts() -> None:
 
 
 def test_an_increment_counts_from_what_was_visible() -> None:
-    """Two questions more than needed at the first test are not carried over to the next one."""
+    """Two surplus questions at the first test do not count for the next test."""
     conversation = talk([8], [(1, 1)] * 4 + [(1, 3)] + [(1, 5)] * 3)
     assert plan_tests(
         conversation, ScheduleOptions(trigger="increment", segments=4, final=False, categories=[])
@@ -162,8 +162,10 @@ HOW = st.builds(
 
 
 @given(CONVERSATIONS, HOW)
-def test_tests_grow(conversation: Conversation, how: ScheduleOptions) -> None:
-    """Each comes after more messages than the one before, and asks no fewer questions, never none."""
+def test_every_test_has_more_messages_than_the_previous_one(
+    conversation: Conversation, how: ScheduleOptions
+) -> None:
+    """Each test comes after more messages than the previous one and asks at least as many questions, at least one."""
     tests = plan_tests(conversation, how)
     assert all(a.after < b.after and a.visible <= b.visible for a, b in pairwise(tests))
     assert all(test.visible > 0 for test in tests)
@@ -181,8 +183,8 @@ def test_no_question_is_asked_before_its_evidence(conversation: Conversation, ho
 
 
 @given(CONVERSATIONS, st.integers(1, 12))
-def test_segments_end_complete(conversation: Conversation, segments: int) -> None:
-    """Without a final test too, and with no more tests than segments."""
+def test_the_last_test_by_segments_asks_all_questions(conversation: Conversation, segments: int) -> None:
+    """The last test asks all questions even without a final test, and there are at most as many tests as segments."""
     tests = plan_tests(
         conversation, ScheduleOptions(trigger="segments", segments=segments, final=False, categories=())
     )
@@ -193,8 +195,10 @@ def test_segments_end_complete(conversation: Conversation, segments: int) -> Non
 
 
 @given(CONVERSATIONS, st.integers(1, 12))
-def test_increments_are_large_enough(conversation: Conversation, segments: int) -> None:
-    """Each but the final one has a segment's worth of new questions; the final one completes."""
+def test_every_test_by_increment_has_a_segment_of_new_questions(
+    conversation: Conversation, segments: int
+) -> None:
+    """Every test except the final one has a full segment of new questions. The final test asks all questions."""
     least, count = max(1, len(conversation.questions) // segments), len(conversation.questions)
     tests = plan_tests(
         conversation, ScheduleOptions(trigger="increment", segments=segments, final=False, categories=())

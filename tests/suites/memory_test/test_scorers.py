@@ -1,4 +1,4 @@
-"""Which measure an answer is scored by, and what counts as found."""
+"""Which metrics an answer gets, and which items count as retrieved evidence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = frozenset({"D1:1", "D1:2", "D1:3"})
 def scored(
     question: ConversationQuestion, answer: str = "", hits: Any = (), *, answers: bool = True
 ) -> dict[str, float | None]:
-    """What a scorer says of one answer."""
+    """Return the scores of one answer by metric."""
     gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", 1)
     data = {"test": 1, "question": 1, "answer": answer, "hits": list(hits)}
     end = End(0, "k", "s", "m", "ask", 1, "ok", [])
@@ -44,13 +44,13 @@ def asked(category: Any = 4, **more: Any) -> ConversationQuestion:
         ([], 0.0),
     ],
 )
-def test_a_summary_of_more_than_a_packet_has_found_nothing(hits: Any, share: float) -> None:
-    """It would have all evidence by holding everything; ids of items are no messages."""
+def test_an_item_of_more_than_a_packet_counts_for_no_message(hits: Any, share: float) -> None:
+    """A summary of everything would always contain the evidence. Item ids are not message ids."""
     assert scored(asked(), hits=hits, answers=False) == {"evidence_recall": share}
 
 
 def test_categories_are_compared_as_locomo_does() -> None:
-    """Part by part in 1, up to the semicolon in 3, whole in the others."""
+    """Category 1 part by part, category 3 up to the semicolon, the others whole."""
     answer = "a red kite, blue boat"
     assert scored(asked(1, reference="blue boat, red kite"), answer)["f1"] == 1.0
     assert scored(asked(1, reference="blue boat"), "red kite, blue boat")["f1"] == 1.0
@@ -60,12 +60,12 @@ def test_categories_are_compared_as_locomo_does() -> None:
 
 
 def test_abstention_is_scored_apart() -> None:
-    """Also where the data has an answer too; a question without an answer has no f1."""
+    """Even if the data has an answer. A question without a reference has no F1."""
     wanted = {"evidence_recall": 0.0, "abstention": 1.0}
     assert scored(asked(5, reference="No", abstention=True), "It is not mentioned.") == wanted
     assert scored(asked(5, abstention=True), "a boat") == wanted | {"abstention": 0.0}
     assert scored(asked(4), "a boat") == {"evidence_recall": 0.0}
 
 
-def test_a_reference_of_zero_is_one() -> None:
+def test_a_reference_of_zero_counts_as_a_reference() -> None:
     assert scored(asked(4, reference=0), "0")["f1"] == 1.0

@@ -1,4 +1,4 @@
-"""The file of one conversation: the format's keys, in its order."""
+"""The output file of a conversation: the keys of the format, in its order."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_document_of_the_format() -> None:
 
 
 def test_required_keys_come_first_then_what_is_there() -> None:
-    """Metadata passes whole, whatever its order; what is absent leaves no key."""
+    """All metadata is copied. Absent values have no key."""
     item = QuestionResult(question_index=3, question=TOPIC, predicted_answer="Technology").to_json()
     assert list(item.items()) == [
         ("question_index", 3),
@@ -67,7 +67,7 @@ def test_required_keys_come_first_then_what_is_there() -> None:
 
 
 def test_a_failure_has_an_empty_answer_and_its_error() -> None:
-    """`error` stands on failures only, before what was retrieved and how long it took."""
+    """Only failed answers have `error`. It comes before `retrieved` and `timings`."""
     failed = QuestionResult(
         question_index=1,
         question=TOPIC,
@@ -99,7 +99,7 @@ def test_more_about_the_experiment_stands_behind_the_formats_own_keys() -> None:
 
 
 def test_the_file_is_written_whole(tmp_path: Path) -> None:
-    """Its folders are made, letters stay letters, and nothing is left beside it."""
+    """Creates folders, does not escape letters, and leaves no temporary file."""
     path = tmp_path / "locomo" / "251120_1430" / "0000.json"
     sink = Sink(INFO, {"note": "Zürich"}, 10)
     sink.write(path)
@@ -109,7 +109,7 @@ def test_the_file_is_written_whole(tmp_path: Path) -> None:
 
 
 def test_a_caller_knows_what_is_asked_and_when() -> None:
-    """All that a run and its file need of one conversation."""
+    """A caller has the questions, tests and statistics of a conversation."""
     session = ConversationSession.of(1, "", [("A", "x")] * 4)
     questions = [
         ConversationQuestion.of("late", ["D1:4"], {"category": 1}, source_index=0),

@@ -1,4 +1,4 @@
-"""What a run is before it starts: its cases and what makes it another run; and where its files go."""
+"""The suite before a run: its cases, its identity, and its output folders."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from support.memory_talks import Talks, talk
 
 
 def built(talks: Talks, **options: Any) -> MemoryTestSuite:
-    """The suite of a run that is not started."""
+    """Return the suite of a run that is not started."""
     return MemoryTestSuite(assay.spec("memory-test", **talks.values(**options)))
 
 
 def test_equal_conversations_of_two_names_are_two_cases(tmp_path: Path) -> None:
-    """A comparison pairs them by their keys."""
+    """`assay compare` pairs cases by their keys."""
     suite = built(Talks(tmp_path, talk(4, "a"), talk(4, "b")), memory=["bm25", "none"])
     cases = list(Cases(suite, suite.rows()).load(lambda index: index == 1))
     assert [(case.index, case.label, case.subject) for case in cases] == [
@@ -37,7 +37,7 @@ def test_equal_conversations_of_two_names_are_two_cases(tmp_path: Path) -> None:
 
 
 def test_another_wording_is_another_run(tmp_path: Path) -> None:
-    """Only where a model answers."""
+    """With --no-answer the answer prompt does not count."""
     talks = Talks(tmp_path)
     assert built(talks).ask_identity()["prompt"] == prompt_fingerprint(ANSWER_PROMPT)
     assert built(talks, no_answer=True).ask_identity()["prompt"] is None
@@ -51,14 +51,14 @@ def test_a_limit_is_a_number_or_a_share_of_conversations(
     assert built(talks, limit=limit).rows().count == count
 
 
-def test_yardsticks_follow_what_is_named_once(tmp_path: Path) -> None:
+def test_reference_memories_come_last_and_once(tmp_path: Path) -> None:
     names = list(built(Talks(tmp_path), memory=["hybrid", "bm25"], references=True).memories)
     assert names == ["hybrid", "bm25", *(name for name in REFERENCES if name != "bm25")]
     alone = list(built(Talks(tmp_path), memory=["hybrid"], references=True).memories)
     assert alone == ["hybrid", "none", "FUMemory", "STMemory", "bm25", "oracle"]
 
 
-def test_an_empty_folder_is_of_whoever_comes(tmp_path: Path) -> None:
+def test_an_empty_folder_is_free(tmp_path: Path) -> None:
     """A run that was killed before its first file finds its folder again."""
     folders = output_folders(tmp_path, ["m"], "locomo", 0.0, "run-1")
     assert output_folders(tmp_path, ["m"], "locomo", 0.0, "run-1") == folders
@@ -84,7 +84,7 @@ def test_a_folder_is_taken_before_its_files_are_written(
 
 
 def test_building_a_suite_reads_no_row(tmp_path: Path) -> None:
-    """A worker builds it without the data; what is asked is known all the same."""
+    """A suite can be built without its data file."""
     suite = built(Talks(tmp_path), data=f"{tmp_path}/not-there.json", judge="offline")
     assert suite.ask_identity()["memories"]
     assert set(suite.roles) == {"main"}
@@ -92,8 +92,8 @@ def test_building_a_suite_reads_no_row(tmp_path: Path) -> None:
         suite.rows()
 
 
-def test_the_default_folder_is_the_formats(tmp_path: Path) -> None:
-    """Where none is named; lists may be written with commas."""
+def test_the_default_folder_is_that_of_the_format(tmp_path: Path) -> None:
+    """Without --output-dir SAGE's folder is used. List options accept commas."""
     values = Talks(tmp_path).values(memory=["bm25, none", "oracle"])
     del values["output_dir"]
     spec = open_run(assay.spec("memory-test", **values), asks=False).spec

@@ -1,4 +1,4 @@
-"""What came of a memory: the curve, the denominators, seconds and tokens."""
+"""The numbers of a memory: curve, denominators, seconds and tokens."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from assay.suites.memory_test.tally import MemoryTally
 
 
 def tally_of(name: str = "m", *, reference: bool = False) -> MemoryTally:
-    """The numbers of a memory of this name."""
+    """Return an empty tally of a memory."""
     return MemoryTally(MemoryPlugin(AboutMemory(summary="", reference=reference), none.make, name))
 
 
 def score(test: int, question: int, value: float | None, metric: str = "f1", category: Any = 1) -> Score:
-    """One score as the scorer writes it."""
+    """Return a score in the form of the scorer."""
     about = {"category": category}
     return Score(0, "k", "s", "m", "x@1", metric, part=f"{test}/{question}", value=value, data=about)
 
 
 def answer(**more: Any) -> Record:
-    """One answer as the solver writes it."""
+    """Return an answer record in the form of the solver."""
     data = {"test": 1, "question": 1, "answer": "", "hits": [], "search_seconds": 0.5, "answer_seconds": 0.0}
     return Record(0, "k", "s", "m", 1, "answer", data=data | more)
 
 
 def test_a_curve_has_every_conversation_at_each_point() -> None:
-    """One without a third test stays at its second: the line never goes back, and ends at the headline."""
+    """A conversation without a third test stays at its second. The curve ends at the headline."""
     tally = tally_of()
     tally.add_conversation(0, [10, 20, 30], [], [score(1, 1, 1.0), score(2, 1, 1.0), score(3, 1, 0.0)])
     tally.add_conversation(1, [50, 90], [], [score(1, 1, 0.0), score(2, 1, 1.0)])
@@ -51,7 +51,7 @@ def test_a_curve_has_every_conversation_at_each_point() -> None:
 
 
 def test_headlines_and_categories_are_of_last_tests() -> None:
-    """What has no number counts nowhere."""
+    """A score without a value counts nowhere."""
     tally = tally_of(reference=True)
     tally.add_conversation(
         0, [2, 4], [], [score(1, 1, 1.0), score(2, 1, 0.0), score(2, 2, 0.5, category="x"), score(2, 3, None)]
@@ -68,7 +68,7 @@ def test_headlines_and_categories_are_of_last_tests() -> None:
 
 
 def test_evidence_that_names_no_message_is_counted() -> None:
-    """By place; a question without any other has no recall, and is counted too."""
+    """Missing messages are counted, and so are questions without any existing message."""
     tally = tally_of()
     for places in (["D1:1"], ["D1:1", "D9:9"], ["D9:8", "D9:9"]):
         tally.count_evidence(places, {"D1:1"})
@@ -76,7 +76,7 @@ def test_evidence_that_names_no_message_is_counted() -> None:
 
 
 def test_seconds_and_tokens_are_by_stage() -> None:
-    """Answers that took no time were none."""
+    """Answers with 0 seconds are not counted: no model was called."""
     tally = tally_of()
     usage = {"insert_seconds": [1.0, 3.0], "tokens": {"storage": [5, 2]}}
     more = {"insert_seconds": [2.0], "tokens": {"storage": [1, 1], "retrieval": [7, 0]}}
@@ -111,7 +111,7 @@ def test_failed_conversations_are_named() -> None:
 
 
 def test_an_interval_stays_within_what_is_possible() -> None:
-    """Of two conversations it would be far wider than a share can be."""
+    """With two conversations the interval would exceed 0 to 1."""
     tally = tally_of()
     tally.add_conversation(0, [2], [], [score(1, 1, 1.0), score(1, 2, 1.0)])
     tally.add_conversation(1, [2], [], [score(1, 1, 0.0), score(1, 2, 0.0)])
@@ -148,8 +148,8 @@ def test_the_report_has_the_numbers_of_the_summary() -> None:
     assert (example.label, example.reason) == ("conversation 0003 (conv-x)", "it fell")
 
 
-def test_a_verdict_that_is_missing_is_not_zero() -> None:
-    """The value is None with a reason; what the judge left without a number is counted."""
+def test_missing_verdicts_are_not_zero() -> None:
+    """The value is None with a reason, and missing verdicts are counted."""
     tally = tally_of()
     unjudged = Score(
         0, "k", "s", "m", "x@1", "judged", part="1/1", status="not_applicable", value=None, data={}

@@ -1,4 +1,4 @@
-"""A folder for pipelines of a test's own."""
+"""A fixture for tests of pipelines."""
 
 from __future__ import annotations
 

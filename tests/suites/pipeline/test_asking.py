@@ -1,4 +1,4 @@
-"""What makes a run another run."""
+"""Changes of code that start a new run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ CODE = "from helper import VALUE\ndef main(inputs): return VALUE"
 
 
 @pytest.mark.parametrize("step", [{"code": CODE}, {"code_file": "sub/code.py"}])
-def test_a_helper_of_the_code_belongs_to_the_question(lab: PipelineLab, step: dict[str, str]) -> None:
-    """Edited, it is another run, however deep it is imported; other files beside the pipeline are nothing."""
+def test_a_changed_helper_of_the_code_starts_a_new_run(lab: PipelineLab, step: dict[str, str]) -> None:
+    """However deep it is imported; other files in the pipeline's folder do not count."""
     lab.write("sub/code.py", CODE)
     lab.write("helper.py", "from deep.er import VALUE")
     lab.write("deep/er.py", "VALUE = 1")

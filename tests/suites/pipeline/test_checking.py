@@ -1,4 +1,4 @@
-"""`assay check` for pipelines and testsets, and what a run looks at before it begins."""
+"""`assay check` for pipelines and testsets, and the checks before a run."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ from support.pipelines import PipelineLab, case, says, typed
     ],
 )
 def test_a_pipeline_is_known_by_its_steps(lab: PipelineLab, name: str, text: str, is_one: bool) -> None:
-    """A file that cannot be read is none: whoever opens it as what it is says why."""
+    """A file that cannot be read is not recognised."""
     lab.write(name, text)
     assert is_pipeline(lab.folder / name) is is_one
     assert is_pipeline(lab.folder / "absent.yaml") is False
 
 
-def test_a_testset_is_seen_with_its_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """Steps that the pipeline does not have are warnings, by id or by the key of an output; exit 0."""
+def test_a_testset_is_checked_against_its_pipeline(
+    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Unknown steps are warnings, by id or by output key; the exit code is 0."""
     lab.pipeline(says("one", output_key="first"))
     lab.tests(
         case(
             "a", step_inputs={"one": {}, "first": {}, "two": {"x": 1}}, intermediate_expectations={"three": 1}
         )
     )
-    found = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
-    warned = [problem.message for problem in found if problem.level == "warning"]
+    result = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
+    warned = [problem.message for problem in result if problem.level == "warning"]
     assert len(warned) == 2
     assert "'two'" in warned[0] + warned[1]
     assert "'three'" in warned[0] + warned[1]
@@ -47,8 +49,8 @@ def test_a_testset_is_seen_with_its_pipeline(lab: PipelineLab, capsys: pytest.Ca
     assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "warning"] == []
 
 
-def test_a_broken_pipeline_is_told_instead(lab: PipelineLab) -> None:
-    """Its testset cannot be seen with it."""
+def test_a_broken_pipeline_is_reported_instead_of_its_testset(lab: PipelineLab) -> None:
+    """The testset cannot be checked against it."""
     lab.write("p.yaml", "steps: [")
     lab.tests(case("a"))
     (problem,) = PipelineSuite.check(lab.folder / "tests.jsonl", lab.folder / "p.yaml")
@@ -56,13 +58,13 @@ def test_a_broken_pipeline_is_told_instead(lab: PipelineLab) -> None:
 
 
 def test_code_and_judges_are_no_faults_of_a_testset(lab: PipelineLab) -> None:
-    """A run may allow the one and name the other."""
+    """A run may allow the code and name a judge."""
     lab.tests(case("a", step_inputs={"s": {"code": "x"}}, expected_outputs={"one": "judge:x"}))
     assert [one for one in PipelineSuite.check(lab.folder / "tests.jsonl") if one.level == "error"] == []
 
 
-def test_what_cannot_be_expected_is_found_before_anything_runs(lab: PipelineLab) -> None:
-    """All of it at once: patterns, rules and conditions, wherever they stand."""
+def test_invalid_expectations_are_found_before_the_run(lab: PipelineLab) -> None:
+    """All at once: patterns, rules and conditions, in every field."""
     lab.pipeline(says("one"))
     lab.tests(
         case("a", expected_outputs={"one": {"deep": ["regex:("]}}),

@@ -1,4 +1,4 @@
-"""Everything in examples/pipeline runs offline on its recorded replies, as its expectations say."""
+"""Everything in examples/pipeline runs offline on its recorded replies and meets its expectations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from assay.suites.pipeline import TestsetLoader
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.pipelines import PipelineLab, Typed, read_lines, typed
+from support.pipelines import CommandResult, PipelineLab, read_lines, typed
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipeline"
 GOOD_CODE = """\
@@ -26,7 +26,7 @@ def aggregate(items):
 """
 
 
-def example(capsys: pytest.CaptureFixture[str], name: str, *flags: str) -> Typed:
+def example(capsys: pytest.CaptureFixture[str], name: str, *flags: str) -> CommandResult:
     """`assay pipeline examples/pipeline/NAME.yaml --model script/…/NAME.jsonl`, and perhaps more."""
     model = f"script/{EXAMPLES}/replies/{name}.jsonl"
     return typed(
@@ -51,10 +51,10 @@ def test_every_testset_is_without_errors(path: Path) -> None:
     assert [problem for problem in PipelineSuite.check(path) if problem.level != "advice"] == []
 
 
-def test_the_simple_format_and_its_v2_form_are_asked_the_same(
+def test_the_v1_example_and_its_v2_form_send_the_same_requests(
     lab: PipelineLab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Example 1 of the document, and what it says it equals."""
+    """Example 1 of the format's document."""
     done = example(capsys, "echo")
     assert done.code == 0, done.err
     one, two = rows("echo")
@@ -68,14 +68,17 @@ def test_the_steps_in_a_row_pass_in_both_variants(
     """Example 2, with its intermediate expectations."""
     done = example(capsys, "sentiment", "--variant", "all")
     assert done.code == 0, done.err
-    found = rows("sentiment")
-    assert [(row["variant"], row["result"]) for row in found] == [("baseline", "passed"), ("terse", "passed")]
-    assert {check["of"] for check in found[0]["checks"]} == {"intermediate", "final", "rules"}
-    assert "max_length" not in found[0]["inputs"]
+    result = rows("sentiment")
+    assert [(row["variant"], row["result"]) for row in result] == [
+        ("baseline", "passed"),
+        ("terse", "passed"),
+    ]
+    assert {check["of"] for check in result[0]["checks"]} == {"intermediate", "final", "rules"}
+    assert "max_length" not in result[0]["inputs"]
 
 
 def test_short_tests_pass(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """The testset of single things, by tag and by id."""
+    """The testset of single features, by tag and by id."""
     unit = f"{EXAMPLES}/testsets/unit/sentiment_basic.jsonl"
     assert example(capsys, "sentiment", "--testset", unit).code == 0
     assert len(rows("sentiment")) == 3
@@ -96,10 +99,8 @@ def test_the_batch_passes(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) 
     }
 
 
-def test_the_batch_fails_where_one_review_is_judged_otherwise(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Example 3 again: one reply is another, and the aggregation is named as the first that went wrong."""
+def test_the_batch_fails_if_one_reply_differs(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Example 3 with one other reply; the aggregation is the first step that went wrong."""
     replies = (EXAMPLES / "replies" / "reviews.jsonl").read_text()
     lab.write(
         "other.jsonl",
@@ -120,7 +121,7 @@ def test_the_batch_fails_where_one_review_is_judged_otherwise(
 def test_code_of_a_testset_is_refused_before_anything_is_written(
     lab: PipelineLab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Example 4 without the flag: exit 2, its place, and the way to allow it."""
+    """Example 4 without the flag: exit code 2, the place of the code, and the flag."""
     done = example(capsys, "feedback")
     assert done.code == 2
     assert "pipeline_full_features.jsonl:2: $.step_inputs.aggregate_insights.code is code" in done.err
@@ -131,7 +132,7 @@ def test_code_of_a_testset_is_refused_before_anything_is_written(
 def test_code_that_calls_an_undefined_name_fails_its_step(
     lab: PipelineLab, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Example 4 with the flag: errored at that step, with its reason; what came before it is judged."""
+    """Example 4 with the flag: errored at that step, with the reason; the steps before it are checked."""
     done = example(capsys, "feedback", "--allow-code")
     assert done.code == 1
     (row,) = rows("feedback")
@@ -163,7 +164,7 @@ def test_good_code_of_a_testset_passes_in_the_sandbox(
 
 
 def test_a_large_batch_keeps_to_its_limits(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """A hundred items, judged by number, time and tokens."""
+    """A hundred items, checked by number, time and tokens."""
     done = example(capsys, "reviews", "--testset", f"{EXAMPLES}/testsets/performance")
     assert done.code == 0, done.out
     (row,) = rows("reviews")
@@ -178,7 +179,7 @@ def test_a_large_batch_keeps_to_its_limits(lab: PipelineLab, capsys: pytest.Capt
 
 
 def test_every_recorded_reply_is_used(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """A reply to a prompt that nobody asks any more would mislead a newcomer."""
+    """A recorded reply without a request would mislead a reader."""
     example(capsys, "echo")
     example(capsys, "sentiment", "--variant", "all")
     unit = f"{EXAMPLES}/testsets/unit/sentiment_basic.jsonl"

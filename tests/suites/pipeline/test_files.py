@@ -1,4 +1,4 @@
-"""The files of a run, what is shown as the newest, and which edit asks again."""
+"""The files of a run, the copies of the newest run, and which changes start a new run."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ KEYS = [
 NEWEST = Path("out/p")
 
 
-def test_a_record_has_everything_in_a_fixed_order(lab: PipelineLab) -> None:
-    """Also where a test was skipped; ids keep their type."""
+def test_a_record_has_all_keys_in_a_fixed_order(lab: PipelineLab) -> None:
+    """Also for a skipped test; ids keep their type."""
     lab.pipeline(says("one"))
     lab.tests(case(7, tags=["x"], step_inputs={"one": {"k": 1}}), case("s", conditions="false"))
     ran = lab.run()
@@ -48,7 +48,7 @@ def test_a_record_has_everything_in_a_fixed_order(lab: PipelineLab) -> None:
 
 
 def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineLab) -> None:
-    """What a spreadsheet would compute is quoted; what is no text is JSON."""
+    """A cell that a spreadsheet would compute is quoted; values other than text are JSON."""
     variants = {"v": {"overrides": {"one": {"template": "say +x", "output_parser": "text"}}}}
     lab.pipeline(
         says("one", output_parser="json"), variants=variants, outputs=[{"key": "out", "from": "one"}]
@@ -70,7 +70,7 @@ def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineLab) -
 
 
 def test_the_junit_file_counts_every_verdict(lab: PipelineLab) -> None:
-    """A suite for each testset and variant; what XML cannot hold is replaced."""
+    """One suite per testset and variant; characters that XML does not allow are replaced."""
     lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
     lab.tests(
         case("p", inputs={"order": "say 1"}, expected_outputs={"one": 1}),
@@ -101,15 +101,20 @@ def test_the_junit_file_counts_every_verdict(lab: PipelineLab) -> None:
     assert [test.get("name") for test in suites["more (baseline)"]] == ["p"]
 
 
-def test_the_summary_is_the_runs_own(lab: PipelineLab) -> None:
-    """Every number with its denominator, by variant, tag, set and step."""
+def test_the_summary_has_every_number(lab: PipelineLab) -> None:
+    """With its denominator, by variant, tag, testset and step."""
     lab.pipeline(says("one"))
     lab.tests(case("a", tags=["x"], expected_outputs={"one": "hello"}), case("b"))
     ran = lab.run()
-    told = json.loads((NEWEST / "summary.json").read_text())
-    assert told == json.loads((ran.run.folder / "summary.json").read_text())
-    assert (told["state"], told["total"], told["ok"], told["spent"]["calls"]) == ("finished", 2, 2, 2)
-    (entry,) = told["report"]["entries"]
+    summary = json.loads((NEWEST / "summary.json").read_text())
+    assert summary == json.loads((ran.run.folder / "summary.json").read_text())
+    assert (summary["state"], summary["total"], summary["ok"], summary["spent"]["calls"]) == (
+        "finished",
+        2,
+        2,
+        2,
+    )
+    (entry,) = summary["report"]["entries"]
     assert entry["name"] == "baseline"
     assert entry["counts"] == {"passed": 1, "not_evaluated": 1}
     slices = {(part["by"], part["name"]): part for part in entry["slices"]}
@@ -128,7 +133,7 @@ def newest_id() -> str:
 
 
 def test_the_newest_run_is_shown_and_each_keeps_its_own_files(lab: PipelineLab) -> None:
-    """Another run rewrites what is shown; an old one that is started again is shown again, for nothing."""
+    """A new run replaces the shown files; starting an old one again shows it without a request."""
     lab.pipeline(says("one"))
     lab.tests(case("first"))
     lab.tests(case("second"), name="other.jsonl")
@@ -143,8 +148,8 @@ def test_the_newest_run_is_shown_and_each_keeps_its_own_files(lab: PipelineLab) 
     assert read_lines(second.run.folder / "results.jsonl")[0]["id"] == "second"
 
 
-def test_files_that_were_deleted_are_shown_again(lab: PipelineLab) -> None:
-    """They are copies; the run has its own."""
+def test_deleted_files_are_restored(lab: PipelineLab) -> None:
+    """They are copies of those in the run folder."""
     lab.pipeline(says("one"))
     lab.run()
     for path in NEWEST.iterdir():
@@ -168,8 +173,8 @@ def runs(lab: PipelineLab) -> int:
     return len(list(lab.folder.glob("out/assay/*/run.json")))
 
 
-def test_an_edited_expectation_only_grades_anew(lab: PipelineLab) -> None:
-    """In whatever field it stands; the exit code follows."""
+def test_an_edited_expectation_is_scored_without_requests(lab: PipelineLab) -> None:
+    """In every field; the exit code follows."""
     edits: list[dict[str, Any]] = [
         {"expected_outputs": {"one": "bye"}},
         {"expected_outputs": {"one": "bye"}, "evaluation_config": {"evaluate_final": False}},
@@ -189,8 +194,8 @@ def test_an_edited_expectation_only_grades_anew(lab: PipelineLab) -> None:
     assert (spent(lab), runs(lab)) == (1, 1)
 
 
-def test_an_edited_rule_or_label_of_the_pipeline_only_grades_anew(lab: PipelineLab) -> None:
-    """What is expected of an output is no part of what is asked."""
+def test_an_edited_rule_or_label_of_the_pipeline_is_scored_without_requests(lab: PipelineLab) -> None:
+    """Expectations of outputs are not part of the requests."""
     for rules, code in (
         ([], 0),
         ([{"kind": "max_chars", "value": 2}], 1),
@@ -204,7 +209,7 @@ def test_an_edited_rule_or_label_of_the_pipeline_only_grades_anew(lab: PipelineL
 
 
 def test_what_changes_the_answer_is_another_run(lab: PipelineLab) -> None:
-    """A prompt, an input, the outputs, which step is evaluated, which input may be absent."""
+    """A prompt, an input, the outputs, the target step, whether an input is required."""
     lab.pipeline(says("one"), says("two", "2{{ text }}"))
     lab.run()
     files: list[dict[str, Any]] = [
@@ -224,8 +229,8 @@ def test_what_changes_the_answer_is_another_run(lab: PipelineLab) -> None:
     assert runs(lab) == 7
 
 
-def test_an_evaluated_step_that_changes_gives_its_own_output(lab: PipelineLab) -> None:
-    """Without declared outputs the answer is what the evaluated step gives: no stale one is judged."""
+def test_another_target_step_is_judged_by_its_own_output(lab: PipelineLab) -> None:
+    """Without declared outputs the target step's output counts; an old one is not reused."""
     lab.tests(case(expected_outputs={"output": "hello"}))
     lab.pipeline(says("one"), says("two", "2"), evaluation_target="one")
     assert lab.run().row["result"] == "passed"
@@ -233,8 +238,8 @@ def test_an_evaluated_step_that_changes_gives_its_own_output(lab: PipelineLab) -
     assert lab.run().row["outputs"] == {"two": "2"}
 
 
-def test_words_about_the_pipeline_change_nothing(lab: PipelineLab) -> None:
-    """Its name and descriptions are for people; the file may have another name."""
+def test_names_and_descriptions_of_a_pipeline_change_nothing(lab: PipelineLab) -> None:
+    """Nor does the name of the file."""
     lab.pipeline(says("one"))
     lab.run()
     lab.pipeline(says("one", description="new"), name="q.yaml", description="other words")
@@ -243,7 +248,7 @@ def test_words_about_the_pipeline_change_nothing(lab: PipelineLab) -> None:
 
 
 def test_a_renamed_testset_is_another_set(lab: PipelineLab) -> None:
-    """Its name stands in every record; with --reuse nothing is asked for it again."""
+    """Its name is in every record; with --reuse no request is sent."""
     lab.pipeline(says("one"))
     first = lab.run()
     (lab.folder / "tests.jsonl").rename("renamed.jsonl")
@@ -254,7 +259,7 @@ def test_a_renamed_testset_is_another_set(lab: PipelineLab) -> None:
 
 
 def test_a_moved_testset_is_the_same(lab: PipelineLab) -> None:
-    """The folder it stands in is no part of its name."""
+    """The folder is not part of its name."""
     lab.pipeline(says("one"))
     lab.run()
     (lab.folder / "below").mkdir()

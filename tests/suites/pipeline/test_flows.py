@@ -1,4 +1,4 @@
-"""Prompt Lab's own layout: agents with flows, and its names for steps."""
+"""Prompt Lab's folders: agents with flows, and its names of step types."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ def flow(lab: PipelineLab, name: str, **values: object) -> None:
 
 def uses(name: str = "v1", **more: object) -> dict[str, object]:
     """A step as Prompt Lab writes it."""
-    return {"id": "ask", "type": "agent_flow", "agent": "clerk", "flow": name, "output_key": "said", **more}
+    return {
+        "id": "ask",
+        "type": "agent_flow",
+        "agent": "clerk",
+        "flow": name,
+        "output_key": "message",
+        **more,
+    }
 
 
 @pytest.mark.parametrize(
@@ -34,13 +41,13 @@ def uses(name: str = "v1", **more: object) -> dict[str, object]:
         ("", ""),
     ],
 )
-def test_their_templates_become_ours(theirs: str, ours: str) -> None:
-    """`{name}` is a value; doubled braces are braces, unless they hold just a name."""
+def test_templates_of_flows_become_jinja(theirs: str, ours: str) -> None:
+    """`{name}` is a value; doubled braces are braces, unless they contain just a name."""
     assert as_jinja(theirs) == ours
 
 
-def test_a_flow_gives_what_the_step_does_not_say(lab: PipelineLab) -> None:
-    """Template, system, defaults and parser; the agents stand in a folder above the pipeline."""
+def test_a_flow_fills_in_keys_that_the_step_lacks(lab: PipelineLab) -> None:
+    """Template, system, defaults and parser; `agents` is in a folder above the pipeline."""
     values = {"text": "none", "mark": "!"}
     flow(
         lab,
@@ -60,29 +67,29 @@ def test_a_flow_gives_what_the_step_does_not_say(lab: PipelineLab) -> None:
     assert ran.output("ask") == {}
 
 
-def test_a_flow_may_hold_conditions(lab: PipelineLab) -> None:
-    """Beside `{name}`, as their users write them."""
+def test_a_flow_may_contain_jinja_conditions(lab: PipelineLab) -> None:
+    """Together with `{name}`."""
     template = "say {% if level > 1 %}high {level}{% else %}low{% endif %} {{ text }}"
     flow(lab, "v1", user_template=template, defaults={"level": 1})
     lab.pipeline(uses())
     lab.tests(case("a"), case("b", inputs={"text": "x", "level": 3}))
-    assert [row["outputs"]["said"] for row in lab.run().rows] == ["low hello", "high 3 x"]
+    assert [row["outputs"]["message"] for row in lab.run().rows] == ["low hello", "high 3 x"]
 
 
-def test_an_agent_may_say_where_its_flow_stands(lab: PipelineLab) -> None:
-    """`flows: [{name, file}]` in agent.yaml."""
+def test_agent_yaml_may_name_the_file_of_a_flow(lab: PipelineLab) -> None:
+    """`flows: [{name, file}]`."""
     lab.write(
         "agents/clerk/agent.yaml", as_yaml({"id": "clerk", "flows": [{"name": "v1", "file": "first.yaml"}]})
     )
     flow(lab, "first", user_template="say first")
     flow(lab, "v2", user_template="say second")
-    for name, said in (("v1", "first"), ("v2", "second")):
+    for name, message in (("v1", "first"), ("v2", "second")):
         lab.pipeline(uses(name))
-        assert lab.run().output("ask") == said
+        assert lab.run().output("ask") == message
 
 
 def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
-    """What the step said of the old prompt goes with it; the baseline block counts as the baseline."""
+    """The flow replaces the step's own prompt; the `baseline` block is the baseline."""
     for name in ("v1", "v2", "v3"):
         flow(lab, name, user_template=f"say {name} {{text}}")
     variants = {
@@ -91,7 +98,7 @@ def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
     }
     lab.pipeline(uses(), baseline={"name": "b", "steps": {"ask": {"flow": "v3"}}}, variants=variants)
     ran = lab.run(variant=["all"])
-    assert [(row["variant"], row["outputs"]["said"]) for row in ran.rows] == [
+    assert [(row["variant"], row["outputs"]["message"]) for row in ran.rows] == [
         ("baseline", "v3 hello"),
         ("other", "v2 hello"),
         ("third", "v3 hello"),
@@ -112,10 +119,10 @@ def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
         (uses("empty"), "prompts/empty.yaml:1: a flow needs a user_template"),
     ],
 )
-def test_a_flow_that_is_not_there_is_named_with_its_place(
+def test_a_missing_flow_is_reported_with_its_place(
     lab: PipelineLab, step: dict[str, object], why: str
 ) -> None:
-    """The line of the pipeline, and what was looked for."""
+    """The line of the pipeline, and the file that was looked for."""
     flow(lab, "empty", description="nothing")
     lab.pipeline(step)
     with pytest.raises(InputError, match=r"p\.yaml:\d+: steps\.0\.flow") as refused:
@@ -123,10 +130,14 @@ def test_a_flow_that_is_not_there_is_named_with_its_place(
     assert why in str(refused.value)
 
 
-def test_their_names_of_steps_and_settings_are_read(lab: PipelineLab) -> None:
+def test_prompt_labs_names_of_steps_and_settings_are_read(lab: PipelineLab) -> None:
     """agent_flow, code_node with code_config, batch_aggregator with aggregation_code, model_override."""
     flow(lab, "v1", user_template="say {n}")
-    code = {"language": "python", "code": "def transform(inputs):\n    return inputs['said']\n", "timeout": 5}
+    code = {
+        "language": "python",
+        "code": "def transform(inputs):\n    return inputs['message']\n",
+        "timeout": 5,
+    }
     lab.pipeline(
         uses(batch_mode=True, model_override="some-model", concurrent_group="g", description="d"),
         {"id": "code", "type": "code_node", "code_config": code, "output_key": "copied"},

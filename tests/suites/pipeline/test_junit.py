@@ -1,4 +1,4 @@
-"""`junit.xml` has whole suites, although cases come set by set with all variants of a test side by side."""
+"""`junit.xml` has each suite in one piece, although all variants of a test arrive together."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def _written(folder: Path) -> ET.Element:
 def test_each_suite_has_its_own_cases_in_order(
     piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Suites stand by variant, then by set, however small the pieces are in which cases are copied."""
+    """Suites are ordered by variant, then by testset, however small the copied pieces are."""
     monkeypatch.setattr(result_files, "_COPY_BYTES", piece)
-    found = {
+    result = {
         suite.get("name"): [case.get("name") for case in suite]
         for suite in _written(tmp_path).iter("testsuite")
     }
-    assert found == {
+    assert result == {
         f"{set_} ({variant})": [f"{set_}-{variant}-{number}" for number in range(3)]
         for variant in VARIANTS
         for set_ in SETS
     }
-    assert list(found)[:2] == ["first (baseline)", "second (baseline)"]
+    assert list(result)[:2] == ["first (baseline)", "second (baseline)"]
 
 
-def test_nothing_but_the_document_is_left(tmp_path: Path) -> None:
-    """The files in which cases wait have no name."""
+def test_no_temporary_file_is_left(tmp_path: Path) -> None:
+    """The temporary files have no name."""
     _written(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
 
 
 def test_a_failure_keeps_its_lines(tmp_path: Path) -> None:
-    """A case is copied by its bytes: lines within it do not end it."""
+    """A test is copied by bytes, so line breaks in it do not matter."""
     failure = _written(tmp_path).find(".//failure")
     assert failure is not None
     assert (failure.text or "").endswith("line one\nline <two>")

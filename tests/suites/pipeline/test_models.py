@@ -1,4 +1,4 @@
-"""Which model answers which step."""
+"""Which model a step uses."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from assay.core.events import Noted
 from assay.suites.pipeline.builder import StepModels
 
 from servers.endpoint import Endpoint
-from support.pipelines import PipelineLab, Ran, says
+from support.pipelines import PipelineLab, PipelineResult, says
 
 
 def test_a_bare_name_is_another_model_of_the_main_ones_provider() -> None:
-    """A full name is what it says; the main model's own name is the main one."""
+    """A full name is used unchanged; the name of --model is the main model."""
     models = StepModels("openai/main")
     assert [models.role(name) for name in (None, "small", "openai/main", "main", "python/f.py:g")] == [
         "main",
@@ -38,8 +38,8 @@ def test_a_name_with_a_slash_that_is_no_provider_is_a_name() -> None:
 
 
 @pytest.mark.parametrize("main", ["script/replies.jsonl", "python/m.py:f", "local/smollm2"])
-def test_a_model_without_names_answers_in_place_and_says_so(main: str) -> None:
-    """Once for each name, however many steps have it."""
+def test_a_provider_of_one_model_replaces_other_names_with_a_notice(main: str) -> None:
+    """One notice per name, however many steps have it."""
     models = StepModels(main)
     assert [models.role("gpt"), models.role("gpt"), models.role("other")] == ["main"] * 3
     assert models.notices == [
@@ -48,8 +48,8 @@ def test_a_model_without_names_answers_in_place_and_says_so(main: str) -> None:
     ]
 
 
-def test_the_notice_is_told_when_it_runs(lab: PipelineLab) -> None:
-    """Recorded replies stand for every model that the pipeline names."""
+def test_the_notice_is_printed_in_a_run(lab: PipelineLab) -> None:
+    """Recorded replies serve every model that the pipeline names."""
     lab.pipeline(says("one", model="gpt-x"))
     notes: list[str] = []
     spec = lab.spec(model=lab.script({"text": "r"}))
@@ -58,14 +58,14 @@ def test_the_notice_is_told_when_it_runs(lab: PipelineLab) -> None:
 
 
 def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
-    """The main one at its endpoint, a second name at the same endpoint, and another provider beside."""
+    """The main model, a second name at the same endpoint, and another provider."""
     lab.pipeline(
         says("main", "m"), says("named", "n", model="small"), says("own", "o", model="python/model.py:answer")
     )
 
-    async def run() -> tuple[list[tuple[str, str]], Ran]:
+    async def run() -> tuple[list[tuple[str, str]], PipelineResult]:
         async with Endpoint() as endpoint:
-            ran = Ran(await assay.arun(lab.spec(model="openai/big", base_url=endpoint.url)))
+            ran = PipelineResult(await assay.arun(lab.spec(model="openai/big", base_url=endpoint.url)))
             return sorted(
                 (one.body["model"], one.body["messages"][0]["content"]) for one in endpoint.asked
             ), ran
@@ -81,13 +81,13 @@ def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
 
 
 def test_a_pipeline_of_code_needs_no_model(lab: PipelineLab) -> None:
-    """It is run for nothing."""
+    """It makes no calls."""
     lab.pipeline({"id": "c", "code": "def transform(inputs):\n    return inputs['text']\n"})
     assert lab.run(model="").output("c") == "hello"
 
 
-def test_a_pipeline_that_asks_needs_one(lab: PipelineLab) -> None:
-    """And says how one is named."""
+def test_a_pipeline_with_prompts_needs_a_model(lab: PipelineLab) -> None:
+    """The message shows the flag."""
     lab.pipeline(says("one"))
     with pytest.raises(assay.core.errors.UsageError, match="no model is named; write PROVIDER/NAME"):
         lab.run(model="")

@@ -1,4 +1,4 @@
-"""Any value at any place of a pipeline file is fine or a problem with its place, never a traceback."""
+"""Any value at any place of a pipeline file is valid or a problem with its place, never a traceback."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def changed(at: tuple[Any, ...], odd: Any) -> dict[str, Any]:
     """The whole file with one value in another's place."""
-    found = copy.deepcopy(WHOLE)
-    inside: Any = found
+    result = copy.deepcopy(WHOLE)
+    inside: Any = result
     for key in at[:-1]:
         inside = inside[key]
     inside[at[-1]] = odd
-    return found
+    return result
 
 
 @pytest.mark.parametrize("at", list(places(WHOLE)), ids=lambda at: ".".join(map(str, at)))
-def test_an_odd_value_is_no_traceback(lab: PipelineLab, at: tuple[Any, ...]) -> None:
-    """Whatever it is, and every problem says where."""
+def test_an_odd_value_gives_no_traceback(lab: PipelineLab, at: tuple[Any, ...]) -> None:
+    """Every problem has its place."""
     for odd in ODD:
         lab.write("p.yaml", as_yaml(changed(at, odd)))
         for problem in PipelineSuite.check(lab.folder / "p.yaml"):

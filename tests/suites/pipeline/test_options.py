@@ -1,4 +1,4 @@
-"""What changing each option of `assay pipeline` does to a run that exists."""
+"""The effect of changing each option of `assay pipeline` on an existing run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def base(tmp_path: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_table_names_every_option() -> None:
-    """An option that is not in this table has not been thought about."""
+    """A new option must be added to this table."""
     assert set(TABLE) == {field.name for field in fields(PipelineOptions)}
 
 
@@ -65,7 +65,7 @@ def test_the_table_names_every_option() -> None:
 def test_changing_an_option_does_what_the_table_says(
     option: str, base: dict[str, Any], server: LoopbackServer
 ) -> None:
-    """What can change a reply starts a run beside the old one; a permission shows the finished one."""
+    """An option that can change a reply starts a new run; a permission shows the finished one."""
     before = assay.run(assay.spec("pipeline", **base))
     asked = len(server.bodies)
     value, another = TABLE[option]

@@ -1,4 +1,4 @@
-"""Everything wrong in a pipeline file is found at once, each with its line."""
+"""All problems of a pipeline file are reported at once, each with its line."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ EXPECTED = {
     11: ["there is no type of step named 'promt'; did you mean 'prompt'"],
     15: [
         "steps.3.input_mapping.a: there is no input or output named 'txt'; did you mean 'text'",
-        "steps.3.input_mapping.b: 'a..b' is no path",
+        "steps.3.input_mapping.b: 'a..b' is not a path",
     ],
     16: ["steps.3.depends_on: there is no step named 'thre'; did you mean 'three'", "named \"{'a': 'b'}\""],
     17: ["steps.3.output_parser: the pattern does not compile"],
@@ -124,25 +124,25 @@ EXPECTED = {
 
 def found_in(problems: list[str]) -> dict[int, list[str]]:
     """Messages by line."""
-    found: dict[int, list[str]] = {}
+    result: dict[int, list[str]] = {}
     for problem in problems:
         match = re.match(r"p\.yaml:(\d+): (.*)", problem, re.DOTALL)
         assert match, problem
-        found.setdefault(int(match[1]), []).append(match[2])
-    return found
+        result.setdefault(int(match[1]), []).append(match[2])
+    return result
 
 
 def assert_all_found(problems: list[str]) -> None:
     """Every expected message at its line, and nothing that is not expected."""
-    found = found_in(problems)
+    result = found_in(problems)
     for line, messages in EXPECTED.items():
         for message in messages:
-            assert any(message in one for one in found.get(line, [])), (line, message, found.get(line))
-    assert set(found) == set(EXPECTED)
+            assert any(message in one for one in result.get(line, [])), (line, message, result.get(line))
+    assert set(result) == set(EXPECTED)
 
 
 def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
-    """Before anything is written or asked."""
+    """Before a file is written or a request sent."""
     lab.write("p.yaml", WRONG)
     with pytest.raises(InputError) as refused:
         assay.run(lab.spec())
@@ -151,7 +151,7 @@ def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
 
 
 def test_check_finds_the_same(lab: PipelineLab) -> None:
-    """Without a model and without tests; each once, though it looks at every variant."""
+    """Without a model and without tests; each problem once, although every variant is checked."""
     lab.write("p.yaml", WRONG)
     problems = list(map(str, PipelineSuite.check(lab.folder / "p.yaml")))
     assert_all_found([problem.replace(f"{lab.folder}/", "") for problem in problems])
@@ -188,7 +188,7 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
     (lab.folder / "bad.py").write_bytes(b"# \xff")
     with pytest.raises(InputError) as refused:
         assay.run(lab.spec(variant=["baseline", "all"]))
-    found = found_in(list(map(str, refused.value.problems)))
+    result = found_in(list(map(str, refused.value.problems)))
     expected = {
         2: ["required: expected true or false"],
         5: [f"there is no key named {key!r}" for key in ("id", "type", "at")],
@@ -201,21 +201,21 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
         16: ["'all' means all variants"],
         17: ["'baseline' is defined by `baseline:`"],
     }
-    assert found.keys() == expected.keys()
+    assert result.keys() == expected.keys()
     for line, messages in expected.items():
-        assert len(found[line]) == len(messages), found[line]
-        for message, said in zip(messages, found[line], strict=True):
-            assert message in said
+        assert len(result[line]) == len(messages), result[line]
+        for message, problem in zip(messages, result[line], strict=True):
+            assert message in problem
 
 
 def test_a_good_file_has_no_problems(lab: PipelineLab) -> None:
-    """The smallest one that there can be."""
+    """The smallest valid file."""
     lab.pipeline(says("one"))
     assert PipelineSuite.check(lab.folder / "p.yaml") == []
 
 
 def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab) -> None:
-    """`check` looks at all variants, a run at those that are named."""
+    """`check` reads all variants, a run only the selected ones."""
     variants = {"broken": {"overrides": {"one": {"template": "{{ text"}}}}
     lab.pipeline(says("one"), variants=variants)
     assert lab.run().code == 0
@@ -225,8 +225,8 @@ def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab)
         lab.run(variant=["broken"])
 
 
-def test_a_step_that_waits_for_itself_is_a_circle(lab: PipelineLab) -> None:
-    """The shortest one."""
+def test_a_step_that_waits_for_itself_is_a_cycle(lab: PipelineLab) -> None:
+    """The shortest cycle."""
     lab.pipeline(says("one", depends_on=["one"]))
     (problem,) = PipelineSuite.check(lab.folder / "p.yaml")
     assert problem.message == "steps.0: steps wait for each other: one → one"
@@ -234,7 +234,7 @@ def test_a_step_that_waits_for_itself_is_a_circle(lab: PipelineLab) -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "steps: []", "steps: 3", "id: x", "steps: [", "a: &a [*a]"])
 def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text: str) -> None:
-    """With its name, never with a traceback."""
+    """The message has the file's name; there is no traceback."""
     lab.write("p.yaml", text)
     with pytest.raises(InputError, match=r"p\.yaml"):
         assay.run(lab.spec())
@@ -253,16 +253,18 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
         ([says("a", output_key="c"), says("b", output_key="c")], "another step has the id or output_key 'c'"),
     ],
 )
-def test_a_name_means_one_thing(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
-    """Of steps and of their outputs, since both are sources."""
+def test_ids_and_output_keys_are_valid_and_unique(
+    lab: PipelineLab, steps: list[dict[str, object]], why: str
+) -> None:
+    """Both can be sources."""
     lab.pipeline(*steps)
     problems = PipelineSuite.check(lab.folder / "p.yaml")
     assert problems
     assert all(why in problem.message for problem in problems)
 
 
-def test_an_evaluated_step_that_is_not_there_is_a_mistake_among_others(lab: PipelineLab) -> None:
-    """Also where no outputs are declared."""
+def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: PipelineLab) -> None:
+    """Also without declared outputs."""
     lab.pipeline(says("one", "{{ text"), evaluation_target="oen")
     messages = [problem.message for problem in PipelineSuite.check(lab.folder / "p.yaml")]
     assert messages[0] == "evaluation_target: there is no step named 'oen'; did you mean 'one'?"
@@ -270,7 +272,7 @@ def test_an_evaluated_step_that_is_not_there_is_a_mistake_among_others(lab: Pipe
 
 
 @pytest.mark.parametrize("name", ["assay", "a/b", "..", ".hidden", "a b", ""])
-def test_an_id_that_leads_elsewhere_is_refused(lab: PipelineLab, name: str) -> None:
+def test_an_id_that_is_no_folder_name_is_refused(lab: PipelineLab, name: str) -> None:
     """The id is the name of the results folder."""
     lab.pipeline(says("one"), id=name)
     if name:

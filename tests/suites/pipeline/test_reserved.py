@@ -10,16 +10,16 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 
-from support.pipelines import COMMAND, PipelineLab, Ran, case, computes, orders, says, typed
+from support.pipelines import COMMAND, PipelineLab, PipelineResult, case, computes, orders, says, typed
 
 
-def ids(ran: Ran) -> list[str]:
+def ids(ran: PipelineResult) -> list[str]:
     """In the order of the file."""
     return [row["id"] for row in ran.rows]
 
 
 def test_parameters_make_a_test_of_every_combination(lab: PipelineLab) -> None:
-    """Named `id[k=v]`, the last list turns fastest; the values are inputs."""
+    """With the id `id[k=v]`; the last list changes fastest, and the values are inputs."""
     lab.pipeline(says("one", "{{ tone }} {{ size }} {{ text }}"))
     lab.tests(case("t", parameters={"tone": ["warm", "cold"], "size": [1, 2]}))
     ran = lab.run()
@@ -31,8 +31,8 @@ def test_parameters_make_a_test_of_every_combination(lab: PipelineLab) -> None:
     ]
 
 
-def test_one_combination_can_be_named(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """The comma inside the brackets does not divide; the bare id means all of them."""
+def test_one_combination_can_be_selected(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """A comma in brackets does not split; the id without brackets selects all."""
     lab.pipeline(says("one", "{{ a }}{{ b }}"))
     lab.tests(case("t", parameters={"a": [1, 2], "b": [3, 4]}), case("u", inputs={"a": 0, "b": 0}))
     done = typed(capsys, *COMMAND, "--ids", "t[a=1,b=4],u")
@@ -47,7 +47,7 @@ def test_one_combination_can_be_named(lab: PipelineLab, capsys: pytest.CaptureFi
 
 
 def test_a_test_waits_for_the_one_it_depends_on(lab: PipelineLab) -> None:
-    """It runs when the other has passed; the files keep their order of running."""
+    """It runs when the other has passed; files are in the order of running."""
     lab.pipeline(says("one"))
     lab.tests(
         case("late", depends_on=["early"], inputs={"text": "L"}, expected_outputs={"one": "L"}),
@@ -55,12 +55,12 @@ def test_a_test_waits_for_the_one_it_depends_on(lab: PipelineLab) -> None:
     )
     ran = lab.run()
     assert ran.verdicts == {"early": "passed", "late": "passed"}
-    assert ran.asked() == ["say E", "say L"]
+    assert ran.prompts() == ["say E", "say L"]
     assert ids(ran) == ["early", "late"]
 
 
 def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
-    """Skipped, not failed, with the reason; nothing is asked for it and the exit code is the failure's."""
+    """With the reason and without a request; the exit code is that of the failure."""
     lab.pipeline(says("one"))
     lab.tests(
         case("a", inputs={"text": "A"}, expected_outputs={"one": "other"}),
@@ -74,7 +74,7 @@ def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
         "b": "it depends on a, which failed",
         "c": "it depends on b, which was skipped",
     }
-    assert sorted(ran.asked()) == ["say A", "say D"]
+    assert sorted(ran.prompts()) == ["say A", "say D"]
     assert ran.code == 1
     metric = ran.entry().metrics[0]
     assert (metric.numerator, metric.denominator, metric.left_out) == (
@@ -85,14 +85,14 @@ def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
 
 
 def test_a_test_that_depends_on_one_that_errored_is_skipped(lab: PipelineLab) -> None:
-    """Also if nothing was expected of it."""
+    """Also if that one has no expectations."""
     lab.pipeline(says("one", output_parser="number"))
     lab.tests(case("a"), case("b", inputs={"text": "1"}, depends_on=["a"]), case("c", inputs={"text": "2"}))
     assert lab.run().verdicts == {"a": "errored", "b": "skipped", "c": "not_evaluated"}
 
 
-def test_a_judges_open_word_skips_nobody(lab: PipelineLab) -> None:
-    """What only a judge can say is not known before it speaks; other checks count."""
+def test_checks_that_need_a_judge_do_not_skip_dependent_tests(lab: PipelineLab) -> None:
+    """The judge is called later; other checks count."""
     lab.pipeline(says("one"))
     no = '{"reason": "r", "passed": false}'
     lab.tests(
@@ -104,7 +104,7 @@ def test_a_judges_open_word_skips_nobody(lab: PipelineLab) -> None:
 
 
 def test_ids_that_begin_alike_are_kept_apart(lab: PipelineLab) -> None:
-    """Tests of one group stand in one case; an id may hold a slash."""
+    """Tests of one group are one case; an id may contain a slash."""
     lab.pipeline(says("one"))
     lab.tests(
         case("a", inputs={"text": "A"}, expected_outputs={"one": "A"}),
@@ -117,8 +117,8 @@ def test_ids_that_begin_alike_are_kept_apart(lab: PipelineLab) -> None:
     assert [list(row["steps"]) for row in ran.rows] == [["one"]] * 3
 
 
-def test_a_test_on_parameters_is_waited_for_in_all_its_combinations(lab: PipelineLab) -> None:
-    """By its bare id; a single one by its own."""
+def test_depends_on_a_test_with_parameters_waits_for_all_combinations(lab: PipelineLab) -> None:
+    """By its id; a single one by its own id."""
     lab.pipeline(says("one", "{{ n }}", output_parser="number"), inputs=["n"])
     lab.tests(
         case("p", parameters={"n": [1, 2]}, inputs={}, expected_outputs={"one": 1}),
@@ -133,8 +133,8 @@ def test_a_test_on_parameters_is_waited_for_in_all_its_combinations(lab: Pipelin
     }
 
 
-def test_a_selected_test_brings_what_it_depends_on(lab: PipelineLab) -> None:
-    """Else it could not be known whether it may run."""
+def test_a_selected_test_runs_with_its_dependencies(lab: PipelineLab) -> None:
+    """They decide whether it may run."""
     lab.pipeline(says("one"))
     lab.tests(case("a"), case("b", depends_on=["a"]), case("c"))
     assert ids(lab.run(ids=["b"])) == ["a", "b"]
@@ -155,7 +155,7 @@ def test_a_selected_test_brings_what_it_depends_on(lab: PipelineLab) -> None:
     ],
 )
 def test_a_test_runs_where_its_condition_holds(lab: PipelineLab, condition: str, runs: bool) -> None:
-    """Over its inputs, its tags and the variant; a name that nobody has is null."""
+    """Over its inputs, tags and the variant; an unknown name is null."""
     fields: dict[str, Any] = {"inputs": {"text": "hello", "level": 3}, "tags": ["slow"]}
     ran = lab.of(says("one"), conditions=condition, **fields)
     assert ran.row["result"] == ("not_evaluated" if runs else "skipped")
@@ -166,7 +166,7 @@ def test_a_test_runs_where_its_condition_holds(lab: PipelineLab, condition: str,
 
 
 def test_a_condition_may_choose_the_variant(lab: PipelineLab) -> None:
-    """Each variant of a test is asked for itself."""
+    """Each variant of a test evaluates it."""
     lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"template": "say v"}}}})
     lab.tests(case(conditions="variant == 'v'"))
     ran = lab.run(variant=["all"])
@@ -179,7 +179,7 @@ def test_a_condition_may_choose_the_variant(lab: PipelineLab) -> None:
 @pytest.mark.parametrize(
     "condition", ["__import__('os').system('x')", "level >", "open('x')", "a.__class__()"]
 )
-def test_a_condition_that_is_none_is_refused_before_anything_runs(lab: PipelineLab, condition: str) -> None:
+def test_an_invalid_condition_is_refused_before_the_run(lab: PipelineLab, condition: str) -> None:
     """With the line of the test."""
     lab.pipeline(says("one"))
     lab.tests(case("a"), case("b", conditions=condition))
@@ -189,7 +189,7 @@ def test_a_condition_that_is_none_is_refused_before_anything_runs(lab: PipelineL
 
 
 def test_a_baseline_is_a_check_like_any_other(lab: PipelineLab) -> None:
-    """Of the test and of its steps; the step that took too much is the first that went wrong."""
+    """Of the test and of its steps; the step above its limit is the first that went wrong."""
     lab.pipeline(says("one"), says("two", "{{ one }}", output_key="second"))
     limits = {
         "max_seconds": 60,
@@ -216,7 +216,7 @@ def test_a_baseline_is_a_check_like_any_other(lab: PipelineLab) -> None:
 
 
 def test_a_test_that_took_too_long_fails(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
-    """No step is to blame for the whole, and the report names none."""
+    """No single step is the cause, and the report names none."""
     lab.pipeline(orders("one", "sleep 0.05"))
     lab.tests(case(performance_baseline={"max_seconds": 0.01}))
     done = typed(capsys, *COMMAND)
@@ -229,8 +229,8 @@ def test_a_test_that_took_too_long_fails(lab: PipelineLab, capsys: pytest.Captur
     ("step", "why"),
     [("tow", "the pipeline has no such step; it has: one, bad, two"), ("two", "it did not run")],
 )
-def test_a_limit_of_a_step_that_did_not_run_is_not_kept(lab: PipelineLab, step: str, why: str) -> None:
-    """Nothing was measured, so nothing is within the limit."""
+def test_a_limit_of_a_step_that_did_not_run_fails(lab: PipelineLab, step: str, why: str) -> None:
+    """There is no measured value within the limit."""
     bad = says("bad", "x", output_parser="number", required=False)
     lab.pipeline(says("one"), says("two", "{{ bad }}", required=False), bad)
     lab.tests(case(performance_baseline={"steps": {step: {"max_seconds": 60}}}))
@@ -242,7 +242,7 @@ GOLD = "GOLDEN-3f9a"
 
 
 def test_no_expectation_ever_reaches_a_model_or_a_step(lab: PipelineLab) -> None:
-    """A marker in every field that says what is expected stands in no request and no step's inputs."""
+    """A marker in every expectation field appears in no request and no step's inputs."""
     lab.pipeline(
         says("one", "{{ text }} {{ extra }}"),
         computes("seen", "[str(inputs)]"),

@@ -1,4 +1,4 @@
-"""Rules of outputs, and what a test may say wrongly, as a run sees them."""
+"""Rules of outputs, and invalid settings of tests, in a run."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "out/double/results.jsonl").read_text().splitlines()]
 
 
-def test_a_rule_holds_for_the_only_output(tmp_path: Path) -> None:
-    """A pipeline with one output has it under its own name, although tests may call it `output`."""
+def test_a_rule_applies_to_the_only_output(tmp_path: Path) -> None:
+    """It has its own name there, although tests may call it `output`."""
     done = run(tmp_path, "4", {"id": 1, "n": 2}, {"id": 2, "n": 3, "expected_output": 6})
     assert done.exit_code == 1
     first, second = records(tmp_path)
@@ -47,16 +47,16 @@ def test_a_rule_holds_for_the_only_output(tmp_path: Path) -> None:
     assert (second["result"], second["first_wrong"]["actual"]) == ("failed", 6)
 
 
-def test_another_rule_only_grades_anew(tmp_path: Path) -> None:
-    """A rule says what is right: it is no reason to ask again."""
+def test_another_rule_is_scored_without_requests(tmp_path: Path) -> None:
+    """Rules do not affect requests."""
     before = run(tmp_path, "4", {"id": 1, "n": 3})
     after = run(tmp_path, "4, 6", {"id": 1, "n": 3})
     assert (before.exit_code, after.exit_code) == (1, 0)
     assert after.folder == before.folder
 
 
-def test_a_missing_value_is_told_where_it_went_wrong_first(tmp_path: Path) -> None:
-    """What is not there has no key, in the file and on its way into the journal."""
+def test_a_missing_value_has_no_key_in_first_wrong(tmp_path: Path) -> None:
+    """Neither in the file nor in the journal."""
     run(tmp_path, "4", {"id": 1, "n": 2, "expected_other": 1})
     wrong = records(tmp_path)[0]["first_wrong"]
     assert (wrong["path"], wrong["expected"]) == ("other", 1)
@@ -64,7 +64,7 @@ def test_a_missing_value_is_told_where_it_went_wrong_first(tmp_path: Path) -> No
 
 
 def test_a_condition_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    """Before anything runs, with its place."""
+    """Before the run, with its place."""
     with pytest.raises(InputError, match=r"double_basic\.jsonl:1 \$\.conditions: column"):
         run(tmp_path, "4", {"id": 1, "n": 2, "conditions": "n >"})
     assert not (tmp_path / "out").exists()
@@ -75,18 +75,18 @@ def test_a_performance_baseline_can_fail(tmp_path: Path) -> None:
     limits = {"max_seconds": 0, "max_tokens": 0, "steps": {"double": {"max_seconds": 60}}}
     run(tmp_path, "4", {"id": 1, "n": 2, "performance_baseline": limits})
     (record,) = records(tmp_path)
-    found = {(check["kind"], check["path"]): check for check in record["checks"] if "max_" in check["kind"]}
-    assert {key: check["passed"] for key, check in found.items()} == {
+    result = {(check["kind"], check["path"]): check for check in record["checks"] if "max_" in check["kind"]}
+    assert {key: check["passed"] for key, check in result.items()} == {
         ("max_seconds", ""): False,
         ("max_tokens", ""): True,
         ("max_seconds", "double"): True,
     }
-    assert (found["max_seconds", ""]["expected"], record["result"]) == (0, "failed")
-    assert found["max_seconds", ""]["actual"] == pytest.approx(record["seconds"])
+    assert (result["max_seconds", ""]["expected"], record["result"]) == (0, "failed")
+    assert result["max_seconds", ""]["actual"] == pytest.approx(record["seconds"])
 
 
-def test_what_a_missing_input_is_belongs_to_the_question(tmp_path: Path) -> None:
-    """An input that becomes optional is asked with: that is another run, not the old one shown again."""
+def test_making_an_input_optional_starts_a_new_run(tmp_path: Path) -> None:
+    """It changes the prompts, so the old run is not shown again."""
     before = run(tmp_path, "4", {"id": 1})
     after = run(tmp_path, "4", {"id": 1}, inputs="{name: n, required: false}")
     assert after.folder != before.folder

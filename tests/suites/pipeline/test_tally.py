@@ -1,4 +1,4 @@
-"""What a step took over all tests."""
+"""The numbers of a step over all tests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from assay.suites.pipeline.tally import StepTally
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 19, 20, 21, 200])
-def test_seconds_of_a_step_are_shown_at_the_median_and_near_the_top(count: int) -> None:
-    """And a test can still be added when they were shown."""
+def test_seconds_of_a_step_are_shown_as_median_and_95th_percentile(count: int) -> None:
+    """Tests can still be added afterwards."""
     seconds = [random.Random(at).random() for at in range(count)]
     step = StepTally()
     for value in seconds:

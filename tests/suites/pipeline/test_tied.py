@@ -1,4 +1,4 @@
-"""Tests that depend on each other are one case; each keeps its own records and knows whom it waits for."""
+"""Tests that depend on each other are one case; each has its own records and its own dependencies."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def _record(kind: str, part: str) -> Record:
 
 
 def test_records_go_to_the_test_that_made_them() -> None:
-    """Also where the id of one test begins with that of another and a slash."""
+    """Also if the id of one test starts with that of another and a slash."""
     parts = ("a/one", "a/two", "a/b/one", "a/b/two")
     records = [_record("step", part) for part in parts] + [_record("answer", "a"), _record("answer", "a/b")]
-    found = records_by_test(records, [TestCase("a"), TestCase("a/b")])
-    assert list(read_output(found["a"], "a").steps) == ["one", "two"]
-    assert list(read_output(found["a/b"], "a/b").steps) == ["one", "two"]
-    assert read_output(found["a"], "a").outputs == {"of": "a"}
-    assert read_output(found["a/b"], "a/b").outputs == {"of": "a/b"}
+    result = records_by_test(records, [TestCase("a"), TestCase("a/b")])
+    assert list(read_output(result["a"], "a").steps) == ["one", "two"]
+    assert list(read_output(result["a/b"], "a/b").steps) == ["one", "two"]
+    assert read_output(result["a"], "a").outputs == {"of": "a"}
+    assert read_output(result["a/b"], "a/b").outputs == {"of": "a/b"}
 
 
-def test_a_part_of_no_test_belongs_to_none() -> None:
-    """A damaged name costs its record, not the reading of the others."""
-    found = records_by_test([_record("step", "x/one"), _record("step", "")], [TestCase("a"), TestCase("b")])
-    assert found == {"a": [], "b": []}
+def test_a_record_of_an_unknown_test_is_ignored() -> None:
+    """The other records are still read."""
+    result = records_by_test([_record("step", "x/one"), _record("step", "")], [TestCase("a"), TestCase("b")])
+    assert result == {"a": [], "b": []}
 
 
 def test_a_test_waits_for_those_it_names_in_the_order_of_the_group() -> None:
-    """An id, or the id that several had before their parameters were filled in; each once."""
+    """By id, or by the id before parameters were expanded; each once."""
     first, second = TestCase("p[k=1]", origin="p"), TestCase("p[k=2]", origin="p")
     other = TestCase("q")
     last = TestCase("r", raw_data={"id": "r", "inputs": {}, "depends_on": ["q", "p", "p[k=2]"]})
@@ -45,8 +45,8 @@ def test_a_test_waits_for_those_it_names_in_the_order_of_the_group() -> None:
     assert group.waits_for(other) == []
 
 
-def test_a_test_that_is_brought_along_is_looked_at_too(lab: PipelineLab) -> None:
-    """Its judge is asked, and what could not run is refused before anything runs."""
+def test_an_unselected_dependency_is_checked_too(lab: PipelineLab) -> None:
+    """Its judge is called, and problems are found before the run."""
     lab.pipeline(says("one"))
     rubric = case("a", expected_outputs={"one": "judge:It greets."})
     lab.tests(rubric, case("b", depends_on=["a"], expected_outputs={"one": "hello"}))

@@ -1,4 +1,4 @@
-"""Variants: what they may change, and how they stand side by side."""
+"""Variants: which keys they may override, and their place in the files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def with_variants(lab: PipelineLab, **changes: dict[str, Any]) -> None:
     ],
 )
 def test_a_variant_changes_its_step(lab: PipelineLab, change: dict[str, Any], output: str) -> None:
-    """The other steps see what comes of it."""
+    """Later steps get the changed output."""
     with_variants(lab, v=change)
     assert lab.run(variant=["v"]).output("two") == output
 
@@ -41,8 +41,8 @@ def test_a_variant_changes_what_is_sent(lab: PipelineLab) -> None:
     assert first["messages"][0] == {"role": "system", "content": "S"}
 
 
-def test_variants_stand_side_by_side(lab: PipelineLab) -> None:
-    """Test by test, in the order they are named, in both files; `all` are those of the file."""
+def test_variants_are_side_by_side_in_the_files(lab: PipelineLab) -> None:
+    """Test by test, in the given order; `all` selects those of the file."""
     with_variants(lab, v={"template": "say V{{ text }}"}, w={"template": "say W"})
     lab.tests(case("a"), case("b", inputs={"text": "x"}))
     ran = lab.run(variant=["w,baseline"])
@@ -59,8 +59,8 @@ def test_variants_stand_side_by_side(lab: PipelineLab) -> None:
         lab.run(variant=["all", "u"])
 
 
-def test_an_unknown_variant_is_named_with_those_there_are(lab: PipelineLab) -> None:
-    """Before anything is asked."""
+def test_an_unknown_variant_is_reported_with_the_known_ones(lab: PipelineLab) -> None:
+    """Before the first request."""
     with_variants(lab, shorter={"template": "say x"})
     with pytest.raises(UsageError, match="there is no variant named 'short'; did you mean 'shorter'"):
         lab.run(variant=["short"])

@@ -1,4 +1,4 @@
-"""What a test comes to, and what the process ends with."""
+"""The verdicts of tests, and the exit code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ YES, NO, ODD = '{"reason": "r", "passed": true}', '{"reason": "too long", "passe
 
 
 def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab) -> None:
-    """The rate is passed of passed, failed and errored; the others are named beside it."""
+    """The rate is passed / (passed + failed + errored); the others are counted as left out."""
     lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
     lab.tests(
         case("p", inputs={"order": "say 1"}, expected_outputs={"one": 1}, tags=["x"]),
@@ -73,8 +73,10 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
         ([case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "bye"})], 1),
     ],
 )
-def test_the_exit_code_says_the_worst(lab: PipelineLab, tests: list[dict[str, Any]], code: int) -> None:
-    """0 fine, 1 a check failed, 4 a judge's word could not be read; the same when it is shown again."""
+def test_the_exit_code_is_that_of_the_worst_result(
+    lab: PipelineLab, tests: list[dict[str, Any]], code: int
+) -> None:
+    """0 fine, 1 a check failed, 4 a judge's verdict is unreadable; the same when a finished run is shown."""
     lab.pipeline(says("one"))
     lab.tests(*tests)
     judge = lab.script({"text": ODD})
@@ -90,7 +92,7 @@ def test_the_exit_code_says_the_worst(lab: PipelineLab, tests: list[dict[str, An
 def test_a_judge_passes_fails_or_is_not_understood(
     lab: PipelineLab, reply: str, result: str, reason: str
 ) -> None:
-    """A verdict that cannot be read is neither, and keeps its reason."""
+    """An unreadable verdict is neither, and keeps its reason."""
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "judge:is short"}))
     ran = lab.run(judge=lab.script({"text": reply}))
@@ -100,8 +102,8 @@ def test_a_judge_passes_fails_or_is_not_understood(
     assert check.get("passed") is {"passed": True, "failed": False, "invalid": None}[result]
 
 
-def test_a_judge_that_is_down_is_asked_again_and_the_steps_are_not(lab: PipelineLab) -> None:
-    """Exit 3, and the next start judges what is left."""
+def test_a_judge_that_is_down_is_called_again_and_the_steps_are_not(lab: PipelineLab) -> None:
+    """Exit code 3; the next start judges the rest."""
     lab.pipeline(says("one"))
     lab.tests(case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "hello"}))
     lab.write(
@@ -132,15 +134,15 @@ async def answer(prompt, params):
 
 
 def test_expectations_of_a_judge_without_one_are_refused(lab: PipelineLab) -> None:
-    """Before anything is asked, with the way to name one."""
+    """Before the first request; the message shows the flag."""
     lab.pipeline(says("one"))
     lab.tests(case("a"), case("b", expected_outputs={"one": "judge:x"}))
     with pytest.raises(InputError, match=r"tests\.jsonl:2.*--judge"):
         lab.run()
 
 
-def test_words_without_a_judge_are_not_evaluated(lab: PipelineLab) -> None:
-    """A bare `expected` is a text for a judge; without one the other checks decide alone."""
+def test_a_reference_without_a_judge_is_not_evaluated(lab: PipelineLab) -> None:
+    """Only a judge compares `expected`; without one the other checks decide."""
     lab.pipeline(says("one"))
     lab.tests(
         {"id": "a", "text": "hello", "expected": "A greeting"},
@@ -157,7 +159,7 @@ def test_words_without_a_judge_are_not_evaluated(lab: PipelineLab) -> None:
 
 
 def test_a_reference_may_be_any_json(lab: PipelineLab) -> None:
-    """A judge reads it as text."""
+    """The judge reads it as text."""
     lab.pipeline(says("one"))
     lab.tests({"id": "a", "text": "hello", "expected": {"tone": "wärm"}})
     ran = lab.run(judge=lab.script({"text": YES}))
@@ -165,20 +167,20 @@ def test_a_reference_may_be_any_json(lab: PipelineLab) -> None:
     assert '{"tone": "wärm"}' in ran.calls()[-1]["request"]["messages"][-1]["content"]
 
 
-def test_an_output_that_is_not_there_needs_no_judge(lab: PipelineLab) -> None:
-    """It fails with the reason of its step; nothing is paid."""
+def test_a_missing_output_needs_no_judge(lab: PipelineLab) -> None:
+    """It fails with the reason of its step, without a call."""
     lab.pipeline(
         says("bad", "x", output_parser="number", required=False), says("one"), evaluation_target="bad"
     )
     lab.tests({"id": "a", "text": "hello", "expected": "A greeting"})
     ran = lab.run(judge=lab.script({"text": YES}))
     assert ran.row["result"] == "failed"
-    assert "the step bad has no output: the reply holds no number" in ran.row["reason"]
+    assert "the step bad has no output: the reply contains no number" in ran.row["reason"]
     assert {call["stage"] for call in ran.calls()} == {"ask"}
 
 
 def test_output_means_the_only_output_whatever_its_name(lab: PipelineLab) -> None:
-    """Of several, that of the evaluated step; an output of that very name is meant by its name."""
+    """Of several, that of the target step; an output named `output` is meant by its name."""
     lab.pipeline(says("one"), outputs=[{"key": "result", "from": "one"}])
     lab.tests(case(expected_outputs={"output": "hello"}, evaluation_config={"strict_mode": True}))
     assert lab.run().row["result"] == "passed"
@@ -189,8 +191,8 @@ def test_output_means_the_only_output_whatever_its_name(lab: PipelineLab) -> Non
     assert lab.run().verdicts == {"a": "failed", "b": "passed"}
 
 
-def test_the_only_output_is_made_by_its_own_step(lab: PipelineLab) -> None:
-    """Called `output`, it is still that step which went wrong, not the evaluated one; and its reason is told."""
+def test_the_only_output_blames_the_step_that_produced_it(lab: PipelineLab) -> None:
+    """Not the target step, although tests call it `output`."""
     lab.pipeline(
         says("one"),
         says("two", "{{ one }}", output_parser="number"),
@@ -208,19 +210,19 @@ def test_the_only_output_is_made_by_its_own_step(lab: PipelineLab) -> None:
     assert third["first_wrong"]["step"] == "two"
 
 
-def test_a_step_that_failed_went_wrong_before_the_outputs_that_lack(lab: PipelineLab) -> None:
-    """Whether a later step's output is expected or nothing at all: its own error is what is shown."""
+def test_a_failed_step_is_the_first_wrong_one(lab: PipelineLab) -> None:
+    """Its own error is shown, not the missing output of a later step."""
     lab.pipeline(says("one", output_parser="number"), says("two", "{{ one }}"))
     lab.tests(case("later", expected_outputs={"two": "7"}), case("nothing"))
     ran = lab.run()
     assert ran.verdicts == {"later": "errored", "nothing": "errored"}
     for row in ran.rows:
         assert row["first_wrong"]["step"] == "one"
-        assert "the reply holds no number" in row["first_wrong"]["why"]
+        assert "the reply contains no number" in row["first_wrong"]["why"]
 
 
 def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
-    """A rule of the only output finds it under its own name, and under `output`."""
+    """A rule of the only output applies under its own name and under `output`."""
     rules = [{"kind": "max_chars", "value": 4}]
     lab.pipeline(says("one"), outputs=[{"key": "short", "from": "one", "rules": rules}])
     own = {"rules": [{"kind": "starts_with", "value": "h"}]}
@@ -237,7 +239,7 @@ def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
 
 
 def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: PipelineLab) -> None:
-    """By the step's id or the key of its output; a step that is not there fails."""
+    """By step id or output key; an unknown step fails."""
     lab.pipeline(says("one", output_key="first"), says("two", "{{ first }}2"))
     on = {"evaluate_intermediate": True}
     lab.tests(
@@ -273,10 +275,8 @@ def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: Pi
         ({"tolerance": 0.4, "ignore_fields": ["mood"]}, "failed"),
     ],
 )
-def test_the_configuration_says_what_is_evaluated(
-    lab: PipelineLab, config: dict[str, Any], result: str
-) -> None:
-    """Final output and aggregation apart; fields and tolerance in both."""
+def test_evaluation_config_selects_the_checks(lab: PipelineLab, config: dict[str, Any], result: str) -> None:
+    """Final output and aggregation separately; ignored fields and tolerance for both."""
     lab.pipeline(
         {"id": "sum", "strategy": "stats", "fields": ["n"], "output": {"n": "fields.n.mean"}},
         says("mood", "good"),
@@ -293,7 +293,7 @@ def test_the_configuration_says_what_is_evaluated(
 
 
 def test_without_an_aggregate_step_the_final_output_is_the_aggregation(lab: PipelineLab) -> None:
-    """What the last step gives; or all outputs, where there are several."""
+    """The last step's output; with several outputs, all of them."""
     lab.pipeline(computes("count", "{'count': 2}"))
     lab.tests(case("a", expected_aggregation={"count": 2}), case("b", expected_aggregation={"count": 3}))
     assert lab.run().verdicts == {"a": "passed", "b": "failed"}
@@ -302,7 +302,7 @@ def test_without_an_aggregate_step_the_final_output_is_the_aggregation(lab: Pipe
 
 
 def test_the_last_of_several_aggregates_is_the_aggregation(lab: PipelineLab) -> None:
-    """Whatever stands after it."""
+    """Even if other steps follow."""
     first = {"id": "a", "strategy": "concat", "input_mapping": {"items": "batch_items"}}
     last = {
         "id": "b",

@@ -1,4 +1,4 @@
-"""A folder for task files of a test's own."""
+"""A fixture for tests of tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks by name: what files are found, which one wins, and what is said of a name nobody has."""
+"""Tasks by name: which files are found, which one wins, and the message for an unknown name."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ sys.addaudithook(
 @contextmanager
 def opened() -> Iterator[set[str]]:
     """The names of all YAML files that are opened meanwhile."""
-    found: set[str] = set()
+    result: set[str] = set()
     _opened.clear()
     _watching.append(True)
     try:
-        yield found
+        yield result
     finally:
         _watching.clear()
-        found.update(Path(name).name for name in _opened if name.endswith(".yaml"))
+        result.update(Path(name).name for name in _opened if name.endswith(".yaml"))
 
 
 def written(lab: Lab, file: str, head: str) -> None:
@@ -45,8 +45,8 @@ def written(lab: Lab, file: str, head: str) -> None:
 
 def names(lab: Lab, *asked: str, **options: Any) -> list[str]:
     """The tasks that are run for these names."""
-    found = lab.run(*asked, **{"include_path": ["tasks"], **options})
-    return list(found.file["configs"])
+    result = lab.run(*asked, **{"include_path": ["tasks"], **options})
+    return list(result.file["configs"])
 
 
 def package(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -68,8 +68,8 @@ def package(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> str:
         "# a comment first\ntask: named",
     ],
 )
-def test_a_task_is_found_by_its_name_however_it_is_written(lab: Lab, head: str) -> None:
-    """Quotes, spaces and comments make no difference, and the file may be called otherwise."""
+def test_a_task_is_found_by_name_in_every_yaml_form(lab: Lab, head: str) -> None:
+    """Quotes, spaces and comments make no difference; the file may have another name."""
     written(lab, "tasks/deep/other.yaml", head)
     assert names(lab, "named") == ["named"]
 
@@ -91,17 +91,17 @@ def test_a_task_is_found_by_its_name_however_it_is_written(lab: Lab, head: str) 
         '"tag": both',
     ],
 )
-def test_a_tag_stands_for_its_tasks_however_it_is_written(lab: Lab, tags: str) -> None:
-    """Scalars, lists in a line, lists over lines: the same tag; its tasks come sorted by name."""
+def test_a_tag_selects_its_tasks_in_every_yaml_form(lab: Lab, tags: str) -> None:
+    """Scalar, list on one line, list over lines; the tasks come sorted by name."""
     written(lab, "tasks/1.yaml", f"task: second\n{tags}")
     written(lab, "tasks/2.yaml", "task: first\ntag: both")
     written(lab, "tasks/3.yaml", "task: without\ntag: some")
-    found = lab.run("both", include_path=["tasks"])
-    assert list(found.results) == ["first", "second"]
+    result = lab.run("both", include_path=["tasks"])
+    assert list(result.results) == ["first", "second"]
 
 
 def test_tags_and_names_come_from_included_files(lab: Lab) -> None:
-    """A file without a tag of its own has that of what it includes; one without a name has its name."""
+    """A file without a tag or a name of its own has that of the included file."""
     written(lab, "tasks/base.yaml", "tag: shared")
     lab.write("tasks/one.yaml", "include: base.yaml\ntask: one\n")
     lab.write("tasks/two.yaml", "task: two\ninclude: [base.yaml]\ntag: own\n")
@@ -113,7 +113,7 @@ def test_tags_and_names_come_from_included_files(lab: Lab) -> None:
 
 
 def test_of_several_included_files_the_last_tag_counts(lab: Lab) -> None:
-    """As it does when the files are merged."""
+    """As when the files are merged."""
     written(lab, "tasks/base.yaml", "tag: early")
     lab.write("tasks/more.yaml", "tag: late\n")
     lab.write("tasks/one.yaml", "include: [base.yaml, more.yaml]\ntask: one\n")
@@ -122,16 +122,16 @@ def test_of_several_included_files_the_last_tag_counts(lab: Lab) -> None:
         lab.run("early", include_path=["tasks"])
 
 
-def test_a_task_key_inside_a_text_is_no_name(lab: Lab) -> None:
-    """Only keys at the margin count."""
+def test_an_indented_task_key_is_not_a_name(lab: Lab) -> None:
+    """Only unindented keys count."""
     written(lab, "tasks/one.yaml", "task: one\ndescription: |\n  task: two\n  tag: three")
     assert names(lab, "one") == ["one"]
     with pytest.raises(UsageError, match="there is no task named 'two'"):
         lab.run("two", include_path=["tasks"])
 
 
-def test_two_files_of_one_name_are_refused_only_when_it_is_asked(lab: Lab) -> None:
-    """A folder may hold copies; who asks for one of them hears of both files."""
+def test_a_duplicate_name_is_refused_only_when_it_is_selected(lab: Lab) -> None:
+    """The message names both files."""
     written(lab, "tasks/a.yaml", "task: twice")
     written(lab, "tasks/b.yaml", "task: twice")
     written(lab, "tasks/c.yaml", "task: once")
@@ -140,8 +140,8 @@ def test_two_files_of_one_name_are_refused_only_when_it_is_asked(lab: Lab) -> No
         lab.run("twice", include_path=["tasks"])
 
 
-def test_a_pattern_means_every_name_it_matches(lab: Lab) -> None:
-    """`sub_*` and `sub_[ab]` choose by name, sorted; a pattern that matches nothing is wrong use."""
+def test_a_pattern_selects_every_name_it_matches(lab: Lab) -> None:
+    """`sub_*` and `sub_[ab]` select by name, sorted; a pattern without a match is an error."""
     for name in ("sub_b", "sub_a", "sub_c", "other"):
         written(lab, f"tasks/{name}.yaml", f"task: {name}")
     assert list(lab.run("sub_*", include_path=["tasks"]).results) == ["sub_a", "sub_b", "sub_c"]
@@ -151,15 +151,15 @@ def test_a_pattern_means_every_name_it_matches(lab: Lab) -> None:
         lab.run("none_*", include_path=["tasks"])
 
 
-def test_a_tag_and_its_own_tasks_are_the_same_tasks(lab: Lab) -> None:
-    """A pattern may match a tag and what carries it: each task is run once."""
+def test_a_task_selected_by_tag_and_by_name_runs_once(lab: Lab) -> None:
+    """A pattern may match both."""
     written(lab, "tasks/1.yaml", "task: sub_a\ntag: sub_all")
     written(lab, "tasks/2.yaml", "task: sub_b\ntag: sub_all")
     assert list(lab.run("sub_*", include_path=["tasks"]).results) == ["sub_a", "sub_b"]
     assert list(lab.run("sub_b", "sub_all", include_path=["tasks"]).results) == ["sub_b", "sub_a"]
 
 
-def test_a_name_nobody_has_gets_near_ones(lab: Lab) -> None:
+def test_an_unknown_name_gets_suggestions(lab: Lab) -> None:
     """Names, groups and tags are suggested."""
     written(lab, "tasks/a.yaml", "task: arithmetic\ntag: sums")
     with pytest.raises(UsageError, match="no task named 'arithmetik'; did you mean 'arithmetic'"):
@@ -168,14 +168,14 @@ def test_a_name_nobody_has_gets_near_ones(lab: Lab) -> None:
         lab.run("sum", include_path=["tasks"])
 
 
-def test_a_name_without_any_folder_says_where_names_come_from(lab: Lab) -> None:
-    """Neither --include-path nor a package: both are named."""
+def test_a_name_without_any_folder_gets_a_hint(lab: Lab) -> None:
+    """The hint names --include-path and the package lm_eval."""
     with pytest.raises(UsageError, match=r"there is no YAML file 'named' .*--include-path.*lm_eval"):
         lab.run("named")
 
 
-def test_a_folder_that_is_none_is_refused(lab: Lab) -> None:
-    """A mistyped --include-path is not an empty one."""
+def test_a_missing_include_path_is_refused(lab: Lab) -> None:
+    """A mistyped folder is not an empty one."""
     with pytest.raises(UsageError, match="--include-path 'tsks' is not a folder"):
         lab.run("named", include_path=["tsks"])
 
@@ -198,10 +198,10 @@ def test_the_users_folder_wins_over_the_package(lab: Lab, monkeypatch: pytest.Mo
     assert lab.run("named").results["named"]["alias"] == "theirs"
 
 
-def test_two_files_of_one_name_in_the_package_are_chosen_from(
+def test_a_duplicate_name_in_the_package_uses_the_first_file(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody can mend the package: the first by path counts."""
+    """Users cannot rename files of a package."""
     tasks = package(lab, monkeypatch)
     written(lab, f"{tasks}/b.yaml", "task: named\ntask_alias: second")
     written(lab, f"{tasks}/a.yaml", "task: named\ntask_alias: first")
@@ -228,8 +228,8 @@ def test_a_task_named_by_path_reads_no_other_file(lab: Lab) -> None:
     assert files == {"one.yaml"}
 
 
-def test_a_path_that_is_not_there_is_named(lab: Lab) -> None:
-    """A file's name is never taken for a task's."""
+def test_a_missing_file_is_reported_by_its_path(lab: Lab) -> None:
+    """A name that ends in .yaml is never a task's name."""
     with pytest.raises(UsageError, match="there is no task file 'nowhere.yaml'"):
         lab.run("nowhere.yaml")
 
@@ -249,8 +249,8 @@ def test_listing_shows_tasks_groups_and_tags(lab: Lab) -> None:
     ]
 
 
-def test_folders_of_notebooks_and_caches_are_not_looked_into(lab: Lab) -> None:
-    """`.ipynb_checkpoints` holds copies, which would be names twice."""
+def test_folders_of_notebooks_and_caches_are_ignored(lab: Lab) -> None:
+    """`.ipynb_checkpoints` contains copies with the same names."""
     written(lab, "tasks/a.yaml", "task: a")
     written(lab, "tasks/.ipynb_checkpoints/a-checkpoint.yaml", "task: a")
     assert names(lab, "a") == ["a"]
@@ -270,8 +270,8 @@ def test_lines_that_end_as_on_windows_make_no_difference(lab: Lab) -> None:
     assert names(lab, "t") == ["a"]
 
 
-def test_a_header_that_includes_itself_ends(lab: Lab) -> None:
-    """Looking for names in such files ends; running one of them says what is wrong."""
+def test_searching_files_that_include_themselves_ends(lab: Lab) -> None:
+    """Running such a file reports the problem."""
     lab.write("tasks/a.yaml", "include: b.yaml\ntag: x\n")
     lab.write("tasks/b.yaml", "include: a.yaml\n")
     written(lab, "tasks/c.yaml", "task: c")
@@ -290,8 +290,8 @@ def test_a_class_task_is_named_and_refused(lab: Lab) -> None:
         lab.run("a", include_path=["tasks"])
 
 
-def test_check_of_a_folder_warns_of_names_twice(lab: Lab) -> None:
-    """Everything else of the folder is checked all the same."""
+def test_check_of_a_folder_warns_about_duplicate_names(lab: Lab) -> None:
+    """The rest of the folder is checked too."""
     written(lab, "tasks/a.yaml", "task: twice")
     written(lab, "tasks/b.yaml", "task: twice")
     problems = check(Path("tasks"))

@@ -1,4 +1,4 @@
-"""`!function`: what is said when code is missing or fails, and what happens when it changes."""
+"""`!function`: errors for missing and failing code, and the effect of changed code."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def renamed(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_module_that_is_missing_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
-    """With the file that was looked for."""
+def test_a_missing_module_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
+    """The message has the file that was looked for."""
     match = (
         r"t.yaml:\d+ [^ ]*: !function nowhere_at_all.broken: there is no file nowhere_at_all.py and no module"
     )
@@ -52,16 +52,16 @@ def test_a_module_that_is_missing_is_said_before_anything_is_asked(lab: Lab, pla
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_function_that_is_missing_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
-    """With the file that should have it."""
+def test_a_missing_function_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
+    """The message has the file that lacks it."""
     lab.write("utils.py", "broken = 5\n")
     match = r"^t.yaml:\d+ [^ ]*: !function utils.broken: utils.py has no function 'broken'"
     refused(lab, match, **PLACES[place])
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_module_that_raises_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
-    """With what it raised."""
+def test_a_module_that_raises_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
+    """The message has the exception."""
     lab.write("utils.py", "raise KeyError('no luck')\n")
     refused(
         lab,
@@ -73,26 +73,28 @@ def test_a_module_that_raises_is_said_before_anything_is_asked(lab: Lab, place: 
 @pytest.mark.parametrize(
     "place", ["doc_to_text", "doc_to_target", "process_docs", "samples", "custom_dataset"]
 )
-def test_a_function_that_raises_at_once_is_said_before_anything_is_asked(lab: Lab, place: str) -> None:
-    """What the first document shows is refused, with the key and what was raised."""
+def test_a_function_that_raises_on_the_first_document_is_an_error_before_the_first_request(
+    lab: Lab, place: str
+) -> None:
+    """The message has the key and the exception."""
     lab.write("utils.py", "def broken(*given, **named):\n    raise KeyError('no luck')\n")
     refused(lab, rf"t.yaml:\d+ .*{place}.*KeyError: 'no luck'", **PLACES[place])
 
 
 def test_a_function_needs_a_module(lab: Lab) -> None:
-    """`!function name` alone says nothing about where."""
+    """`!function name` without a module is an error."""
     refused(lab, r"t.yaml:\d doc_to_text: !function broken: expected module.name", doc_to_text=Fn("broken"))
 
 
 def test_a_function_where_none_belongs_is_refused(lab: Lab) -> None:
-    """Not called, not written as text."""
+    """Settings that cannot be a function report it."""
     refused(lab, r"t.yaml:\d+ repeats: !function utils.n is not allowed here", repeats=Fn("utils.n"))
     where = {"until": [Fn("utils.n")]}
     refused(lab, r"generation_kwargs.until.0: !function utils.n is not allowed", generation_kwargs=where)
 
 
 def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
-    """Before anything is asked."""
+    """Before the first request."""
     lab.write("utils.py", "class Bad:\n    pass\n")
     chain = [{"function": Fn("utils.Bad")}]
     refused(
@@ -104,17 +106,17 @@ def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
 
 @pytest.mark.parametrize("place", ["doc_to_text", "doc_to_target"])
 def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> None:
-    """The others are asked and scored; the row says why, and where the document stands."""
+    """The others are requested and scored; the row has the reason and the document's place."""
     lab.write("utils.py", "def broken(doc):\n    return {'1': '1', '3': '3', '4': '4'}[doc['q']]\n")
     lab.task(docs=FOUR, **PLACES[place])
-    found = lab.run()
-    assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
-    assert found.metric("exact_match").denominator == 3
-    assert found.metric("exact_match").left_out == {"infra_error": 1}
-    error = found.rows()[1]["error"]
+    result = lab.run()
+    assert (result.run.exit_code, result.run.summary.infra_error) == (3, 1)
+    assert result.metric("exact_match").denominator == 3
+    assert result.metric("exact_match").left_out == {"infra_error": 1}
+    error = result.rows()[1]["error"]
     assert "!function utils.broken raised KeyError: '2'" in error
     assert "t.jsonl:2" in error
-    assert found.results["t"]["exact_match,none"] == 1.0
+    assert result.results["t"]["exact_match,none"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> No
     ],
 )
 def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code: dict[str, Any]) -> None:
-    """It was asked and is not asked again; its row names the error, and the mean is of the others."""
+    """Its reply is kept, its row has the error, and the mean covers the other documents."""
     lab.write(
         "utils.py",
         "def m(references, predictions):\n    return 1 / (int(predictions[0]) - 2)\n"
@@ -138,50 +140,50 @@ def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code
         "def f(resps, docs):\n    return [m(None, each) for each in resps]\n",
     )
     lab.task(docs=FOUR, **code)
-    found = lab.run()
+    result = lab.run()
     name = "fine" if "filter_list" in code else "m"
-    assert found.run.summary.ok == 4
-    assert found.metric(name).denominator == 3
-    assert found.metric(name).left_out == {"invalid": 1}
-    assert "ZeroDivisionError: division by zero" in found.rows()[1]["error"]
-    assert found.rows()[1]["resps"] == [["2"]]
-    assert found.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
+    assert result.run.summary.ok == 4
+    assert result.metric(name).denominator == 3
+    assert result.metric(name).left_out == {"invalid": 1}
+    assert "ZeroDivisionError: division by zero" in result.rows()[1]["error"]
+    assert result.rows()[1]["resps"] == [["2"]]
+    assert result.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
 
 
 def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
-    """Everything was asked: the other numbers and the rows are written, and the error is named."""
+    """The other numbers and the rows are written; the report has the error."""
     lab.write("utils.py", "def bad(values):\n    raise ValueError('no luck')\n")
     metrics = [{"metric": "exact_match"}, {"metric": "acc", "aggregation": Fn("utils.bad")}]
     lab.write("grade.py", "def grade(doc, results):\n    return {'exact_match': 1.0, 'acc': 1.0}\n")
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
-    found = lab.run()
-    assert found.results["t"]["exact_match,none"] == 1.0
-    assert found.results["t"]["acc,none"] is None
-    assert found.metric("acc").reason == "!function utils.bad raised ValueError: no luck"
-    assert len(found.rows()) == 4
+    result = lab.run()
+    assert result.results["t"]["exact_match,none"] == 1.0
+    assert result.results["t"]["acc,none"] is None
+    assert result.metric("acc").reason == "!function utils.bad raised ValueError: no luck"
+    assert len(result.rows()) == 4
 
 
 @pytest.mark.parametrize("aggregation", ["f1", "weighted_perplexity", "brier_score"])
-def test_an_aggregation_of_ours_may_meet_values_it_cannot_take(lab: Lab, aggregation: str) -> None:
-    """What `process_results` gives is known when everything was asked; the other numbers are written."""
+def test_a_built_in_aggregation_may_get_values_it_cannot_use(lab: Lab, aggregation: str) -> None:
+    """`process_results` may return anything; the other numbers are written."""
     lab.write("grade.py", "def grade(doc, results):\n    return {'acc': 1.0, 'v': 1.0}\n")
     metrics = [{"metric": "acc"}, {"metric": "v", "aggregation": aggregation}]
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
-    found = lab.run()
-    assert (found.results["t"]["acc,none"], found.results["t"]["v,none"]) == (1.0, None)
-    assert found.metric("v").reason.startswith(f"{aggregation} raised TypeError: ")
+    result = lab.run()
+    assert (result.results["t"]["acc,none"], result.results["t"]["v,none"]) == (1.0, None)
+    assert result.metric("v").reason.startswith(f"{aggregation} raised TypeError: ")
 
 
-def test_a_document_that_process_results_says_nothing_of_is_not_scored(lab: Lab) -> None:
-    """It was answered well; it is left out all the same, and that is what stands beside the number."""
+def test_a_document_without_a_value_of_process_results_is_left_out(lab: Lab) -> None:
+    """The report counts it as not scored."""
     lab.write("grade.py", "def grade(doc, results):\n    return {'v': 1.0} if doc['q'] < '2' else {}\n")
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=[{"metric": "v"}])
-    found = lab.run().metric("v")
-    assert (found.denominator, found.left_out) == (1, {"not scored": 3})
+    result = lab.run().metric("v")
+    assert (result.denominator, result.left_out) == (1, {"not scored": 3})
 
 
-def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
-    """Rows show NaN as the harness writes it; a mean refuses it."""
+def test_nanmean_ignores_nan(lab: Lab) -> None:
+    """Rows show NaN as the harness writes it; `mean` reports it as invalid."""
     lab.write(
         "grade.py",
         "def grade(doc, results):\n"
@@ -190,26 +192,26 @@ def test_nanmean_leaves_out_what_is_no_number(lab: Lab) -> None:
     )
     metrics = [{"metric": "v", "aggregation": "nanmean"}, {"metric": "w"}]
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=metrics)
-    found = lab.run()
-    assert found.results["t"]["v,none"] == pytest.approx(8 / 3)
-    assert '"v": NaN' in found.run.files[1].read_text().splitlines()[1]
-    assert found.metric("w").left_out == {"invalid": 1}
+    result = lab.run()
+    assert result.results["t"]["v,none"] == pytest.approx(8 / 3)
+    assert '"v": NaN' in result.run.files[1].read_text().splitlines()[1]
+    assert result.metric("w").left_out == {"invalid": 1}
 
 
 def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
-    """Python's whole numbers have no end; floats and JSON have."""
+    """Python integers are unlimited; floats and JSON are not."""
     lab.write(
         "utils.py",
         "def m(references, predictions):\n    return 10 ** (400 if predictions == ['2'] else 30)\n",
     )
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
-    found = lab.run()
-    assert found.metric("m").left_out == {"invalid": 1}
-    assert found.results["t"]["m,none"] == pytest.approx(1e30)
+    result = lab.run()
+    assert result.metric("m").left_out == {"invalid": 1}
+    assert result.results["t"]["m,none"] == pytest.approx(1e30)
 
 
-def test_a_metric_that_raises_a_type_error_is_named_with_its_own(lab: Lab) -> None:
-    """The harness calls again in an older way; what that raises says nothing."""
+def test_a_type_error_of_a_metric_is_reported(lab: Lab) -> None:
+    """Not the second error, from the call in the older form."""
     lab.write("utils.py", "def m(references, predictions):\n    return len(5)\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
     assert "object of type 'int' has no len()" in lab.run().rows()[0]["error"]
@@ -254,14 +256,14 @@ class Filter:
 
 
 @pytest.mark.parametrize("place", ["doc_to_target", "process_docs", "samples", "custom_dataset"])
-def test_sys_exit_before_anything_is_asked_is_an_error_of_the_task(lab: Lab, place: str) -> None:
-    """The place is named; the program does not end as if all was well."""
+def test_sys_exit_before_the_first_request_is_an_error_of_the_task(lab: Lab, place: str) -> None:
+    """The place is reported, and the exit code is not 0."""
     lab.write("utils.py", ENDING.replace("def leave(", "def broken("))
     refused(lab, rf"t.yaml:\d+ .*{place}.*SystemExit: 0", **PLACES[place])
 
 
 def test_sys_exit_in_a_generator_and_in_a_filter_class_is_an_error_of_the_task(lab: Lab) -> None:
-    """A generator's code runs while its rows are read, a filter's when the task is read."""
+    """A generator's code runs while its rows are read, a filter's constructor when the task is read."""
     lab.write("utils.py", ENDING)
     refused(lab, r"t.yaml:\d+ process_docs: rows: SystemExit: 0", process_docs=Fn("utils.rows"))
     chain = [{"name": "f", "filter": [{"function": Fn("utils.Filter")}]}]
@@ -272,10 +274,10 @@ def test_sys_exit_on_one_document_costs_that_document(lab: Lab) -> None:
     """The others are asked; the failure carries the traceback of the user's file."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
-    found = lab.run()
-    assert (found.run.exit_code, found.run.summary.infra_error) == (3, 1)
-    assert "!function utils.text raised SystemExit: 0" in found.rows()[1]["error"]
-    (failure,) = [case.end.failure for case in RunCases(found.run.folder) if case.end.failure]
+    result = lab.run()
+    assert (result.run.exit_code, result.run.summary.infra_error) == (3, 1)
+    assert "!function utils.text raised SystemExit: 0" in result.rows()[1]["error"]
+    (failure,) = [case.end.failure for case in RunCases(result.run.folder) if case.end.failure]
     assert "in leave_on_two\n    sys.exit(0)" in failure.traceback
 
 
@@ -294,17 +296,17 @@ def test_sys_exit_in_scoring_costs_one_score(lab: Lab, code: dict[str, Any]) -> 
     """The others are scored, and the score that is missing carries the traceback."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, **code)
-    found = lab.run()
-    assert (found.metric("m").denominator, found.metric("m").left_out) == (3, {"invalid": 1})
-    assert "SystemExit: 0" in found.rows()[1]["error"]
+    result = lab.run()
+    assert (result.metric("m").denominator, result.metric("m").left_out) == (3, {"invalid": 1})
+    assert "SystemExit: 0" in result.rows()[1]["error"]
 
 
 def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
     """The run is finished, and the number is not measured."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "aggregation": Fn("utils.leave")}])
-    found = lab.run()
-    assert found.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0"
+    result = lab.run()
+    assert result.metric("exact_match").reason == "!function utils.leave raised SystemExit: 0"
 
 
 # What changed code means
@@ -327,8 +329,8 @@ def again(lab: Lab) -> dict[str, Any]:
     return {"runs": len(folders), "last": summaries[-1]}
 
 
-def test_changed_scoring_code_regrades_and_changed_asking_code_asks(lab: Lab) -> None:
-    """What affects scores only is graded anew without a request; what affects prompts is another run."""
+def test_changed_scoring_code_scores_again_and_changed_prompt_code_starts_a_new_run(lab: Lab) -> None:
+    """Scoring again sends no request."""
     lab.write("score.py", "def grade(doc, results):\n    return {'m': 1.0}\n")
     lab.write("ask.py", "def text(doc):\n    return doc['q']\n")
     lab.task(
@@ -362,7 +364,7 @@ def test_changed_scoring_code_regrades_and_changed_asking_code_asks(lab: Lab) ->
     ],
 )
 def test_a_changed_helper_is_changed_code(lab: Lab, imported: str, helper: str) -> None:
-    """A file that imports another one does something else when that one changes."""
+    """A file that the code imports is part of the code."""
     lab.write("pack/__init__.py", "from .deep import said\n")
     lab.write("pack/deep.py", "said = '?'\n")
     lab.write("helper.py", "said = '?'\n")

@@ -1,4 +1,4 @@
-"""Few-shot examples: where they come from, which are chosen, and how they are written."""
+"""Few-shot examples: their source, their selection and their format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import InputError
 
-from support.lab import Fn, Found, Lab, docs_of
+from support.lab import Fn, Lab, TaskResult, docs_of
 
 DOCS = docs_of("e1=1", "e2=2", "e3=3", "e4=4", "e5=5")
 OTHERS = docs_of("o1=1", "o2=2", "o3=3", "o4=4")
@@ -20,15 +20,15 @@ def files(**splits: str) -> dict[str, Any]:
     return {"data_files": {split: f"{name}.jsonl" for split, name in splits.items()}}
 
 
-def shown(found: Found) -> list[list[str]]:
+def shown(result: TaskResult) -> list[list[str]]:
     """The questions of the examples of each document."""
-    return [[shot.split(" ")[0] for shot in asked.split("\n\n")[:-1]] for asked in found.asked()]
+    return [[shot.split(" ")[0] for shot in asked.split("\n\n")[:-1]] for asked in result.prompts()]
 
 
-def leaks(found: Found) -> int:
+def leaks(result: TaskResult) -> int:
     """How many documents stand among their own examples."""
-    questions = [row["doc"]["q"] for row in found.rows()]
-    return sum(question in shots for question, shots in zip(questions, shown(found), strict=True))
+    questions = [row["doc"]["q"] for row in result.rows()]
+    return sum(question in shots for question, shots in zip(questions, shown(result), strict=True))
 
 
 SAME: dict[str, dict[str, Any]] = {
@@ -63,25 +63,25 @@ def test_a_document_is_never_among_its_own_examples(lab: Lab, case: str, sampler
     changes = SAME[case]
     fewshot = {**changes.get("fewshot_config", {}), "sampler": sampler}
     lab.task(docs=DOCS, num_fewshot=3, **{**changes, "fewshot_config": fewshot})
-    found = lab.run()
-    assert leaks(found) == 0
-    assert {len(shots) for shots in shown(found)} == {3}
+    result = lab.run()
+    assert leaks(result) == 0
+    assert {len(shots) for shots in shown(result)} == {3}
 
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
 @pytest.mark.parametrize("case", SAME)
-def test_with_quirks_it_is_as_the_harness_has_it(lab: Lab, case: str, sampler: str) -> None:
-    """The harness compares two settings; where they differ the document leaks, and that is counted."""
+def test_with_quirks_a_document_may_be_among_its_own_examples(lab: Lab, case: str, sampler: str) -> None:
+    """The harness compares two settings; where they differ the document leaks, and the leak is counted."""
     changes = SAME[case]
     fewshot = {**changes.get("fewshot_config", {}), "sampler": sampler}
     lab.task(docs=DOCS, num_fewshot=4, **{**changes, "fewshot_config": fewshot})
-    found = lab.run(lm_eval_quirks=True)
-    assert bool(leaks(found)) == (case in LEAKS_IN_THE_HARNESS)
-    assert found.file.get("lm_eval_quirks", {}).get("fewshot_leak", 0) == leaks(found)
+    result = lab.run(lm_eval_quirks=True)
+    assert bool(leaks(result)) == (case in LEAKS_IN_THE_HARNESS)
+    assert result.file.get("lm_eval_quirks", {}).get("fewshot_leak", 0) == leaks(result)
 
 
-def test_the_first_of_another_split_are_shown_to_all(lab: Lab) -> None:
-    """`first_n`: the same examples in the order of the file."""
+def test_first_n_shows_the_same_examples_to_all_documents(lab: Lab) -> None:
+    """In the order of the file."""
     lab.data("o.jsonl", OTHERS)
     changes: dict[str, Any] = {
         "dataset_kwargs": files(test="t", train="o"),
@@ -108,7 +108,7 @@ def test_training_comes_before_validation_and_test(lab: Lab) -> None:
 
 
 def test_random_examples_are_one_stream_over_the_documents(lab: Lab) -> None:
-    """The harness's: Random(1234).sample for each document; a limit does not change who comes first."""
+    """Random(1234).sample for each document, as in the harness; a limit does not change the examples."""
     lab.data("o.jsonl", OTHERS)
     lab.task(docs=DOCS, num_fewshot=2, training_split="train", dataset_kwargs=files(test="t", train="o"))
     stream = random.Random(1234)
@@ -118,15 +118,15 @@ def test_random_examples_are_one_stream_over_the_documents(lab: Lab) -> None:
 
 
 def test_the_evaluated_document_is_drawn_and_dropped(lab: Lab) -> None:
-    """The harness's way: one more is drawn, and the document itself left out."""
+    """As in the harness: one more example is drawn, and the document itself is dropped."""
     lab.task(docs=DOCS, num_fewshot=2, fewshot_split="test")
     stream = random.Random(1234)
     expected = [[other["q"] for other in stream.sample(DOCS, 3) if other != doc][:2] for doc in DOCS]
     assert shown(lab.run()) == expected
 
 
-def test_another_seed_draws_others(lab: Lab) -> None:
-    """The fourth of the harness's seeds is that of the examples."""
+def test_another_seed_draws_other_examples(lab: Lab) -> None:
+    """The fourth of the harness's seeds is for the examples."""
     lab.data("o.jsonl", OTHERS)
     lab.task(docs=DOCS, num_fewshot=3, training_split="train", dataset_kwargs=files(test="t", train="o"))
     stream = random.Random(7)
@@ -136,7 +136,7 @@ def test_another_seed_draws_others(lab: Lab) -> None:
 
 
 def test_fewshot_indices_choose_the_pool(lab: Lab) -> None:
-    """In their order. The harness leaves the setting unused, and so does --lm-eval-quirks, which names it."""
+    """In their order. The harness ignores the setting; --lm-eval-quirks does too, and counts it."""
     lab.data("o.jsonl", OTHERS)
     fewshot = {"sampler": "first_n", "fewshot_indices": [3, 1]}
     changes: dict[str, Any] = {"dataset_kwargs": files(test="t", train="o"), "fewshot_config": fewshot}
@@ -147,8 +147,8 @@ def test_fewshot_indices_choose_the_pool(lab: Lab) -> None:
     assert quirky.file["lm_eval_quirks"] == {"fewshot_indices": 5}
 
 
-def test_indices_that_are_not_there_are_refused(lab: Lab) -> None:
-    """Before anything is asked."""
+def test_unknown_fewshot_indices_are_refused(lab: Lab) -> None:
+    """Before the first request."""
     fewshot = {"samples": OTHERS, "fewshot_indices": [0, 9]}
     lab.task(docs=DOCS, num_fewshot=1, fewshot_config=fewshot)
     with pytest.raises(InputError, match=r"t.yaml:\d+ fewshot_config.* has 9, there are 4 examples"):
@@ -157,7 +157,7 @@ def test_indices_that_are_not_there_are_refused(lab: Lab) -> None:
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
 def test_too_few_examples_are_refused(lab: Lab, sampler: str) -> None:
-    """Nobody gets fewer than asked for without a word; the document itself is none."""
+    """The document itself does not count as an example."""
     lab.task(docs=DOCS[:3], num_fewshot=3, fewshot_split="test", fewshot_config={"sampler": sampler})
     few = "3 examples are needed, there are 2 others" if sampler == "first_n" else "4 examples .* there are 3"
     with pytest.raises(InputError, match=rf"t.yaml:\d+ fewshot_config.*: {few}"):
@@ -168,29 +168,29 @@ def test_too_few_examples_are_refused(lab: Lab, sampler: str) -> None:
 
 
 @pytest.mark.parametrize("sampler", ["first_n", "default"])
-def test_equal_documents_are_left_out_together(lab: Lab, sampler: str) -> None:
-    """Of twins none is shown to the other; where too few others are left, those documents fail alone."""
+def test_equal_documents_are_not_examples_of_each_other(lab: Lab, sampler: str) -> None:
+    """If too few others remain, only these documents fail."""
     docs = [DOCS[0], DOCS[1], DOCS[2], DOCS[2]]
     fewshot = {"sampler": sampler}
     lab.task(docs=docs, num_fewshot=2, fewshot_split="test", fewshot_config=fewshot)
     assert leaks(lab.run()) == 0
     lab.task(docs=docs, num_fewshot=3, fewshot_split="test", fewshot_config=fewshot)
-    found = lab.run()
-    assert (found.run.summary.ok, found.run.summary.infra_error) == (2, 2)
-    assert "3 examples are needed, there are 2" in found.rows()[2]["error"]
+    result = lab.run()
+    assert (result.run.summary.ok, result.run.summary.infra_error) == (2, 2)
+    assert "3 examples are needed, there are 2" in result.rows()[2]["error"]
 
 
-def test_a_sampler_nobody_has_is_refused_where_examples_are_wanted(lab: Lab) -> None:
-    """Without examples the setting says nothing."""
+def test_an_unknown_sampler_is_refused_if_there_are_examples(lab: Lab) -> None:
+    """Without examples the setting has no effect."""
     lab.task(docs=DOCS, num_fewshot=1, fewshot_config={"sampler": "best"})
     with pytest.raises(InputError, match=r"t.yaml:\d+ fewshot_config.sampler: there is no sampler 'best'"):
         lab.run()
     lab.task(docs=DOCS, num_fewshot=0, fewshot_config={"sampler": "best"})
-    assert lab.run().asked()[0] == "e1"
+    assert lab.run().prompts()[0] == "e1"
 
 
-def test_examples_may_be_written_otherwise(lab: Lab) -> None:
-    """Text, target, delimiters and prefix of examples; the question itself has the task's own."""
+def test_fewshot_config_overrides_the_format_of_examples(lab: Lab) -> None:
+    """Text, target, delimiters and prefix; the question itself has the task's settings."""
     fewshot = {
         "sampler": "first_n",
         "samples": [{"q": "s", "a": "t", "u": "v"}],
@@ -200,39 +200,39 @@ def test_examples_may_be_written_otherwise(lab: Lab) -> None:
         "fewshot_delimiter": " ## ",
     }
     lab.task(docs=DOCS, num_fewshot=1, description="D: ", fewshot_config=fewshot)
-    assert lab.run().asked()[0] == "D: shot v = t! ## e1"
+    assert lab.run().prompts()[0] == "D: shot v = t! ## e1"
 
 
-def test_the_tasks_delimiters_are_those_of_examples(lab: Lab) -> None:
-    """Where fewshot_config says nothing."""
+def test_examples_inherit_the_delimiters_of_the_task(lab: Lab) -> None:
+    """If fewshot_config does not set them."""
     fewshot = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=2, fewshot_config=fewshot, target_delimiter=":", fewshot_delimiter=";")
-    assert lab.run().asked()[0] == "o1:1;o2:2;e1"
+    assert lab.run().prompts()[0] == "o1:1;o2:2;e1"
 
 
-def test_a_prefix_stands_before_every_answer(lab: Lab) -> None:
-    """One space between prefix and example's answer; examples may have a prefix of their own."""
+def test_gen_prefix_comes_before_every_answer(lab: Lab) -> None:
+    """One space between the prefix and an example's answer; examples may have their own prefix."""
     fewshot: dict[str, Any] = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot)
-    assert lab.run().asked()[0] == "o1 Answer: 1\n\ne1 Answer:"
+    assert lab.run().prompts()[0] == "o1 Answer: 1\n\ne1 Answer:"
     lab.task(
         docs=DOCS, num_fewshot=1, gen_prefix="Answer:", fewshot_config=fewshot | {"gen_prefix": "{{q}}>"}
     )
-    assert lab.run().asked()[0] == "o1 o1> 1\n\ne1 Answer:"
+    assert lab.run().prompts()[0] == "o1 o1> 1\n\ne1 Answer:"
 
 
 def test_an_examples_label_is_shown_as_its_choice(lab: Lab) -> None:
-    """By number or as text; of several right answers the first is shown."""
+    """By number or as text; the first of several correct answers is shown."""
     samples = [{"q": "n", "a": "1"}, {"q": "l", "a": "['b', 'a']"}]
     changes: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
     fewshot = {"sampler": "first_n", "samples": samples}
     lab.task(docs=docs_of("x=0"), num_fewshot=2, fewshot_config=fewshot, **changes)
-    found = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
-    assert found.asked() == ["n b\n\nl b\n\nx"]
+    result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
+    assert result.prompts() == ["n b\n\nl b\n\nx"]
 
 
 def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
-    """Shown ones are written out, asked ones are letters."""
+    """The examples show full texts, the question letters."""
     fewshot = {"sampler": "first_n", "samples": [{"q": "s", "a": "1"}], "doc_to_choice": ["alpha", "beta"]}
     changes: dict[str, Any] = {
         "output_type": "multiple_choice",
@@ -240,27 +240,27 @@ def test_examples_may_have_choices_of_their_own(lab: Lab) -> None:
         "fewshot_config": fewshot,
     }
     lab.task(docs=docs_of("x=0"), num_fewshot=1, **changes)
-    found = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
-    assert found.asked() == ["s beta\n\nx"]
+    result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-2.0, True)}))
+    assert result.prompts() == ["s beta\n\nx"]
 
 
 @pytest.mark.parametrize(
     ("written", "given", "ours", "theirs"),
     [(None, 2, 2, 2), (1, 2, 2, 2), (2, 0, 0, 0), (0, 2, 2, 0), (1, None, 1, 1), (None, None, 0, 0)],
 )
-def test_the_number_of_examples_may_be_given(
+def test_num_fewshot_overrides_the_task_file(
     lab: Lab, written: int | None, given: int | None, ours: int, theirs: int
 ) -> None:
-    """It counts over the task's own, a 0 in the file too, which the harness lets nobody change."""
+    """Also a 0 in the file, which the harness does not allow."""
     fewshot = {"sampler": "first_n", "samples": OTHERS}
     lab.task(docs=DOCS, num_fewshot=written, fewshot_config=fewshot)
-    found = lab.run(num_fewshot=given)
-    assert ({len(shots) for shots in shown(found)}, found.file["n-shot"]["t"]) == ({ours}, ours)
+    result = lab.run(num_fewshot=given)
+    assert ({len(shots) for shots in shown(result)}, result.file["n-shot"]["t"]) == ({ours}, ours)
     assert lab.run(num_fewshot=given, lm_eval_quirks=True).file["n-shot"]["t"] == theirs
 
 
-def test_no_split_for_examples_is_said_before_anything_is_asked(lab: Lab) -> None:
-    """Data that makes its own splits may have none to show."""
+def test_a_missing_split_for_examples_is_an_error_before_the_first_request(lab: Lab) -> None:
+    """A custom_dataset may have no split for examples."""
     lab.task(docs=DOCS, num_fewshot=1, fewshot_split="shots")
     with pytest.raises(InputError, match="there is no split 'shots'; there are test"):
         lab.run()
@@ -278,14 +278,14 @@ def test_examples_are_processed_like_the_documents(lab: Lab) -> None:
     fewshot: dict[str, Any] = {"sampler": "first_n"}
     changes: dict[str, Any] = {"dataset_kwargs": kwargs, "process_docs": Fn("utils.loud"), "num_fewshot": 1}
     lab.task(docs=DOCS, training_split="train", fewshot_config=fewshot, **changes)
-    assert lab.run().asked()[0] == "O1 1\n\nE1"
+    assert lab.run().prompts()[0] == "O1 1\n\nE1"
     lab.task(
         docs=DOCS,
         fewshot_split="train",
         fewshot_config=fewshot | {"process_docs": Fn("utils.mine")},
         **changes,
     )
-    assert lab.run().asked()[0] == "o1~ 1\n\nE1"
+    assert lab.run().prompts()[0] == "o1~ 1\n\nE1"
 
 
 def test_an_example_that_cannot_be_written_is_the_documents_failure(lab: Lab) -> None:

@@ -1,4 +1,4 @@
-"""`!function`: Python beside a task file, wherever it may stand."""
+"""`!function`: Python in the folder of a task file, in every setting that allows it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.lab import FOUR, Fn, Lab, docs_of
 
 @pytest.mark.parametrize("place", ["evaluated", "examples"])
 def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) -> None:
-    """A run that was interrupted asks nothing more when process_docs gives something else."""
+    """An interrupted run stops if process_docs returns other documents."""
     lab.write(
         "utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n"
     )
@@ -37,8 +37,8 @@ def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) 
 
 
 @pytest.mark.parametrize("key", ["custom_dataset", "samples"])
-def test_data_made_by_chance_is_the_same_in_every_start(lab: Lab, key: str) -> None:
-    """As the harness seeds `random` before it loads tasks; so the same command finds its run."""
+def test_random_data_is_the_same_in_every_start(lab: Lab, key: str) -> None:
+    """`random` is seeded as in the harness, so the same command finds its run."""
     lab.write(
         "utils.py",
         "import random\n\n"
@@ -60,33 +60,33 @@ def test_process_docs_makes_the_documents(lab: Lab) -> None:
         "    return data.filter(lambda d: d['q'] != '2').map(lambda d: {'q': d['q'] + '!', 'n': len(d['q'])})\n",
     )
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
-    found = lab.run()
-    assert found.asked() == ["1!", "3!", "4!"]
-    assert found.rows()[0]["doc"] == {"q": "1!", "a": "1", "n": 1}
-    assert found.file["n-samples"]["t"] == {"original": 3, "effective": 3}
+    result = lab.run()
+    assert result.prompts() == ["1!", "3!", "4!"]
+    assert result.rows()[0]["doc"] == {"q": "1!", "a": "1", "n": 1}
+    assert result.file["n-samples"]["t"] == {"original": 3, "effective": 3}
 
 
 def test_process_docs_may_return_a_list(lab: Lab) -> None:
     """Any iterable of documents."""
     lab.write("utils.py", "def keep(data):\n    return [{'q': d['q'] * 2, 'a': d['a'] * 2} for d in data]\n")
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
-    found = lab.run()
-    assert (found.asked(), found.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
+    result = lab.run()
+    assert (result.prompts(), result.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
 
 
 def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
-    """What rows show is what was asked, a new start asks the same; documents differ, and so do seeds."""
+    """Rows show the prompts that were sent, and a new start sends the same; other seeds give others."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
-    found = lab.run()
-    assert [[[prompt]] for prompt in found.asked()] == found.column("resps")
-    assert len({prompt.split()[1] for prompt in found.asked()}) == len(FOUR)
-    assert lab.run(output_dir="again").asked() == found.asked()
-    assert lab.run(output_dir="other", seed=7).asked() != found.asked()
+    result = lab.run()
+    assert [[[prompt]] for prompt in result.prompts()] == result.column("resps")
+    assert len({prompt.split()[1] for prompt in result.prompts()}) == len(FOUR)
+    assert lab.run(output_dir="again").prompts() == result.prompts()
+    assert lab.run(output_dir="other", seed=7).prompts() != result.prompts()
 
 
 def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab) -> None:
-    """A run that was stopped goes on with the examples it began with."""
+    """A continued run uses the examples of its first start."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     shots = {"sampler": "first_n", "samples": [{"q": "example", "a": "x"}]}
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"), num_fewshot=1, fewshot_config=shots)
@@ -98,7 +98,7 @@ def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab
 
 
 def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
-    """Each is called with the document; what it returns is taken as it is, never read as a list."""
+    """Each gets the document; its return value is used unchanged and never parsed as a list."""
     lab.write(
         "utils.py",
         "def text(doc):\n    return f\"Q {doc['q']}\"\n"
@@ -113,10 +113,10 @@ def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
     }
     lab.task(docs=docs_of("x=1", "y=0"), **changes)
     model = lab.likely({" no": (-1.0, True), " yes x": (-0.5, False), " yes y": (-2.0, False)})
-    found = lab.run(model=model)
-    assert found.column("acc") == [1.0, 1.0]
-    assert found.column("target") == ["1", "0"]
-    assert found.asked() == ["Q x", "Q y"]
+    result = lab.run(model=model)
+    assert result.column("acc") == [1.0, 1.0]
+    assert result.column("target") == ["1", "0"]
+    assert result.prompts() == ["Q x", "Q y"]
 
 
 def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> None:
@@ -126,7 +126,7 @@ def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> Non
     lab.task("other.yaml", FOUR, doc_to_text=None)
     lab.write("base/b.yaml", "doc_to_text: !function deep.utils.text\n")
     lab.write("t.yaml", "include: [other.yaml, base/b.yaml]\ntask: t\n")
-    assert lab.run().asked()[0] == "base 1"
+    assert lab.run().prompts()[0] == "base 1"
 
 
 def test_python_beside_a_task_may_import_its_neighbours(lab: Lab) -> None:
@@ -137,17 +137,17 @@ def test_python_beside_a_task_may_import_its_neighbours(lab: Lab) -> None:
         "from neighbour_of_t import MARK\n\ndef text(doc):\n    return MARK + doc['q']\n",
     )
     lab.task("tasks/t.yaml", FOUR, doc_to_text=Fn("utils.text"))
-    assert lab.run("tasks/t.yaml").asked()[0] == "marked 1"
+    assert lab.run("tasks/t.yaml").prompts()[0] == "marked 1"
 
 
 def test_a_function_may_come_from_an_installed_module(lab: Lab) -> None:
     """Where no file of that name stands beside the task."""
     lab.task(docs=FOUR, doc_to_text=Fn("json.dumps"))
-    assert lab.run().asked()[0] == json.dumps(FOUR[0])
+    assert lab.run().prompts()[0] == json.dumps(FOUR[0])
 
 
 def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
-    """It is told metadata, --metadata and dataset_kwargs by name; no dataset_path is needed."""
+    """It gets metadata, --metadata and dataset_kwargs by name; dataset_path is not needed."""
     lab.write(
         "utils.py",
         "def make(**told):\n"
@@ -158,9 +158,9 @@ def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
     lab.task(
         custom_dataset=Fn("utils.make"), dataset_path=None, dataset_kwargs={"size": 3}, metadata=metadata
     )
-    found = lab.run(metadata={"given": "g"})
-    assert found.asked() == ["o", "g", "3"]
-    assert found.file["configs"]["t"]["metadata"]["given"] == "g"
+    result = lab.run(metadata={"given": "g"})
+    assert result.prompts() == ["o", "g", "3"]
+    assert result.file["configs"]["t"]["metadata"]["given"] == "g"
 
 
 def test_examples_may_come_from_a_function(lab: Lab) -> None:
@@ -168,14 +168,14 @@ def test_examples_may_come_from_a_function(lab: Lab) -> None:
     lab.write("utils.py", "def shots():\n    return [{'q': 'a', 'a': 'b'}, {'q': 'c', 'a': 'd'}]\n")
     fewshot = {"sampler": "first_n", "samples": Fn("utils.shots")}
     lab.task(docs=FOUR, num_fewshot=2, fewshot_config=fewshot)
-    assert lab.run().asked()[0] == "a b\n\nc d\n\n1"
+    assert lab.run().prompts()[0] == "a b\n\nc d\n\n1"
 
 
 # How it is scored
 
 
 def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> None:
-    """Undeclared ones are averaged; whole numbers stay whole in rows, and denominators count who has a value."""
+    """They are averaged; integers stay integers in rows, and the denominator counts documents with a value."""
     lab.write(
         "utils.py",
         "def grade(doc, results):\n"
@@ -186,15 +186,15 @@ def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> Non
     lab.task(
         docs=FOUR, process_results=Fn("utils.grade"), metric_list=[{"metric": "right"}], doc_to_target=None
     )
-    found = lab.run()
-    assert found.results["t"]["right,none"] == 0.75
-    assert found.results["t"]["length,none"] == 1.0
-    assert found.column("length") == [1, 1, 1, 1]
-    assert [type(value) for value in found.column("length")] == [int] * 4
-    assert found.column("right") == [1.0, 0.0, 1.0, 1.0]
-    assert found.rows()[3]["metrics"] == ["length", "right"]
-    assert (found.metric("big").denominator, found.metric("length").denominator) == (3, 4)
-    assert found.column("big") == [10**20] * 3 + [None]
+    result = lab.run()
+    assert result.results["t"]["right,none"] == 0.75
+    assert result.results["t"]["length,none"] == 1.0
+    assert result.column("length") == [1, 1, 1, 1]
+    assert [type(value) for value in result.column("length")] == [int] * 4
+    assert result.column("right") == [1.0, 0.0, 1.0, 1.0]
+    assert result.rows()[3]["metrics"] == ["length", "right"]
+    assert (result.metric("big").denominator, result.metric("length").denominator) == (3, 4)
+    assert result.column("big") == [10**20] * 3 + [None]
 
 
 def test_whole_numbers_stay_whole_in_results(lab: Lab) -> None:
@@ -223,27 +223,27 @@ def test_process_results_of_likelihoods_gets_pairs(lab: Lab) -> None:
     metrics = [{"metric": "gap"}, {"metric": "greedy", "aggregation": Fn("utils.first")}]
     changes: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
     lab.task(docs=docs_of("x=a"), process_results=Fn("utils.grade"), metric_list=metrics, **changes)
-    found = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-3.0, False)}))
-    assert found.results["t"]["gap,none"] == 2.0
-    assert found.rows()[0]["greedy"] == [True, False]
-    assert found.results["t"]["greedy,none"] is True
+    result = lab.run(model=lab.likely({" a": (-1.0, True), " b": (-3.0, False)}))
+    assert result.results["t"]["gap,none"] == 2.0
+    assert result.rows()[0]["greedy"] == [True, False]
+    assert result.results["t"]["greedy,none"] is True
 
 
-def test_an_own_metric_is_called_as_the_harness_calls_it(lab: Lab) -> None:
-    """With references and predictions, and its options; its name is the function's."""
+def test_a_user_metric_is_called_as_in_the_harness(lab: Lab) -> None:
+    """With references, predictions and its options; its name is the function's."""
     lab.write(
         "utils.py",
         "def close(references, predictions, within):\n"
         "    return abs(int(references[0]) - int(predictions[0])) <= within\n",
     )
     lab.task(docs=docs_of("1=2", "5=9"), metric_list=[{"metric": Fn("utils.close"), "within": 1}])
-    found = lab.run()
-    assert found.results["t"]["close,none"] == 0.5
-    assert found.column("close") == [True, False]
+    result = lab.run()
+    assert result.results["t"]["close,none"] == 0.5
+    assert result.column("close") == [True, False]
 
 
-def test_an_own_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> None:
-    """All of them are made one number by the aggregation of the metric that gave them."""
+def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> None:
+    """All of them use the aggregation of that metric."""
     lab.write(
         "utils.py",
         "def both(references, predictions):\n"
@@ -253,23 +253,23 @@ def test_an_own_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> No
     )
     metric = {"metric": Fn("utils.both"), "aggregation": Fn("utils.total"), "higher_is_better": True}
     lab.task(docs=FOUR, metric_list=[metric])
-    found = lab.run()
-    assert (found.results["t"]["same,none"], found.results["t"]["length,none"]) == (3.0, 4)
-    assert found.rows()[0]["metrics"] == ["same", "length"]
-    assert found.file["higher_is_better"]["t"] == {"both": True, "same": True, "length": True}
+    result = lab.run()
+    assert (result.results["t"]["same,none"], result.results["t"]["length,none"]) == (3.0, 4)
+    assert result.rows()[0]["metrics"] == ["same", "length"]
+    assert result.file["higher_is_better"]["t"] == {"both": True, "same": True, "length": True}
 
 
 @pytest.mark.parametrize("options", [{}, {"unused": 1}])
-def test_an_own_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> None:
-    """One that does not know references and predictions is called with [target, answer], without options."""
+def test_a_user_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> None:
+    """A function without references and predictions gets [target, answer], without options."""
     lab.write("utils.py", "def same(items):\n    return float(items[0] == items[1])\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.same"), **options}])
-    found = lab.run()
-    assert found.results["t"]["same,none"] == 0.75
+    result = lab.run()
+    assert result.results["t"]["same,none"] == 0.75
 
 
-def test_an_own_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
-    """Called for each; a mapping is read under the metric's name."""
+def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
+    """It is called for each target; of a mapping, the metric's own name counts."""
     lab.write(
         "utils.py",
         "def same(references, predictions):\n    return float(references == predictions)\n"
@@ -277,12 +277,12 @@ def test_an_own_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
     )
     metrics = [{"metric": Fn("utils.same")}, {"metric": Fn("utils.mapped")}]
     lab.task(docs=docs_of("1=x", "2=y"), doc_to_target="['1', '{{a}}']", metric_list=metrics)
-    found = lab.run()
-    assert (found.column("same"), found.column("mapped")) == ([1.0, 0.0], [1.0, 0.0])
+    result = lab.run()
+    assert (result.column("same"), result.column("mapped")) == ([1.0, 0.0], [1.0, 0.0])
 
 
-def test_an_own_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
-    """Pairs or anything; it has no standard error."""
+def test_a_user_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
+    """Values may be pairs or anything; there is no standard error."""
     lab.write(
         "utils.py",
         "def grade(doc, results):\n    return {'pair': (doc['q'], results[0])}\n"
@@ -290,9 +290,9 @@ def test_an_own_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
     )
     metric = {"metric": "pair", "aggregation": Fn("utils.last")}
     lab.task(docs=FOUR, process_results=Fn("utils.grade"), metric_list=[metric])
-    found = lab.run()
-    assert found.results["t"]["pair,none"] == "1234"
-    assert found.results["t"]["pair_stderr,none"] == "N/A"
+    result = lab.run()
+    assert result.results["t"]["pair,none"] == "1234"
+    assert result.results["t"]["pair_stderr,none"] == "N/A"
 
 
 def test_a_custom_filter_gets_replies_and_documents(lab: Lab) -> None:
@@ -320,8 +320,8 @@ def test_a_filter_may_be_a_class(lab: Lab) -> None:
     assert lab.run().column("filtered_resps") == [["1!"]]
 
 
-def test_code_shows_in_results(lab: Lab) -> None:
-    """As source; inside filter_list by its name, as the harness writes it."""
+def test_results_contain_the_source_of_functions(lab: Lab) -> None:
+    """Inside filter_list only the name, as in the harness."""
     lab.write(
         "utils.py", "def text(doc):\n    return doc['q']\n\n\ndef mine(resps, docs):\n    return resps\n"
     )

@@ -1,4 +1,4 @@
-"""What lm-evaluation-harness 0.4.13 wrote is what assay writes: samples by byte, numbers by bit."""
+"""assay writes the same files as lm-evaluation-harness 0.4.13: samples byte for byte, numbers bit for bit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUP = ["g_sub1", "g_sub2", "g_sub3", "g_fs_first_n", "g_group::g_inner", "g_gr
 
 
 class Stored(NamedTuple):
-    """One stored run: what was asked for, what stands in its files, and how it was told to run."""
+    """One stored run: its command, its files and its options."""
 
     asked: list[str]
     tasks: Sequence[str] = ()
@@ -98,8 +98,8 @@ def in_golden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def stored(name: str, pattern: str) -> Path:
     """One file of a stored run."""
-    (found,) = (GOLDEN / "out" / name / "org__Fake-1.0").glob(pattern)
-    return found
+    (result,) = (GOLDEN / "out" / name / "org__Fake-1.0").glob(pattern)
+    return result
 
 
 @pytest.mark.usefixtures("in_golden")
@@ -133,8 +133,8 @@ def _without_addresses(value: Any) -> str:
 
 
 @pytest.mark.usefixtures("in_golden")
-def test_quirks_that_made_a_difference_are_named(tmp_path: Path) -> None:
-    """Six of twenty documents stood among their own examples; without the flag none does."""
+def test_quirks_that_made_a_difference_are_counted(tmp_path: Path) -> None:
+    """Six of twenty documents are among their own examples; without the flag none is."""
     run_golden("c_fewshot_fallback", tmp_path)
     (results,) = (tmp_path / "org__Fake-1.0").glob("results_*.json")
     assert json.loads(results.read_text())["lm_eval_quirks"]["fewshot_leak"] == 6

@@ -1,4 +1,4 @@
-"""Groups: who belongs to them, what they say over their members, and the numbers they have."""
+"""Groups: their members, their overrides of members, and their numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 
-from support.lab import Fn, Found, Lab, docs_of
+from support.lab import Fn, Lab, TaskResult, docs_of
 
 MEAN: list[dict[str, Any]] = [{"metric": "exact_match"}]
 TWO = docs_of("1=1", "2=0")
@@ -24,33 +24,33 @@ def pair(lab: Lab) -> Lab:
     return lab
 
 
-def run(lab: Lab, *names: str, **options: Any) -> Found:
+def run(lab: Lab, *names: str, **options: Any) -> TaskResult:
     return lab.run(*(names or ("g",)), include_path=["tasks"], **options)
 
 
 def test_a_group_runs_its_tasks_in_order(pair: Lab) -> None:
     """Members are tasks by name; without aggregate_metric_list a group has no number."""
     pair.group("tasks/g.yaml", task=["three", "two"])
-    found = run(pair)
-    assert list(found.results) == ["three", "two", "g"]
-    assert found.results["g"] == {"alias": "g", "name": "g"}
-    assert found.file["group_subtasks"] == {"g": ["three", "two"]}
-    assert "groups" not in found.file
+    result = run(pair)
+    assert list(result.results) == ["three", "two", "g"]
+    assert result.results["g"] == {"alias": "g", "name": "g"}
+    assert result.file["group_subtasks"] == {"g": ["three", "two"]}
+    assert "groups" not in result.file
 
 
 def test_the_mean_is_weighted_by_size(pair: Lab) -> None:
     """Every document counts the same; the error is that of the pooled documents."""
     pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
-    found = run(pair)
-    entry = found.results["g"]
+    result = run(pair)
+    entry = result.results["g"]
     assert entry["exact_match,none"] == pytest.approx(2 / 5)
     assert entry["exact_match_stderr,none"] == pytest.approx(math.sqrt((0.5 + 2 / 3) / 3 / 5))
     assert (entry["sample_len"], entry["sample_count"]) == (5, {"exact_match,none": 5})
-    assert found.file["groups"] == {"g": entry}
+    assert result.file["groups"] == {"g": entry}
 
 
-def test_the_mean_of_tasks_as_they_are(pair: Lab) -> None:
-    """`weight_by_size: false`: every task counts the same."""
+def test_an_unweighted_mean_counts_every_task_the_same(pair: Lab) -> None:
+    """`weight_by_size: false`."""
     listed = [{"metric": "exact_match", "weight_by_size": False}]
     pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=listed)
     entry = run(pair).results["g"]
@@ -58,14 +58,14 @@ def test_the_mean_of_tasks_as_they_are(pair: Lab) -> None:
     assert entry["exact_match_stderr,none"] == pytest.approx(math.sqrt(1 / 4 + 1 / 9) / 2)
 
 
-def test_a_member_without_an_error_leaves_the_group_without_one(pair: Lab) -> None:
+def test_a_group_has_no_stderr_if_a_member_has_none(pair: Lab) -> None:
     """A task of one document has no spread."""
     pair.task("tasks/one.yaml", docs_of("1=1"))
     pair.group("tasks/g.yaml", task=["two", "one"], aggregate_metric_list=MEAN)
-    found = run(pair)
-    assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 3)
-    assert found.results["g"]["exact_match_stderr,none"] == "N/A"
-    assert found.metric("exact_match", "g").interval is None
+    result = run(pair)
+    assert result.results["g"]["exact_match,none"] == pytest.approx(2 / 3)
+    assert result.results["g"]["exact_match_stderr,none"] == "N/A"
+    assert result.metric("exact_match", "g").interval is None
 
 
 def filtered(lab: Lab) -> None:
@@ -106,44 +106,44 @@ def test_a_group_in_a_group(pair: Lab) -> None:
     """The outer mean is over all tasks below; inner groups come before outer ones in results."""
     pair.group("tasks/inner.yaml", task=["three"], aggregate_metric_list=MEAN, group_alias="Inside")
     pair.group("tasks/g.yaml", task=["two", "inner"], aggregate_metric_list=MEAN, metadata={"version": 2.0})
-    found = run(pair)
-    assert list(found.results) == ["two", "three", "inner", "g"]
-    assert list(found.file["groups"]) == ["inner", "g"]
-    assert found.results["inner"]["alias"] == "Inside"
-    assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 5)
-    assert found.results["inner"]["exact_match,none"] == pytest.approx(1 / 3)
-    assert found.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
-    assert found.file["versions"] == {"g": "2.0", "inner": "N/A", "three": "Yaml", "two": "Yaml"}
+    result = run(pair)
+    assert list(result.results) == ["two", "three", "inner", "g"]
+    assert list(result.file["groups"]) == ["inner", "g"]
+    assert result.results["inner"]["alias"] == "Inside"
+    assert result.results["g"]["exact_match,none"] == pytest.approx(2 / 5)
+    assert result.results["inner"]["exact_match,none"] == pytest.approx(1 / 3)
+    assert result.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
+    assert result.file["versions"] == {"g": "2.0", "inner": "N/A", "three": "Yaml", "two": "Yaml"}
 
 
 def test_a_group_written_inside_another_has_both_names(pair: Lab) -> None:
-    """`outer::inner`, whose settings reach its own tasks only."""
+    """`outer::inner`; its settings apply to its own tasks only."""
     inner = {"group": "inner", "task": ["three"], "description": "in ", "aggregate_metric_list": MEAN}
     pair.group("tasks/g.yaml", task=["two", inner])
-    found = run(pair)
-    assert found.file["group_subtasks"] == {"g": ["two", "g::inner"], "g::inner": ["three"]}
-    assert list(found.file["groups"]) == ["g::inner"]
-    assert found.asked("three")[0] == "in 1"
-    assert found.asked("two")[0] == "1"
+    result = run(pair)
+    assert result.file["group_subtasks"] == {"g": ["two", "g::inner"], "g::inner": ["three"]}
+    assert list(result.file["groups"]) == ["g::inner"]
+    assert result.prompts("three")[0] == "in 1"
+    assert result.prompts("two")[0] == "1"
 
 
-def test_an_existing_group_may_be_named_with_changes(pair: Lab) -> None:
-    """It keeps its name, its members and its numbers; the changes reach its tasks."""
+def test_a_member_group_may_have_overrides(pair: Lab) -> None:
+    """It keeps its name, members and numbers; the overrides apply to its tasks."""
     pair.group("tasks/inner.yaml", task=["three"], aggregate_metric_list=MEAN, description="old ")
     pair.group("tasks/g.yaml", task=["two", {"group": "inner", "description": "new "}])
-    found = run(pair)
-    assert found.asked("three")[0] == "new 1"
-    assert found.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
-    assert list(found.file["groups"]) == ["inner"]
-    assert run(pair, "inner").asked("three")[0] == "old 1"
+    result = run(pair)
+    assert result.prompts("three")[0] == "new 1"
+    assert result.file["group_subtasks"] == {"g": ["two", "inner"], "inner": ["three"]}
+    assert list(result.file["groups"]) == ["inner"]
+    assert run(pair, "inner").prompts("three")[0] == "old 1"
 
 
-def test_a_member_may_have_changes(pair: Lab) -> None:
-    """`task: name` with other keys: those win over the task's own, for this member."""
+def test_a_member_task_may_have_overrides(pair: Lab) -> None:
+    """`task: name` with other keys: they win over the task's settings, for this member."""
     pair.group("tasks/g.yaml", task=["two", {"task": "three", "description": "changed ", "task_alias": "3"}])
-    found = run(pair)
-    assert (found.asked("three")[0], found.asked("two")[0]) == ("changed 1", "1")
-    assert found.results["three"]["alias"] == "3"
+    result = run(pair)
+    assert (result.prompts("three")[0], result.prompts("two")[0]) == ("changed 1", "1")
+    assert result.results["three"]["alias"] == "3"
 
 
 def test_members_win_over_groups_and_outer_groups_over_inner_ones(pair: Lab) -> None:
@@ -153,12 +153,12 @@ def test_members_win_over_groups_and_outer_groups_over_inner_ones(pair: Lab) -> 
     members = ["two", {"task": "three", "description": "entry "}]
     pair.group("tasks/inner.yaml", task=members, description="inner ", target_delimiter="|")
     pair.group("tasks/g.yaml", task=["inner", "four"], description="outer ", doc_to_target="1")
-    found = run(pair)
-    assert [found.asked(task)[0] for task in ("two", "three", "four")] == ["outer 1", "entry 1", "outer 1"]
-    assert {found.file["configs"][task]["doc_to_target"] for task in ("two", "three", "four")} == {"1"}
-    assert run(pair, "inner").asked("two")[0] == "inner 1"
-    assert found.file["configs"]["four"]["target_delimiter"] == " "
-    assert found.file["configs"]["two"]["target_delimiter"] == "|"
+    result = run(pair)
+    assert [result.prompts(task)[0] for task in ("two", "three", "four")] == ["outer 1", "entry 1", "outer 1"]
+    assert {result.file["configs"][task]["doc_to_target"] for task in ("two", "three", "four")} == {"1"}
+    assert run(pair, "inner").prompts("two")[0] == "inner 1"
+    assert result.file["configs"]["four"]["target_delimiter"] == " "
+    assert result.file["configs"]["two"]["target_delimiter"] == "|"
 
 
 @pytest.mark.parametrize("member", ["both", {"task": "both", "description": "tag "}])
@@ -167,13 +167,13 @@ def test_a_tag_as_a_member_means_its_tasks(pair: Lab, member: Any) -> None:
     pair.task("tasks/two.yaml", TWO, tag="both")
     pair.task("tasks/three.yaml", THREE, tag=["both"])
     pair.group("tasks/g.yaml", task=[member])
-    found = run(pair)
-    assert found.file["group_subtasks"] == {"g": ["three", "two"]}
-    assert found.asked("two")[0] == ("1" if member == "both" else "tag 1")
+    result = run(pair)
+    assert result.file["group_subtasks"] == {"g": ["three", "two"]}
+    assert result.prompts("two")[0] == ("1" if member == "both" else "tag 1")
 
 
 def test_a_task_written_inside_a_group_has_both_names(pair: Lab) -> None:
-    """A task that stands in no file of its own."""
+    """The task has no file of its own."""
     inline = {
         "task": "inline",
         "dataset_path": "json",
@@ -183,11 +183,11 @@ def test_a_task_written_inside_a_group_has_both_names(pair: Lab) -> None:
         "doc_to_target": "inline {{a}}",
     }
     pair.group("tasks/g.yaml", task=[inline, "three"], aggregate_metric_list=MEAN)
-    found = run(pair)
-    assert list(found.results) == ["g::inline", "three", "g"]
-    assert found.results["g::inline"]["exact_match,none"] == 0.5
-    assert found.asked("g__inline") == ["inline 1", "inline 2"]
-    assert found.file["configs"]["g::inline"]["metadata"]["config_source"] == "inline"
+    result = run(pair)
+    assert list(result.results) == ["g::inline", "three", "g"]
+    assert result.results["g::inline"]["exact_match,none"] == 0.5
+    assert result.prompts("g__inline") == ["inline 1", "inline 2"]
+    assert result.file["configs"]["g::inline"]["metadata"]["config_source"] == "inline"
 
 
 def test_a_problem_of_a_task_inside_a_group_points_into_the_groups_file(pair: Lab) -> None:
@@ -197,8 +197,8 @@ def test_a_problem_of_a_task_inside_a_group_points_into_the_groups_file(pair: La
         run(pair)
 
 
-def test_a_member_nobody_has_is_named_with_its_line(pair: Lab) -> None:
-    """And with names that are near."""
+def test_an_unknown_member_is_reported_with_its_line(pair: Lab) -> None:
+    """And with similar names."""
     pair.write("tasks/g.yaml", "group: g\ntask:\n  - two\n  - tree\n")
     with pytest.raises(
         InputError, match=r"g.yaml:4 task: there is no task named 'tree'; did you mean 'three'"
@@ -217,7 +217,7 @@ def test_a_member_of_another_shape_is_refused(pair: Lab, member: Any) -> None:
 
 
 def test_a_group_that_contains_itself_is_refused(pair: Lab) -> None:
-    """The way round is told."""
+    """The message lists the files of the cycle."""
     pair.group("tasks/g.yaml", task=["two", "g"])
     with pytest.raises(
         InputError, match=r"g.yaml:2 task: this group contains itself: tasks/g.yaml in tasks/g"
@@ -226,7 +226,7 @@ def test_a_group_that_contains_itself_is_refused(pair: Lab) -> None:
 
 
 def test_groups_that_contain_each_other_are_refused(pair: Lab) -> None:
-    """Also with changes, and however many stand between."""
+    """Also with overrides, and with groups in between."""
     pair.group("tasks/g.yaml", task=["two", "h"])
     pair.group("tasks/h.yaml", task=[{"group": "g", "description": ""}])
     with pytest.raises(InputError, match="contains itself: tasks/g.yaml in tasks/h.yaml in tasks/g.yaml"):
@@ -246,8 +246,8 @@ def test_a_group_named_by_path_finds_members_beside_it(pair: Lab) -> None:
     pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
     assert pair.run("tasks/g.yaml").results["g"]["exact_match,none"] == pytest.approx(2 / 5)
     pair.task("mine/two.yaml", docs_of("1=1", "2=2"))
-    found = pair.run("tasks/g.yaml", include_path=["mine"])
-    assert found.results["g"]["exact_match,none"] == pytest.approx(3 / 5)
+    result = pair.run("tasks/g.yaml", include_path=["mine"])
+    assert result.results["g"]["exact_match,none"] == pytest.approx(3 / 5)
 
 
 def test_unknown_keys_of_an_aggregate_are_refused(pair: Lab) -> None:
@@ -269,27 +269,27 @@ def test_unknown_keys_of_an_aggregate_are_refused(pair: Lab) -> None:
 
 
 def test_a_metric_no_member_has_gives_no_number(pair: Lab) -> None:
-    """The group stands there without it."""
+    """The group is in the results without it."""
     pair.group("tasks/g.yaml", task=["two"], aggregate_metric_list=[{"metric": "acc"}])
-    found = run(pair)
-    assert found.results["g"] == {"alias": "g", "name": "g", "sample_len": 2}
-    assert found.entry("g").metrics == []
+    result = run(pair)
+    assert result.results["g"] == {"alias": "g", "name": "g", "sample_len": 2}
+    assert result.entry("g").metrics == []
 
 
-def test_what_is_no_number_is_left_out_of_a_group(pair: Lab) -> None:
-    """A task's own aggregation may give anything; the group's mean is of those that gave numbers."""
+def test_a_member_without_a_number_is_left_out_of_the_group_mean(pair: Lab) -> None:
+    """A task's own aggregation may return anything."""
     pair.write("tasks/utils.py", "def listed(values):\n    return list(values)\n")
     metric = {"metric": "exact_match", "aggregation": Fn("utils.listed")}
     pair.task("tasks/four.yaml", TWO, metric_list=[metric])
     pair.group("tasks/g.yaml", task=["two", "four"], aggregate_metric_list=MEAN)
-    found = run(pair)
-    assert found.results["four"]["exact_match,none"] == [1.0, 0.0]
-    assert found.results["g"]["exact_match,none"] == 0.5
-    assert found.results["g"]["sample_count"] == {"exact_match,none": 2}
+    result = run(pair)
+    assert result.results["four"]["exact_match,none"] == [1.0, 0.0]
+    assert result.results["g"]["exact_match,none"] == 0.5
+    assert result.results["g"]["sample_count"] == {"exact_match,none": 2}
 
 
 def test_metadata_of_a_group_is_a_mapping(pair: Lab) -> None:
-    """Said with its line."""
+    """Another type is reported with its line."""
     pair.group("tasks/g.yaml", task=["two"], metadata="v1")
     with pytest.raises(InputError, match=r"g.yaml:4 metadata: expected a mapping, found 'v1'"):
         run(pair)
@@ -311,7 +311,7 @@ def test_examples_and_directions_of_a_group_are_those_its_members_agree_on(pair:
 
 
 def test_a_task_in_two_of_the_named_groups_is_refused(pair: Lab) -> None:
-    """It would be asked twice and written to one file."""
+    """Both would write to the same samples file."""
     pair.group("tasks/g.yaml", task=["two", "three"])
     pair.group("tasks/h.yaml", task=["two"])
     with pytest.raises(UsageError, match="two tasks are named 'two': in g and in h"):
@@ -320,24 +320,24 @@ def test_a_task_in_two_of_the_named_groups_is_refused(pair: Lab) -> None:
         run(pair, "g", "two")
 
 
-def test_a_task_in_two_inner_groups_is_asked_once(pair: Lab) -> None:
-    """And counts once in the outer mean, and in each inner one."""
+def test_a_task_in_two_inner_groups_runs_once(pair: Lab) -> None:
+    """It counts once in the outer mean, and in each inner one."""
     pair.group("tasks/left.yaml", task=["two"], aggregate_metric_list=MEAN)
     pair.group("tasks/right.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
     pair.group("tasks/g.yaml", task=["left", "right"], aggregate_metric_list=MEAN)
-    found = run(pair)
-    assert found.run.info.total == 5
-    assert found.results["g"]["exact_match,none"] == pytest.approx(2 / 5)
-    assert found.results["left"]["exact_match,none"] == 0.5
+    result = run(pair)
+    assert result.run.info.total == 5
+    assert result.results["g"]["exact_match,none"] == pytest.approx(2 / 5)
+    assert result.results["left"]["exact_match,none"] == 0.5
 
 
-def test_a_group_of_chosen_documents_counts_those(pair: Lab) -> None:
-    """With --samples only the named tasks run; the group's number is of them."""
+def test_with_samples_a_group_covers_only_the_selected_tasks(pair: Lab) -> None:
+    """The group's number is the mean of these."""
     pair.group("tasks/g.yaml", task=["two", "three"], aggregate_metric_list=MEAN)
-    found = run(pair, samples={"three": [0, 2]})
-    assert found.results["three"]["sample_len"] == 2
-    assert found.results["g"]["exact_match,none"] == 0.5
-    assert found.results["g"]["sample_len"] == 2
+    result = run(pair, samples={"three": [0, 2]})
+    assert result.results["three"]["sample_len"] == 2
+    assert result.results["g"]["exact_match,none"] == 0.5
+    assert result.results["g"]["sample_len"] == 2
 
 
 def test_the_summary_has_groups_with_denominator_and_interval(pair: Lab) -> None:

@@ -1,4 +1,4 @@
-"""Files that include others: which value counts, and where a message points."""
+"""Files that include others: which value wins, and the place in messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def base(lab: Lab) -> Lab:
 def test_own_keys_win_wherever_the_include_stands(base: Lab) -> None:
     """An include after the keys changes nothing."""
     base.write("t.yaml", "task: t\ndoc_to_text: 'own {{q}}'\ninclude: base.yaml\n")
-    assert base.run().asked() == ["own x"]
+    assert base.run().prompts() == ["own x"]
 
 
 def test_of_several_includes_the_later_wins(base: Lab) -> None:
@@ -37,7 +37,7 @@ def test_of_several_includes_the_later_wins(base: Lab) -> None:
     base.write("first.yaml", "doc_to_text: 'first {{q}}'\ndescription: 'first '\n")
     base.write("second.yaml", "doc_to_text: 'second {{q}}'\n")
     base.write("t.yaml", "include: [base.yaml, first.yaml, second.yaml]\ntask: t\n")
-    assert base.run().asked() == ["first second x"]
+    assert base.run().prompts() == ["first second x"]
 
 
 def test_mappings_are_replaced_whole(base: Lab) -> None:
@@ -53,37 +53,37 @@ def test_includes_are_relative_to_the_file_that_has_them(base: Lab) -> None:
     """Through folders, one step after the other."""
     base.write("deep/middle.yaml", "include: ../base.yaml\ndescription: 'middle '\n")
     base.write("deep/down/t.yaml", "include: ../middle.yaml\ntask: t\n")
-    assert base.run("deep/down/t.yaml").asked() == ["middle base x"]
+    assert base.run("deep/down/t.yaml").prompts() == ["middle base x"]
 
 
-def test_a_file_may_be_included_along_two_ways(base: Lab) -> None:
-    """That is no circle."""
+def test_a_file_may_be_included_twice(base: Lab) -> None:
+    """This is not a cycle."""
     base.write("left.yaml", "include: base.yaml\ndescription: 'left '\n")
     base.write("right.yaml", "include: base.yaml\n")
     base.write("t.yaml", "include: [left.yaml, right.yaml]\ntask: t\n")
-    assert base.run().asked() == ["left base x"]
+    assert base.run().prompts() == ["left base x"]
 
 
-def test_task_list_means_nothing_to_a_task(base: Lab) -> None:
-    """Neither the file's own nor an included one; no result shows it."""
+def test_task_list_has_no_effect(base: Lab) -> None:
+    """In the file or in an included one; results do not show it."""
     base.write("more.yaml", "include: base.yaml\ntask_list: [a, b]\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\n")
     base.write("own.yaml", "include: base.yaml\ntask: own\ntask_list: [c]\n")
-    found = base.run("t.yaml", "own.yaml")
-    assert not any("task_list" in config for config in found.file["configs"].values())
+    result = base.run("t.yaml", "own.yaml")
+    assert not any("task_list" in config for config in result.file["configs"].values())
 
 
 @pytest.mark.parametrize("middle", ["t.yaml", "other.yaml"])
 def test_a_file_that_includes_itself_is_refused(base: Lab, middle: str) -> None:
-    """Straight, or through another."""
+    """Directly, or through another file."""
     base.write("other.yaml", "include: t.yaml\n")
     base.write("t.yaml", f"task: t\ninclude: {middle}\n")
     with pytest.raises(InputError, match="t.yaml: this file includes itself"):
         base.run()
 
 
-def test_a_file_that_is_not_there_is_named_with_the_line_that_wants_it(base: Lab) -> None:
-    """In the file that includes it, not in the one that was asked for."""
+def test_a_missing_include_is_reported_with_its_line(base: Lab) -> None:
+    """In the file that includes it."""
     base.write("more.yaml", "description: ''\ninclude: [base.yaml, nowhere.yaml]\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\n")
     with pytest.raises(InputError, match="more.yaml:2: there is no file 'nowhere.yaml' to include"):
@@ -112,8 +112,8 @@ def test_a_problem_deep_inside_a_key_has_its_own_line(base: Lab) -> None:
         base.run()
 
 
-def test_a_missing_key_is_missed_in_the_file_that_was_asked_for(base: Lab) -> None:
-    """Whichever files it includes."""
+def test_a_missing_key_is_reported_for_the_task_file(base: Lab) -> None:
+    """Not for the files it includes."""
     base.write("half.yaml", "dataset_path: json\n")
     base.write("t.yaml", "include: half.yaml\ntask: t\n")
     with pytest.raises(InputError) as caught:

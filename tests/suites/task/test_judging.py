@@ -1,4 +1,4 @@
-"""`--judge` in `assay task`: a metric beside the others, of what the first filter left."""
+"""`--judge` in `assay task`: an additional metric of the first filter's answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from assay.suites.task.scorer import answer_to_judge, reference_texts
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer, about, always, by_words
-from support.lab import FOUR, Fn, Found, Lab, asked, docs_of
+from support.lab import FOUR, Fn, Lab, TaskResult, docs_of, has_requests
 
 FILTERS = [
     {
@@ -54,33 +54,33 @@ def models(server: JudgingServer) -> list[str]:
 
 
 def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever judge the environment names for other commands; the run is the one it was."""
+    """Environment variables do not choose a judge; the run stays the same."""
     lab.task()
     plain = lab.run()
     for name in ("OPENAI_MODEL", "JUDGE_MODEL", "OPENAI_MODEL_JUDGE"):
         monkeypatch.setenv(name, "gpt")
-    found = lab.run()
-    assert (found.run.folder, found.run.asked) == (plain.run.folder, False)
-    assert "judge" not in found.file
-    assert found.entry().judges == []
-    assert [metric.name for metric in found.entry().metrics] == ["exact_match"]
-    assert set(found.column("metrics")[0]) == {"exact_match"}
+    result = lab.run()
+    assert (result.run.folder, result.run.asked) == (plain.run.folder, False)
+    assert "judge" not in result.file
+    assert result.entry().judges == []
+    assert [metric.name for metric in result.entry().metrics] == ["exact_match"]
+    assert set(result.column("metrics")[0]) == {"exact_match"}
 
 
-def test_offline_stands_beside_the_others(lab: Lab) -> None:
-    """In the table, in the results file and in every row, under the first filter; and it is named."""
+def test_the_offline_judge_is_a_metric_beside_the_others(lab: Lab) -> None:
+    """In the table, the results file and every row, under the first filter."""
     lab.task(docs=docs_of("7=7", "the sea=a boat"), filter_list=FILTERS)
-    found = lab.run(judge="offline")
-    judged = found.metric("judge")
+    result = lab.run(judge="offline")
+    judged = result.metric("judge")
     assert (judged.filter, judged.value, judged.denominator, judged.numerator) == ("digit", 0.5, 2, 1)
     assert judged.stderr == pytest.approx(0.5)
-    assert (found.results["t"]["judge,digit"], found.results["t"]["judge_stderr,digit"]) == (0.5, 0.5)
-    assert found.file["higher_is_better"]["t"]["judge"] is True
-    assert found.column("judge") == [1.0, 0.0, None, None]
-    assert [row["metrics"] for row in found.rows()[::2]] == [["exact_match", "judge"], ["exact_match"]]
-    assert list(found.rows()[0])[-2:] == ["exact_match", "judge"]
-    assert json.loads(msgspec.json.encode(found.entry().judges)) == [found.file["judge"]]
-    assert (found.file["judge"]["name"], found.file["judge"]["votes"]) == ("offline", 1)
+    assert (result.results["t"]["judge,digit"], result.results["t"]["judge_stderr,digit"]) == (0.5, 0.5)
+    assert result.file["higher_is_better"]["t"]["judge"] is True
+    assert result.column("judge") == [1.0, 0.0, None, None]
+    assert [row["metrics"] for row in result.rows()[::2]] == [["exact_match", "judge"], ["exact_match"]]
+    assert list(result.rows()[0])[-2:] == ["exact_match", "judge"]
+    assert json.loads(msgspec.json.encode(result.entry().judges)) == [result.file["judge"]]
+    assert (result.file["judge"]["name"], result.file["judge"]["votes"]) == ("offline", 1)
 
 
 def test_only_the_judge_is_added_to_files(lab: Lab) -> None:
@@ -120,8 +120,8 @@ def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingS
         server.questions.clear()
 
 
-def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None:
-    """So does a judge that comes later; the first one's word stands in the journal, and costs nothing."""
+def test_another_judge_calls_only_judges(lab: Lab, server: JudgingServer) -> None:
+    """Verdicts of the first judge stay in the journal and cost nothing."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server, judge=None))
     assert models(server) == ["m"] * 4
@@ -134,8 +134,8 @@ def test_another_judge_asks_judges_only(lab: Lab, server: JudgingServer) -> None
     assert models(server) == ["m"] * 4 + ["judge"] * 4 + ["judge-2"] * 4
 
 
-def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgingServer) -> None:
-    """Another first filter or another target does: the judge is shown something else."""
+def test_another_metric_calls_no_judge(lab: Lab, server: JudgingServer) -> None:
+    """Another first filter or target does, because the judge's input changes."""
     lab.task(docs=FOUR, filter_list=FILTERS)
     first = lab.run(**at(server))
     lab.task(docs=FOUR, filter_list=FILTERS, metric_list=[{"metric": "exact_match", "ignore_case": True}])
@@ -150,8 +150,8 @@ def test_another_metric_asks_no_judge_again(lab: Lab, server: JudgingServer) -> 
     assert (len(server.questions), models(server).count("m")) == (12, 4)
 
 
-def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgingServer) -> None:
-    """Another metric is computed, and what the judge said stays."""
+def test_rescore_of_a_judged_run_sends_no_request(lab: Lab, server: JudgingServer) -> None:
+    """The new metric is computed, and the verdicts stay."""
     lab.task(docs=FOUR)
     run = lab.run(**at(server)).run
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "ignore_case": True}])
@@ -163,14 +163,14 @@ def test_rescore_of_a_judged_run_asks_nobody(lab: Lab, server: JudgingServer) ->
 
 def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgingServer) -> None:
     """The majority counts; other votes are another judge."""
-    said = iter(["Correct", "Omission", "Correct", "Omission"])
-    server.judge = lambda _: Verdict((next(said),))
+    message = iter(["Correct", "Omission", "Correct", "Omission"])
+    server.judge = lambda _: Verdict((next(message),))
     lab.task(docs=FOUR[:1])
-    found = lab.run(**at(server, votes=3))
-    assert (found.metric("judge").value, models(server)) == (1.0, ["m", "judge", "judge", "judge"])
-    assert found.file["judge"]["votes"] == 3
-    found = lab.run(**at(server, votes=1))
-    assert (found.metric("judge").value, len(models(server))) == (0.0, 5)
+    result = lab.run(**at(server, votes=3))
+    assert (result.metric("judge").value, models(server)) == (1.0, ["m", "judge", "judge", "judge"])
+    assert result.file["judge"]["votes"] == 3
+    result = lab.run(**at(server, votes=1))
+    assert (result.metric("judge").value, len(models(server))) == (0.0, 5)
 
 
 def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> None:
@@ -188,22 +188,22 @@ def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> No
     assert lab.run(**at(server, judge="offline")).metric("judge").value == 1.0
 
 
-def test_what_cannot_be_read_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
-    """It is asked once more, then left out by name; the row tells why."""
+def test_an_unreadable_verdict_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
+    """It is requested once more, then counted as invalid; the row has the reason."""
     server.spoil = about("1", "prose")
     lab.task(docs=FOUR)
-    found = lab.run(**at(server))
-    judged = found.metric("judge")
+    result = lab.run(**at(server))
+    judged = result.metric("judge")
     assert (judged.denominator, judged.left_out, len(server.questions)) == (3, {"invalid": 1}, 5)
-    assert found.metric("exact_match").denominator == 4
-    assert ("judge" in found.rows()[0], found.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
+    assert result.metric("exact_match").denominator == 4
+    assert ("judge" in result.rows()[0], result.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
 
 
-def test_nobody_is_asked_about_nothing(lab: Lab, server: JudgingServer) -> None:
-    """An empty answer is wrong; a document without a target is left out."""
+def test_an_empty_answer_needs_no_judge(lab: Lab, server: JudgingServer) -> None:
+    """It is wrong; a document without a target is left out."""
     lab.task(docs=[{"q": "x\n", "a": "1"}, {"q": "2", "a": ""}, {"q": "3", "a": "3"}])
-    found = lab.run(**at(server))
-    judged = found.metric("judge")
+    result = lab.run(**at(server))
+    judged = result.metric("judge")
     assert server.questions == [AnswerQuestion("3", "3", "3")]
     assert (judged.value, judged.denominator, judged.left_out) == (0.5, 2, {"not_applicable": 1})
 
@@ -212,26 +212,29 @@ def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
     """As in every metric of right and wrong: a refusal counts, an endpoint that failed does not."""
     lab.task(docs=docs_of("one=x", "two=x", "three=x"))
     with FakeOpenAI(always={"one": "refusal", "two": "400"}) as fake:
-        found = lab.run(model="openai/m", base_url=fake.url, judge="offline", max_retries=0)
-    judged = found.metric("judge")
+        result = lab.run(model="openai/m", base_url=fake.url, judge="offline", max_retries=0)
+    judged = result.metric("judge")
     assert (judged.value, judged.denominator, judged.left_out) == (0.0, 2, {"infra_error": 1})
 
 
-def test_a_judge_that_is_away_is_asked_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
-    """The other metrics are there; what is not judged is left out by name."""
+def test_a_judge_that_does_not_answer_is_called_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
+    """The other metrics are reported; the documents count as not judged."""
     server.spoil = about("4", "500")
     lab.task(docs=FOUR)
-    found = lab.run(**at(server, max_retries=0))
-    assert (found.run.exit_code, found.run.summary.unscored) == (3, 1)
-    assert (found.metric("exact_match").denominator, found.metric("judge").left_out) == (4, {"not judged": 1})
+    result = lab.run(**at(server, max_retries=0))
+    assert (result.run.exit_code, result.run.summary.unscored) == (3, 1)
+    assert (result.metric("exact_match").denominator, result.metric("judge").left_out) == (
+        4,
+        {"not judged": 1},
+    )
     server.spoil = about("4", "")
     server.bodies.clear()
-    found = lab.run(**at(server, max_retries=0))
-    assert (found.run.exit_code, found.metric("judge").denominator, models(server)) == (0, 4, ["judge"])
+    result = lab.run(**at(server, max_retries=0))
+    assert (result.run.exit_code, result.metric("judge").denominator, models(server)) == (0, 4, ["judge"])
 
 
 def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
-    """Alone they are refused; beside generated answers a notice tells, and the judge needs no likelihoods."""
+    """Alone they are refused; next to generated answers there is a notice."""
     choice: dict[str, Any] = {
         "output_type": "multiple_choice",
         "doc_to_choice": ["x", "z"],
@@ -242,21 +245,21 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     lab.write("both.py", "def both(p, _):\n    return p\n\nboth.loglikelihood = lambda c, t: (-1.0, True)\n")
     with pytest.raises(UsageError, match=r"--judge: c has output_type multiple_choice.*remove --judge"):
         lab.run("c.yaml", judge="offline", model="python/both.py:both")
-    assert not asked(lab)
-    told: list[str] = []
+    assert not has_requests(lab)
+    messages: list[str] = []
     spec = lab.spec("c.yaml", "t.yaml", **at(server, model="python/both.py:both"))
-    run = assay.run(spec, observers=[lambda event: told.append(str(getattr(event, "text", event)))])
-    assert any("c is not judged" in text for text in told)
-    found = Found(run)
-    assert (len(found.entry("c").judges), len(found.entry("t").judges)) == (0, 1)
-    assert [metric.name for metric in found.entry("c").metrics] == ["acc", "acc_norm"]
+    run = assay.run(spec, observers=[lambda event: messages.append(str(getattr(event, "text", event)))])
+    assert any("c is not judged" in text for text in messages)
+    result = TaskResult(run)
+    assert (len(result.entry("c").judges), len(result.entry("t").judges)) == (0, 1)
+    assert [metric.name for metric in result.entry("c").metrics] == ["acc", "acc_norm"]
 
 
 @pytest.mark.parametrize(
-    ("options", "changes", "said"),
+    ("options", "changes", "message"),
     [
         ({"judge": "offline", "predict_only": True}, {}, "--predict-only"),
-        ({"votes": 2}, {}, "--votes is the number"),
+        ({"votes": 2}, {}, "--votes is the number of judge calls per verdict"),
         ({"judge": "offline"}, {"metric_list": [{"metric": Fn("own.judge")}]}, "a metric of its own"),
         (
             {"judge": "offline"},
@@ -266,26 +269,26 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     ],
 )
 def test_what_cannot_be_judged_is_refused(
-    lab: Lab, options: dict[str, Any], changes: dict[str, Any], said: str
+    lab: Lab, options: dict[str, Any], changes: dict[str, Any], message: str
 ) -> None:
-    """Before anything is asked."""
+    """Before the first request."""
     lab.write("own.py", "def judge(**_):\n    return 1\n\n\ndef process(doc, results):\n    return {}\n")
     lab.task(**changes)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         lab.run(**options)
-    assert not asked(lab)
+    assert not has_requests(lab)
 
 
-def test_what_python_scores_is_judged_too(lab: Lab) -> None:
-    """Even where `process_results` gives no number at all."""
+def test_tasks_with_process_results_are_judged_too(lab: Lab) -> None:
+    """Even if it returns no number."""
     lab.write("own.py", "def process(doc, results):\n    return {}\n")
     lab.task(process_results=Fn("own.process"))
     judged = lab.run(judge="offline").metric("judge")
     assert (judged.denominator, judged.value) == (2, 0.5)
 
 
-def test_the_answer_is_what_the_filters_left() -> None:
-    """Of several the first; where they fail or find nothing, the reply as it is."""
+def test_the_judge_reads_the_filtered_answer() -> None:
+    """Of a list the first item; if the filters fail or find nothing, the reply unchanged."""
 
     def fails(*_: Any) -> Any:
         raise ValueError
@@ -302,30 +305,30 @@ def test_the_answer_is_what_the_filters_left() -> None:
         assert answer_to_judge(FilterChain("c", [("own", step)], ends_in_list=False), ["raw"], {}) == wanted
 
 
-def test_targets_are_texts() -> None:
-    """Each once; what is empty is none."""
+def test_the_judge_gets_distinct_targets_as_text() -> None:
+    """Empty targets are dropped."""
     assert reference_texts(["a", 7, "", None, "a"]) == ["a", "7"]
     assert reference_texts(0) == ["0"]
     assert reference_texts(None) == reference_texts([]) == reference_texts("  ") == []
 
 
-def test_runs_are_compared_by_it(lab: Lab) -> None:
-    """With the answers that the judge saw."""
+def test_runs_are_compared_by_the_judge(lab: Lab) -> None:
+    """With the answers that the judge read."""
     lab.task(docs=FOUR)
     lab.write("other.py", "async def silent(prompt, params):\n    return 'no idea'\n")
     runs = [
         lab.run(judge="offline", model=model).run
         for model in ("python/model.py:echo", "python/other.py:silent")
     ]
-    (found,) = api.compare([str(Path(run.folder)) for run in runs]).comparisons
-    (row,) = [row for row in found.rows if row.metric == "judge"]
+    (result,) = api.compare([str(Path(run.folder)) for run in runs]).comparisons
+    (row,) = [row for row in result.rows if row.metric == "judge"]
     assert (row.n, row.base, row.new) == (4, 0.75, 0.0)
-    shown = next(flip for flip in found.now_failing.shown if flip.metric == "judge")
+    shown = next(flip for flip in result.now_failing.shown if flip.metric == "judge")
     assert (shown.base.answer, shown.new.answer) == ("1", "no idea")
 
 
-def test_a_bare_name_is_one_of_openai(lab: Lab, server: JudgingServer) -> None:
-    """The same judge under both names is paid once."""
+def test_a_judge_without_a_provider_is_an_openai_model(lab: Lab, server: JudgingServer) -> None:
+    """Both names are the same judge, which is called once."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
     second = lab.run(**at(server, judge="openai/judge"))
@@ -340,13 +343,13 @@ def test_a_judge_at_an_endpoint_of_its_own(
     first = lab.run(**at(server))
     with JudgingServer(always("Correct")) as own:
         monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", own.url)
-        found = lab.run(**at(server))
-    assert (found.run.folder, models(own), len(server.bodies)) == (first.run.folder, ["judge"] * 4, 8)
-    assert (first.metric("judge").value, found.metric("judge").value) == (0.75, 1.0)
+        result = lab.run(**at(server))
+    assert (result.run.folder, models(own), len(server.bodies)) == (first.run.folder, ["judge"] * 4, 8)
+    assert (first.metric("judge").value, result.metric("judge").value) == (0.75, 1.0)
 
 
-def test_a_run_that_is_going_on_shows_both_scorers(lab: Lab) -> None:
-    """Without a summary the newest of each name counts, the judge last."""
+def test_an_unfinished_run_shows_both_scorers(lab: Lab) -> None:
+    """Without a summary the newest score of each name counts, the judge last."""
     lab.task()
     run = lab.run(judge="offline").run
     (run.folder / "summary.json").unlink()

@@ -1,4 +1,4 @@
-"""The embedded model needs no network: the examples run where nothing but loopback can be reached."""
+"""The embedded model needs no network: the examples run with only the loopback interface."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_examples_run_on_loopback_alone(task: str, limit: int, tmp_path: Path) -
     )
     assert (done.returncode, done.stderr) == (0, "")
     (results,) = (tmp_path / "smollm2").glob("results_*.json")
-    found = json.loads(results.read_text())["results"][task]
-    assert found["sample_len"] == limit
+    result = json.loads(results.read_text())["results"][task]
+    assert result["sample_len"] == limit
     if task == "multiple_choice":
-        assert found["acc,none"] > 0.5  # chance is a quarter
+        assert result["acc,none"] > 0.5  # chance is a quarter

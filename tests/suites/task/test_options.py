@@ -1,4 +1,4 @@
-"""Options of `assay task`: which documents, how they are asked, and what is computed."""
+"""Options of `assay task`: selected documents, requests and metrics."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ FIVE = docs_of("0=0", "1=1", "2=0", "3=3", "4=0")
 # Which documents
 
 
-def test_chosen_documents_keep_their_numbers(lab: Lab) -> None:
-    """In data order, each once, however they are listed."""
+def test_selected_documents_keep_their_numbers(lab: Lab) -> None:
+    """In data order, each once."""
     lab.task(docs=FIVE)
-    found = lab.run(samples={"t": [3, 1, 3]})
-    assert (found.column("doc_id"), found.asked()) == ([1, 3], ["1", "3"])
-    assert found.file["n-samples"]["t"] == {"original": 5, "effective": 2}
-    assert found.results["t"]["exact_match,none"] == 1.0
-    assert (found.run.info.total, found.run.summary.state) == (2, "finished")
+    result = lab.run(samples={"t": [3, 1, 3]})
+    assert (result.column("doc_id"), result.prompts()) == ([1, 3], ["1", "3"])
+    assert result.file["n-samples"]["t"] == {"original": 5, "effective": 2}
+    assert result.results["t"]["exact_match,none"] == 1.0
+    assert (result.run.info.total, result.run.summary.state) == (2, "finished")
 
 
-def test_only_tasks_that_are_chosen_from_are_run(lab: Lab) -> None:
-    """A task that --samples does not name is left out."""
+def test_samples_skips_tasks_it_does_not_name(lab: Lab) -> None:
+    """Only tasks in --samples run."""
     lab.task(docs=FIVE)
     lab.task("u.yaml", FIVE)
-    found = lab.run("t.yaml", "u.yaml", samples={"u": [0]})
-    assert list(found.results) == ["u"]
+    result = lab.run("t.yaml", "u.yaml", samples={"u": [0]})
+    assert list(result.results) == ["u"]
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"samples": {"t": [5]}}, "--samples: t has no document 5; it has 5, from 0 on"),
         ({"samples": {"t": [-1]}}, "--samples: t has no document -1"),
@@ -44,10 +44,10 @@ def test_only_tasks_that_are_chosen_from_are_run(lab: Lab) -> None:
         ({"samples": {"t": [0]}, "limit": 2}, "--samples and --limit both select documents"),
     ],
 )
-def test_documents_that_cannot_be_chosen_are_refused(lab: Lab, options: dict[str, Any], said: str) -> None:
-    """Before anything is asked."""
+def test_unknown_samples_are_refused(lab: Lab, options: dict[str, Any], message: str) -> None:
+    """Before the first request."""
     lab.task(docs=FIVE)
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         lab.run(**options)
     assert not list((lab.folder / "out").glob("assay/*"))
 
@@ -58,9 +58,9 @@ def test_documents_that_cannot_be_chosen_are_refused(lab: Lab, options: dict[str
 def test_a_limit_below_one_is_a_share_rounded_up(lab: Lab, limit: float, count: int) -> None:
     """From one on it is a number of documents."""
     lab.task(docs=FIVE)
-    found = lab.run(limit=limit)
-    assert len(found.rows()) == count
-    assert found.file["n-samples"]["t"] == {"original": 5, "effective": count}
+    result = lab.run(limit=limit)
+    assert len(result.rows()) == count
+    assert result.file["n-samples"]["t"] == {"original": 5, "effective": count}
 
 
 def test_a_limit_counts_documents_after_process_docs(lab: Lab) -> None:
@@ -73,21 +73,21 @@ def test_a_limit_counts_documents_after_process_docs(lab: Lab) -> None:
 # How they are asked
 
 
-def test_generation_parameters_may_be_given(lab: Lab) -> None:
-    """Over the task's own, one by one; rows and configuration show what counted."""
+def test_gen_kwargs_override_the_task_file(lab: Lab) -> None:
+    """One by one; rows and configuration show the values that were used."""
     lab.task(docs=FIVE, generation_kwargs={"until": ["x"], "temperature": 0})
-    found = lab.run(gen_kwargs={"temperature": 0.5, "top_p": 0.9}, limit=1)
+    result = lab.run(gen_kwargs={"temperature": 0.5, "top_p": 0.9}, limit=1)
     expected = {"until": ["x"], "temperature": 0.5, "top_p": 0.9}
-    assert found.rows()[0]["arguments"]["gen_args_0"]["arg_1"] == expected
-    assert found.file["configs"]["t"]["generation_kwargs"] == expected
-    assert found.file["config"]["gen_kwargs"] == {"temperature": 0.5, "top_p": 0.9}
+    assert result.rows()[0]["arguments"]["gen_args_0"]["arg_1"] == expected
+    assert result.file["configs"]["t"]["generation_kwargs"] == expected
+    assert result.file["config"]["gen_kwargs"] == {"temperature": 0.5, "top_p": 0.9}
 
 
-def test_generation_parameters_mean_nothing_to_likelihoods(lab: Lab) -> None:
-    """Nothing is generated there."""
+def test_gen_kwargs_have_no_effect_on_likelihoods(lab: Lab) -> None:
+    """They generate no text."""
     lab.task(docs=docs_of("x=0"), output_type="multiple_choice", doc_to_choice=["a"])
-    found = lab.run(gen_kwargs={"temperature": 0.5}, model=lab.likely({" a": (-1.0, True)}))
-    assert "generation_kwargs" not in found.file["configs"]["t"]
+    result = lab.run(gen_kwargs={"temperature": 0.5}, model=lab.likely({" a": (-1.0, True)}))
+    assert "generation_kwargs" not in result.file["configs"]["t"]
 
 
 def test_what_the_task_leaves_open_is_filled_in_as_by_the_harness(lab: Lab) -> None:
@@ -121,8 +121,8 @@ def test_seeds_reach_the_code_that_orders_documents(lab: Lab) -> None:
     assert order(seeds=[1, 6, 3, 4])[1] != first[1]
 
 
-def test_seeds_stand_in_results(lab: Lab) -> None:
-    """Of one seed all four are made; the default is the harness's 0, 1234, 1234, 1234."""
+def test_results_contain_the_seeds(lab: Lab) -> None:
+    """One number sets all four; the default is the harness's 0, 1234, 1234, 1234."""
     lab.task(docs=FIVE)
     names = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 
@@ -137,17 +137,17 @@ def test_seeds_stand_in_results(lab: Lab) -> None:
         seeds(seeds=[1, 2, 3])
 
 
-def test_metadata_stands_in_results(lab: Lab) -> None:
-    """Over the task's own, with the file it came from."""
+def test_results_contain_the_metadata(lab: Lab) -> None:
+    """Merged over the task's own, with the file it came from."""
     lab.task(docs=FIVE, metadata={"version": 2.0, "kept": 1, "changed": 1})
-    found = lab.run(metadata={"changed": 2}, limit=1)
-    metadata = found.file["configs"]["t"]["metadata"]
+    result = lab.run(metadata={"changed": 2}, limit=1)
+    metadata = result.file["configs"]["t"]["metadata"]
     assert (metadata["kept"], metadata["changed"], metadata["config_source"]) == (1, 2, "t.yaml")
-    assert found.file["versions"]["t"] == 2.0
+    assert result.file["versions"]["t"] == 2.0
 
 
-def test_a_task_marked_unsafe_wants_to_be_confirmed(lab: Lab) -> None:
-    """It is named; with the confirmation it runs."""
+def test_an_unsafe_task_needs_a_flag(lab: Lab) -> None:
+    """The error names the task; with the flag it runs."""
     lab.task(docs=FIVE, unsafe_code=True)
     with pytest.raises(
         UsageError, match="the task t executes code that the model writes; pass --confirm-run-unsafe-code"
@@ -159,33 +159,33 @@ def test_a_task_marked_unsafe_wants_to_be_confirmed(lab: Lab) -> None:
 # What is computed
 
 
-def test_predictions_only(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No metric is looked at: neither its extra nor the task's code need be there; rows say bypass."""
+def test_predict_only_computes_no_metric(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the metric's extra nor the task's code is needed; rows have `bypass`."""
     monkeypatch.setitem(sys.modules, "sacrebleu", None)
     lab.task(docs=FIVE, metric_list=[{"metric": "bleu"}, {"metric": "nobody"}])
-    found = lab.run(predict_only=True, log_samples=False)
-    assert (found.column("bypass"), found.rows()[0]["metrics"]) == ([None] * 5, ["bypass"])
-    assert found.column("filtered_resps") == [["0"], ["1"], ["2"], ["3"], ["4"]]
-    assert found.results["t"]["bypass,none"] == 999
-    assert found.results["t"]["bypass_stderr,none"] == "N/A"
+    result = lab.run(predict_only=True, log_samples=False)
+    assert (result.column("bypass"), result.rows()[0]["metrics"]) == ([None] * 5, ["bypass"])
+    assert result.column("filtered_resps") == [["0"], ["1"], ["2"], ["3"], ["4"]]
+    assert result.results["t"]["bypass,none"] == 999
+    assert result.results["t"]["bypass_stderr,none"] == "N/A"
 
 
-def test_predictions_only_of_own_scoring(lab: Lab) -> None:
-    """process_results is neither imported nor called."""
+def test_predict_only_does_not_call_process_results(lab: Lab) -> None:
+    """It is not even imported."""
     lab.task(docs=FIVE, process_results=Fn("nowhere_at_all.grade"), metric_list=[{"metric": "m"}])
     assert lab.run(predict_only=True).results["t"]["bypass,none"] == 999
 
 
-def test_predictions_only_of_choices(lab: Lab) -> None:
-    """The likelihoods are written."""
+def test_predict_only_writes_likelihoods(lab: Lab) -> None:
+    """For multiple choice."""
     lab.task(docs=docs_of("x=0"), output_type="multiple_choice", doc_to_choice=["a", "b"])
-    found = lab.run(predict_only=True, model=lab.likely({" a": (-1.0, True), " b": (-2.0, False)}))
-    assert found.column("filtered_resps") == [[["-1.0", "True"], ["-2.0", "False"]]]
-    assert "acc,none" not in found.results["t"]
+    result = lab.run(predict_only=True, model=lab.likely({" a": (-1.0, True), " b": (-2.0, False)}))
+    assert result.column("filtered_resps") == [[["-1.0", "True"], ["-2.0", "False"]]]
+    assert "acc,none" not in result.results["t"]
 
 
-def test_predictions_are_graded_later_without_asking(lab: Lab) -> None:
-    """Whether metrics are computed affects no reply."""
+def test_predictions_are_scored_later_without_requests(lab: Lab) -> None:
+    """--predict-only does not affect replies."""
     lab.task(docs=FIVE)
     first = lab.run(predict_only=True)
     graded = lab.run()
@@ -194,17 +194,17 @@ def test_predictions_are_graded_later_without_asking(lab: Lab) -> None:
     assert graded.results["t"]["exact_match,none"] == 0.6
 
 
-def test_no_draws_no_standard_errors(lab: Lab) -> None:
-    """`bootstrap_iters: 0`, of means as well."""
+def test_bootstrap_iters_0_turns_standard_errors_off(lab: Lab) -> None:
+    """Of means too."""
     lab.task(docs=FIVE, metric_list=[{"metric": "exact_match"}])
-    found = lab.run(bootstrap_iters=0)
-    assert found.results["t"]["exact_match_stderr,none"] == "N/A"
-    assert found.file["config"]["bootstrap_iters"] == 0
+    result = lab.run(bootstrap_iters=0)
+    assert result.results["t"]["exact_match_stderr,none"] == "N/A"
+    assert result.file["config"]["bootstrap_iters"] == 0
     assert lab.run().results["t"]["exact_match_stderr,none"] == pytest.approx(0.244948974)
 
 
-def test_draws_are_as_many_as_asked_for(lab: Lab) -> None:
-    """A median's error comes from them; few draws give another number than many."""
+def test_bootstrap_iters_sets_the_number_of_draws(lab: Lab) -> None:
+    """The standard error of a median depends on it."""
     lab.task(docs=FIVE, metric_list=[{"metric": "exact_match", "aggregation": "median"}])
     few = lab.run(bootstrap_iters=100).results["t"]["exact_match_stderr,none"]
     more = lab.run(bootstrap_iters=3000).results["t"]["exact_match_stderr,none"]
@@ -212,17 +212,17 @@ def test_draws_are_as_many_as_asked_for(lab: Lab) -> None:
     assert few == pytest.approx(more, abs=0.1)
 
 
-def test_without_samples_files(lab: Lab) -> None:
-    """The results file alone, without hashes of rows that nobody wrote."""
+def test_no_log_samples_writes_only_the_results_file(lab: Lab) -> None:
+    """Without hashes of rows."""
     lab.task(docs=FIVE)
-    found = lab.run(log_samples=False)
-    assert len(found.run.files) == 1
-    assert "task_hashes" not in found.file
-    assert found.results["t"]["exact_match,none"] == 0.6
+    result = lab.run(log_samples=False)
+    assert len(result.run.files) == 1
+    assert "task_hashes" not in result.file
+    assert result.results["t"]["exact_match,none"] == 0.6
 
 
-def test_no_task_at_all(lab: Lab) -> None:
-    """It is said what to type."""
+def test_a_command_without_a_task_gets_a_hint(lab: Lab) -> None:
+    """The message shows the command."""
     import assay
 
     with pytest.raises(UsageError, match="no task given; use: assay task FILE.yaml --model PROVIDER/NAME"):
@@ -230,7 +230,7 @@ def test_no_task_at_all(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "args", "said"),
+    ("model", "args", "message"),
     [
         ("local-completions", {}, "--model local-completions needs the model's name"),
         (
@@ -241,10 +241,8 @@ def test_no_task_at_all(lab: Lab) -> None:
         ("python/model.py:echo", {"num_concurrent": "many"}, "--model-args"),
     ],
 )
-def test_model_arguments_that_make_no_sense_are_refused(
-    lab: Lab, model: str, args: dict[str, Any], said: str
-) -> None:
-    """A key is never written down."""
+def test_invalid_model_args_are_refused(lab: Lab, model: str, args: dict[str, Any], message: str) -> None:
+    """An API key is never written to a file."""
     lab.task()
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         lab.run(model=model, model_args=args)

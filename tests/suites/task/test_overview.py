@@ -1,4 +1,4 @@
-"""`--dry-run` says what a task run would ask, and `--write-out` shows the first prompt of each task."""
+"""`--dry-run` shows the planned calls of a task run, `--write-out` the first prompt of each task."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from assay import api
 from assay.core.errors import InputError, UsageError
 from assay.core.suite import Overview
 
-from support.lab import FOUR, Lab, asked
+from support.lab import FOUR, Lab, has_requests
 
 
 def look(lab: Lab, *tasks: str, **options: Any) -> Overview:
     """What would be asked; nothing is."""
     overview = api.overview(lab.spec(*tasks, **options))
-    assert not asked(lab)
+    assert not has_requests(lab)
     return overview
 
 
@@ -33,14 +33,14 @@ def test_calls_and_tokens_of_each_task_are_estimated(lab: Lab) -> None:
 
 
 def test_many_documents_are_estimated_from_the_first_ones(lab: Lab) -> None:
-    """The prompts of a thousand documents are not built for it."""
+    """The prompts of a thousand documents are not built."""
     lab.task(docs=[{"q": "x" * 8, "a": str(number)} for number in range(1000)])
     (planned,) = look(lab).calls
     assert (planned.calls, planned.input_tokens) == (1000, 2000)
 
 
 def test_each_choice_is_a_call(lab: Lab) -> None:
-    """A likelihood generates nothing."""
+    """Likelihoods have no output tokens."""
     model = lab.likely({" a": (-1.0, True), " b": (-2.0, False)})
     lab.task(output_type="multiple_choice", doc_to_choice=["a", "b"], doc_to_target="{{0}}")
     overview = look(lab, model=model)
@@ -50,15 +50,15 @@ def test_each_choice_is_a_call(lab: Lab) -> None:
 
 
 def test_a_judge_is_counted_with_its_votes(lab: Lab) -> None:
-    """The offline judge asks nobody, so it has no line."""
+    """The offline judge makes no calls, so it has no line."""
     lab.task(docs=FOUR)
     judge = look(lab, judge="python/model.py:echo", votes=3).calls[1]
     assert (judge.what, judge.model, judge.calls) == ("judge", "python/model.py:echo", 12)
     assert [one.what for one in look(lab, judge="offline").calls] == ["t"]
 
 
-def test_documents_and_shots_are_named(lab: Lab) -> None:
-    """With what --limit leaves of them."""
+def test_the_plan_shows_documents_and_examples(lab: Lab) -> None:
+    """After --limit."""
     lab.task(docs=FOUR)
     facts = look(lab, limit=3).facts
     assert facts == {
@@ -76,14 +76,14 @@ def test_the_first_prompt_is_shown_as_it_is_asked(lab: Lab) -> None:
     assert '"content": "1"' in chat
 
 
-def test_data_that_cannot_be_asked_is_refused(lab: Lab) -> None:
-    """As a run would."""
+def test_invalid_data_is_refused(lab: Lab) -> None:
+    """As in a run."""
     lab.task(docs=[])
     with pytest.raises(InputError, match="the data set is empty"):
         look(lab)
 
 
 def test_listing_needs_a_folder() -> None:
-    """Nothing else says where tasks are."""
+    """--list without --include-path is an error."""
     with pytest.raises(UsageError, match="--list needs --include-path DIR"):
         api.instead_of_run(assay.spec("task", listing=True))

@@ -1,4 +1,4 @@
-"""`--lm-eval-quirks`: every quirk makes a difference with the flag alone, and is then named in the results."""
+"""`--lm-eval-quirks`: every quirk has an effect only with the flag, and the results file counts it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 from assay.core.errors import InputError
 
 from servers.loopback import LoopbackServer, chat
-from support.lab import Found, Lab, docs_of
+from support.lab import Lab, TaskResult, docs_of
 
 TWO = docs_of("1=1", "2=2")
 
 
-def named(found: Found) -> dict[str, int]:
+def named(result: TaskResult) -> dict[str, int]:
     """What the results file says made a difference, and in how many documents."""
-    return dict(found.file.get("lm_eval_quirks", {}))
+    return dict(result.file.get("lm_eval_quirks", {}))
 
 
 @pytest.mark.parametrize("quirks", [False, True])
@@ -24,33 +24,33 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
     """Without the flag the n-th repeat has its own; one repeat is no difference."""
     lab.task(docs=TWO, repeats=3, metric_list=[{"metric": "exact_match"}])
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
-        found = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
+        result = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
     seeds = {body["seed"] for body in server.bodies}
     assert seeds == ({1234} if quirks else {1234, 1235, 1236})
-    assert named(found) == ({"same_seed": 2} if quirks else {})
+    assert named(result) == ({"same_seed": 2} if quirks else {})
     lab.task(docs=TWO)
     assert named(lab.run(lm_eval_quirks=quirks)) == {}
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_replies_that_go_on_after_a_stop(lab: Lab, quirks: bool) -> None:
-    """Cut here; as they came there."""
+def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
+    """Without the flag they are cut."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
-    found = lab.run(lm_eval_quirks=quirks)
-    assert found.column("resps") == [[["1;rest" if quirks else "1"]], [["2"]]]
-    assert found.column("exact_match") == [0.0 if quirks else 1.0, 1.0]
-    assert named(found) == ({"until": 1} if quirks else {})
+    result = lab.run(lm_eval_quirks=quirks)
+    assert result.column("resps") == [[["1;rest" if quirks else "1"]], [["2"]]]
+    assert result.column("exact_match") == [0.0 if quirks else 1.0, 1.0]
+    assert named(result) == ({"until": 1} if quirks else {})
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_a_limit_under_a_name_endpoints_do_not_know(lab: Lab, quirks: bool) -> None:
-    """`max_new_tokens` is the limit here; there it is sent on beside the default."""
+def test_max_new_tokens_is_sent_under_its_own_name(lab: Lab, quirks: bool) -> None:
+    """Without the flag it is the token limit; with the flag it is sent beside the default limit."""
     lab.task(docs=TWO, generation_kwargs={"max_new_tokens": 7, "until": []})
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
-        found = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
+        result = lab.run(model="openai/m", base_url=server.url, lm_eval_quirks=quirks)
     body = server.bodies[0]
     assert (body["max_tokens"], body.get("max_new_tokens")) == ((256, 7) if quirks else (7, None))
-    assert named(found) == ({"max_new_tokens": 2} if quirks else {})
+    assert named(result) == ({"max_new_tokens": 2} if quirks else {})
 
 
 @pytest.mark.parametrize("quirks", [False, True])
@@ -58,9 +58,9 @@ def test_letters_lost_in_lower_case(lab: Lab, quirks: bool) -> None:
     """İ grows in lower case, and the harness cuts the text to its old length."""
     metric = {"metric": "exact_match", "ignore_case": True}
     lab.task(docs=docs_of("İx=İy", "A=a"), metric_list=[metric])
-    found = lab.run(lm_eval_quirks=quirks)
-    assert found.column("exact_match") == [1.0 if quirks else 0.0, 1.0]
-    assert named(found) == ({"lowercase": 1} if quirks else {})
+    result = lab.run(lm_eval_quirks=quirks)
+    assert result.column("exact_match") == [1.0 if quirks else 0.0, 1.0]
+    assert named(result) == ({"lowercase": 1} if quirks else {})
 
 
 CHOICE: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b"]}
@@ -71,34 +71,34 @@ def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
     """Numbers and texts; without the flag it is refused, or that document fails alone."""
     lab.task(docs=docs_of("x=7", "x=z", "x=0"), **CHOICE)
     model = lab.likely(TABLE)
-    found = lab.run(model=model, lm_eval_quirks=True)
-    assert found.column("acc") == [0.0, 0.0, 1.0]
-    assert found.metric("acc").denominator == 3
-    assert named(found) == {"label": 2}
+    result = lab.run(model=model, lm_eval_quirks=True)
+    assert result.column("acc") == [0.0, 0.0, 1.0]
+    assert result.metric("acc").denominator == 3
+    assert named(result) == {"label": 2}
     with pytest.raises(InputError, match="outside the 2 choices"):
         lab.run(model=model)
 
 
 def test_a_list_with_a_label_outside_counts_by_the_others(lab: Lab) -> None:
-    """Of several right choices one is enough, and the strange one is named."""
+    """One correct choice is enough; the label outside is counted."""
     lab.task(docs=[{"q": "x", "a": [0, 9]}], **CHOICE | {"doc_to_target": "a"})
-    found = lab.run(model=lab.likely(TABLE), lm_eval_quirks=True)
-    assert (found.column("acc"), named(found)) == ([1.0], {"label": 1})
+    result = lab.run(model=lab.likely(TABLE), lm_eval_quirks=True)
+    assert (result.column("acc"), named(result)) == ([1.0], {"label": 1})
 
 
-def test_a_zero_that_nobody_can_change(lab: Lab) -> None:
-    """`num_fewshot: 0` in the file wins over the option, and that is named where it made a difference."""
+def test_num_fewshot_0_in_the_file_wins(lab: Lab) -> None:
+    """Over the option; counted if it makes a difference."""
     fewshot = {"sampler": "first_n", "samples": docs_of("s=t")}
     lab.task(docs=TWO, num_fewshot=0, fewshot_config=fewshot)
-    found = lab.run(num_fewshot=1, lm_eval_quirks=True)
-    assert (found.asked()[0], named(found)) == ("1", {"num_fewshot": 2})
-    assert lab.run(num_fewshot=1).asked()[0] == "s t\n\n1"
+    result = lab.run(num_fewshot=1, lm_eval_quirks=True)
+    assert (result.prompts()[0], named(result)) == ("1", {"num_fewshot": 2})
+    assert lab.run(num_fewshot=1).prompts()[0] == "s t\n\n1"
     assert named(lab.run(num_fewshot=0, lm_eval_quirks=True)) == {}
     assert named(lab.run(lm_eval_quirks=True)) == {}
 
 
-def test_quirks_are_named_without_samples_files_too(lab: Lab) -> None:
-    """And when a finished run is graded anew."""
+def test_quirks_are_counted_without_samples_files_too(lab: Lab) -> None:
+    """And when a finished run is scored again."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
     assert named(lab.run(lm_eval_quirks=True, log_samples=False)) == {"until": 1}
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]}, doc_to_target="x")
@@ -114,8 +114,8 @@ def test_files_are_named_as_the_harness_names_them(lab: Lab) -> None:
     assert lab.run().run.files[0].match("results_t_20??-??-??T??-??-??.json")
 
 
-def test_a_run_without_quirks_names_none(lab: Lab) -> None:
-    """The key is not there at all."""
+def test_a_run_without_quirks_counts_none(lab: Lab) -> None:
+    """The key is missing."""
     lab.task(docs=TWO)
     assert "lm_eval_quirks" not in lab.run().file
     assert "lm_eval_quirks" not in lab.run(lm_eval_quirks=True).file

@@ -1,4 +1,4 @@
-"""Repeats: pass@k and maj@k of the summary, against the harness's own filters for the same k."""
+"""Repeats: pass@k and maj@k of the summary equal the harness's filters for the same k."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.report import Curve
 
-from support.lab import Found, Lab
+from support.lab import Lab, TaskResult
 
 N = 6
 KS = range(1, N + 1)
@@ -27,7 +27,7 @@ TAKE = {"function": "take_first"}
 VOTE = {"function": "majority_vote"}
 
 
-def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> Found:
+def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> TaskResult:
     """A run of six repeats with a chain maj@k for every k, and one that takes the first."""
     chains = [{"name": "first", "filter": [*before, TAKE]}] + [
         {"name": f"maj@{k}", "filter": [{"function": "take_first_k", "k": k}, *before, VOTE, TAKE]}
@@ -45,20 +45,20 @@ def values(curve: Curve) -> list[float | None]:
 
 def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
     """For every k, whichever chain it is read from: ties go to the answer that came first."""
-    found = voted(lab)
-    scores = [found.results["t"][f"exact_match,maj@{k}"] for k in KS]
+    result = voted(lab)
+    scores = [result.results["t"][f"exact_match,maj@{k}"] for k in KS]
     votes = [[Counter(doc["q"].split()[:k]).most_common(1)[0][0] == doc["a"] for doc in DOCS] for k in KS]
     assert scores == [sum(voted) / len(DOCS) for voted in votes]
     for chain in ("first", "maj@2", f"maj@{N}"):
-        assert values(found.curve("maj@k", chain)) == scores
+        assert values(result.curve("maj@k", chain)) == scores
 
 
-def test_votes_are_of_what_the_filter_reads(lab: Lab) -> None:
-    """The chain's own reading comes before the vote: what it cannot read votes too."""
+def test_votes_are_counted_after_the_filters(lab: Lab) -> None:
+    """Answers that the filter cannot read vote too."""
     read = {"function": "regex", "regex_pattern": "(a)", "fallback": "?"}
-    found = voted(lab, read)
-    scores = [found.results["t"][f"exact_match,maj@{k}"] for k in KS]
-    assert values(found.curve("maj@k", "first")) == scores
+    result = voted(lab, read)
+    scores = [result.results["t"][f"exact_match,maj@{k}"] for k in KS]
+    assert values(result.curve("maj@k", "first")) == scores
     assert scores != [voted(lab, fresh=True).results["t"][f"exact_match,maj@{k}"] for k in KS]
 
 
@@ -78,12 +78,12 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: Lab) -> None:
 
 def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:
     """`resps` by request and repeat."""
-    found = voted(lab)
-    assert found.rows()[0]["resps"] == [["a", "b", "a", "b", "b", "a"]]
+    result = voted(lab)
+    assert result.rows()[0]["resps"] == [["a", "b", "a", "b", "b", "a"]]
 
 
 def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
-    """The denominator says how many documents it is made of."""
+    """The denominator counts the other documents."""
     lab.write(
         "model.py",
         "async def repeats(prompt, params):\n"
@@ -96,12 +96,12 @@ def test_documents_without_an_answer_are_not_in_the_curve(lab: Lab) -> None:
 
 
 def test_without_repeats_there_is_no_curve(lab: Lab) -> None:
-    """One answer says nothing about k."""
+    """A single answer has no k."""
     lab.task(docs=DOCS)
     assert lab.run().entry().curves == []
 
 
 def test_a_metric_without_right_and_wrong_has_no_curve(lab: Lab) -> None:
-    """An overlap of words is no vote."""
+    """Word overlap is not a vote."""
     lab.task(docs=DOCS, repeats=2, metric_list=[{"metric": "f1", "aggregation": "mean"}])
     assert lab.run(model="python/model.py:repeats").entry().curves == []

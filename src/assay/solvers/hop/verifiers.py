@@ -82,8 +82,8 @@ def find_verifier(name: Any) -> Verifier | None:
         return VERIFIERS[name]
     if callable(name):
         return from_function(name)
-    known = "reverse, cross, format, None, or a function of yours"
-    raise ValueError(f"there is no verifier {name!r}; known: {known}")
+    choices = "reverse, cross, format, None, or a function of yours"
+    raise ValueError(f"there is no verifier {name!r}; known: {choices}")
 
 
 async def reverse(claim: Claim, ask: Ask) -> Verification:

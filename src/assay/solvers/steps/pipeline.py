@@ -146,7 +146,7 @@ def _split_path(text: str) -> list[Any]:
     while position < len(text):
         match = _PIECE.match(text, position)
         if match is None or (position == 0 and (match[1] is None or match[0].startswith("."))):
-            raise ValueError(f"{text!r} is no path; write name, name.key or name[0].key")
+            raise ValueError(f"{text!r} is not a path; write name, name.key or name[0].key")
         pieces.append(int(match[2]) if match[1] is None else match[1])
         position = match.end()
     if not pieces:

@@ -104,14 +104,14 @@ def _parse_json(text: str) -> Any:
     try:
         return find_json(text)
     except NoJsonError:
-        raise StepError(f"the reply holds no JSON: {_quote(text)}", "bad_output") from None
+        raise StepError(f"the reply contains no JSON: {_quote(text)}", "bad_output") from None
 
 
 def _parse_number(text: str) -> float | int:
     """Return the last number in the text. Commas are thousands separators; "85%" is 85."""
     numbers = _NUMBER.findall(text)
     if not numbers:
-        raise StepError(f"the reply holds no number: {_quote(text)}", "bad_output")
+        raise StepError(f"the reply contains no number: {_quote(text)}", "bad_output")
     digits = numbers[-1].replace(",", "")
     value = float(digits)
     if not isfinite(value):

@@ -160,8 +160,8 @@ def _compare(base: SelectedSubject, new: SelectedSubject, numbers: NameNumbers, 
 
 
 def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int) -> OneSided:
-    shown = [reader.case_name(side, position) for position in positions[:most].tolist()]
-    return OneSided(count=len(positions), shown=shown)
+    names = [reader.case_name(side, position) for position in positions[:most].tolist()]
+    return OneSided(count=len(positions), shown=names)
 
 
 def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
@@ -243,6 +243,7 @@ class RunSelection:
             for name in names:
                 self._selected.append(self._select(name))
         except BaseException:
+            # Close the runs that were read before the one that failed.
             self.close()
             raise
 
@@ -263,6 +264,7 @@ class RunSelection:
         """Read a run. Raises UsageError for an unfinished run, because its numbers would still change."""
         state = state_of(folder)
         summary = state.summary
+        # An incomplete run has ended too; some of its cases have no answer.
         if summary is None or state.state not in ("finished", "incomplete"):
             raise UsageError(f"{folder} is not finished ({state.state}). Repeat its command to continue it.")
         run = RunColumns(folder, state.info, summary, self.numbers)

@@ -241,6 +241,7 @@ class BaseDataStore:
         allowed = self._sortable(tables)
         if sort_by not in allowed:
             raise UsageError(f"cannot sort by {sort_by!r}; there are {', '.join(allowed)}")
+        # Numbers first, by value, so that 10 comes after 9. Texts have no number and sort by the second term.
         column, direction = allowed[sort_by], "asc" if ascending else "desc"
         return f"{_number_sql(column)} {direction} nulls last, {column} {direction} nulls last, "
 
@@ -253,7 +254,7 @@ class BaseDataStore:
         for file, start in tables.query(sql, values):
             row = self._normalize_audit(line_at(tables.files[file], start))
             if row is None:
-                raise ValueError("a line is no result any more")
+                raise ValueError("a line is not a result any more")
             rows.append(row)
         return rows
 

@@ -413,6 +413,8 @@ def _positive_number(value: Any) -> float | None:
 # goes through `read_audit`.
 
 
+# gc=False: these structs have no reference cycles, so the garbage collector need not track them. Files can
+# have millions of lines.
 class _FlatStats(Struct, gc=False):
     status: Literal["OK", "ERROR"]
     error: str | None = None

@@ -44,6 +44,7 @@ FIELD_NAMES: dict[str, tuple[str, ...]] = {
 }
 """Accepted names of each field; the first one in a row is used. `RowFields.find` explains `answer`."""
 
+# Words for labels in published data sets, and the labels of assay's own judges (hallucination, omission).
 _RIGHT = frozenset({"correct", "right", "true", "yes", "pass", "passed", "accepted", "good", "1"})
 _WRONG = frozenset(
     {
@@ -62,8 +63,10 @@ _WRONG = frozenset(
 )
 VOTE_WORDS = _RIGHT | _WRONG
 """Words that are votes, in any case."""
+# Some editors write it at the start of a file. It is not valid JSON.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+# msgspec's JSON errors have the offset of a byte. Messages need the line.
 _BYTE_IN_MESSAGE = re.compile(r"\(byte (\d+)\)")
 # A file in another format has a problem in every row. The rest is only counted.
 _MAX_PROBLEMS = 200
@@ -147,6 +150,7 @@ class RowFields:
 
     def _answer_is(self, row: Mapping[str, Any], field: str) -> bool:
         """Return whether the key `answer` of this row has the meaning of this field."""
+        # `reference` is the only other field that `answer` can be, so one comparison decides for both.
         names = [self._names.get("response"), *FIELD_NAMES["response"]]
         has_response = any(row.get(name) is not None for name in names if name and name != "answer")
         return has_response is (field != "response")
@@ -217,6 +221,7 @@ class _LabelReader:
             self.left_out[TIED] += 1
             return
         problem_count = len(self._problems)
+        # The kind of judge decides which fields a row needs.
         has_rubric = bool(self._fields.find(value, "rubric")[0])
         needed = ("rubric", "text") if has_rubric else ("question", "reference", "response")
         texts = {field: self._text(place, value, field, needed=True) for field in needed}
@@ -264,6 +269,7 @@ class _LabelReader:
         """
         if not self._problems and not self.rows:
             self._problems.append(Problem(str(self._path), self._why_empty()))
+        # Reversed, so that the first row of each kind overwrites the later ones.
         places = {bool(row.rubric): row.place for row in reversed(self.rows)}
         if len(places) > 1:
             message = f"the row has a rubric, but {places[False]} has none; use a separate file for each kind"
@@ -311,6 +317,7 @@ def parse_vote(value: Any) -> bool:
     if word in _RIGHT or word in _WRONG:
         return word in _RIGHT
     text = repr(value)
+    # With a wrong --label-field the value may be a whole answer.
     if len(text) > 60:
         text = f"{text[:60]}…"
     raise ValueError(f"{text} is not a label; write true or false, 1 or 0, Correct or Wrong")

@@ -81,6 +81,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         self._rubric_judge = RubricJudge()
         self.roles = self._panel.roles
         self.solver = EmitAnswer()
+        # The file is not read yet, so it is unknown which of the two prompts is used. The id covers both.
         prompts = [self._panel.fingerprint(ANSWER), self._rubric_judge.fingerprint]
         judge = fingerprint([self._panel.name, prompts, self._panel.endpoint])
         self.scorers = [CalibrationScorer(f"calibration@{judge}", self._panel, self._rubric_judge)]
@@ -92,7 +93,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def score_identity(self) -> Any:
         """Return the judge, the labels, and the numbers of rows that are left out."""
         labels = [[row.label, row.votes, row.category, row.cluster] for row in self._labels.rows]
-        # The last item is the version of the computation.
+        # The last item is a constant. Increase it to compute the reports of finished runs again.
         return [self.scorers[0].id, fingerprint([labels, self._labels.left_out]), 1]
 
     @cached_property
@@ -122,6 +123,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         count = apply_limit(self.spec.limit, len(rows))
         if count < len(rows):
             left_out[LIMITED] = len(rows) - count
+        # `read_labels` refuses a mixed file, so the first row is enough.
         if rows and rows[0].rubric:
             self._refuse_rubrics()
         return LabelFile(rows[:count], left_out, file.lists_without_rows)
@@ -194,6 +196,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
     def _calibration(self, judged: list[JudgedRow]) -> Calibration:
         left_out = dict(self._labels.left_out)
         rows = self._labels.rows
+        # Rows for which the judge's endpoint failed have no score.
         if missing := len(rows) - len(judged):
             left_out[NOT_JUDGED] = missing
         judge = self._judge
@@ -380,6 +383,7 @@ def calibration_entry(name: str, judge: JudgeInfo, calibration: Calibration) -> 
 
 def _metrics(result: Agreement) -> Iterator[Metric]:
     left_out = {"invalid": result.invalid} if result.invalid else {}
+    # If every row is a cluster of its own, the interval is not a clustered one.
     clustered = 0 < result.clusters < result.n
     yield Metric(
         name="kappa",

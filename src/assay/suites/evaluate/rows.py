@@ -176,8 +176,12 @@ class EvaluateRows:
     `Row.data` is the number of the row. `inputs`, `gold` and `whole` decode a row when it is needed.
     """
 
-    def __init__(self, rows: Sequence[dict[str, Any]], gold: Sequence[str], set_name: str) -> None:
+    def __init__(
+        self, rows: Sequence[dict[str, Any]], gold: Sequence[str], set_name: str, target: Sequence[str] = ()
+    ) -> None:
         self.gold_columns = tuple(gold)
+        self.target_columns = tuple(target)
+        """The gold columns that scorers get as `target`. Other gold columns are those that scorers name."""
         self.columns = list(dict.fromkeys(column for row in rows for column in row))
         for column in self.gold_columns:
             if column not in self.columns:

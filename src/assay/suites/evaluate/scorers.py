@@ -189,9 +189,9 @@ class EvaluateScorer(Scorer):
         self.name = name
         self._rows = rows
         self._target = target
-        # Changed gold changes the id, so that every case is scored again. What a judge was asked before is not
-        # asked again: replies are found by `call_stage`, which stays.
-        self.id = f"{name}@{fingerprint([identity, rows.all_gold()])}"
+        # Changed gold or another target column changes the id, so that every case is scored again. What a judge was
+        # asked before is not asked again: replies are found by `call_stage`, which stays.
+        self.id = f"{name}@{fingerprint([identity, rows.all_gold(), rows.target_columns])}"
 
     @property
     def call_stage(self) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from assay.core import user_code
 from assay.core.connect import CHAT
-from assay.core.errors import CaseFailed
+from assay.core.errors import CaseFailed, UsageError
 from assay.core.protocols import Context, Solver
 from assay.core.suite import MAIN
 from assay.core.templates import Template, TemplateProblem
@@ -131,7 +131,14 @@ async def ask_text(
     ctx: Context, role: str, prompt: Prompt, params: Mapping[str, Any], system_instruction: str = ""
 ) -> str:
     """Ask a model and return the text of its reply. A model that only continues texts gets the messages as text."""
-    asker = ctx.model(role)
+    try:
+        asker = ctx.model(role)
+    except UsageError:
+        # The engine's message names a flag of the command line.
+        parameter = role if role == "judge" else "model"
+        raise UsageError(
+            f"ctx.ask() has no model for the role {role!r}. Pass {parameter}='PROVIDER/NAME' to assay.evaluate"
+        ) from None
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
     if system_instruction:
         messages = [{"role": "system", "content": system_instruction}, *messages]

@@ -101,7 +101,9 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if not subjects:
             raise UsageError(_FROM_PYTHON)
         gold = list(dict.fromkeys([*self.options.target, *gold_columns(score)]))
-        self._rows = EvaluateRows(rows[: apply_limit(spec.limit, len(rows))], gold, self.options.name)
+        self._rows = EvaluateRows(
+            rows[: apply_limit(spec.limit, len(rows))], gold, self.options.name, self.options.target
+        )
         for column in self.options.tags:
             if column not in self._rows.columns:
                 raise UsageError(f"tags: the rows have no column {column!r}")
@@ -323,8 +325,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return {"subjects": self._identities, "gold": sorted(self._rows.gold_columns)}
 
     def data_identity(self) -> Any:
-        """The rows without gold."""
-        return fingerprint([row.key for row in self._rows.iterate()])
+        """The rows without gold, and the tags of each row, which are written when a case ends."""
+        keys = [row.key for row in self._rows.iterate()]
+        tags = [self._tags_of(row.data) for row in self._rows.iterate()] if self.options.tags else []
+        return fingerprint([*keys, *tags])
 
     # What runs
 

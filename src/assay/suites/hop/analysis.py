@@ -237,6 +237,7 @@ class ProfileAnalysis:
             self._differing += 1
             if len(self._examples) < _MAX_EXAMPLES:
                 self._examples.append(_example(result, verdict))
+        # Only rows of files. The profiles of a run are paired from its journal.
         if correct is not None and result.id is not None and result.index is None:
             self.right_by_id[msgspec.json.encode(result.id)] = correct
 

@@ -98,6 +98,7 @@ def _is_output(value: Any) -> bool:
     """Return True if a line was written by a batch or its observer, False for an input row."""
     if not isinstance(value, dict):
         return is_pair(value)
+    # normalize_input returns the same object if there is nothing to unwrap.
     wrapped = normalize_input(value) is not value or "hop_result" in value or "hop_stats" in value
     return wrapped or is_meta(value) or is_observer_line(value)
 
@@ -111,10 +112,10 @@ def _check_task(folder: Path) -> list[Problem]:
         contract = find_contract(hoplet)
     except InputError as error:
         problems += error.problems
-    for place in dict.fromkeys((hoplet, folder)):
+    for settings_folder in dict.fromkeys((hoplet, folder)):
         for name in NAMES:
-            if (place / name).is_file():
-                problems += check_file(place / name)
+            if (settings_folder / name).is_file():
+                problems += check_file(settings_folder / name)
     for path in sorted((folder / TEST_CASES).glob("*.jsonl")):
         if not _is_output(_first_value(path)):
             problems += _check_rows(path, contract)
@@ -150,6 +151,7 @@ def _check_rows(path: Path, contract: Contract | None) -> list[Problem]:
     try:
         return read_rows(path, contract).warnings
     except InputError as error:
+        # A problem without a line number is about the whole file: it has no rows.
         without_rows = [problem.where for problem in error.problems] == [str(path)]
         if without_rows and _is_output(_first_value(path)):
             return [problem._replace(level="warning") for problem in error.problems]

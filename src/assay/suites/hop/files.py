@@ -83,6 +83,7 @@ class ResultFile:
 
     def close(self) -> None:
         """Give the file its final name. A crash before this leaves no partial result file."""
+        # The content must be on disk before the rename, or a power failure could leave an empty file.
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -182,6 +183,7 @@ def read_results(path: Path, contract: Contract) -> Iterator[tuple[RowResult, Ro
 def _row_result(audit: Audit) -> RowResult:
     row, stats = audit.row, audit.stats
     error = audit.error or ""
+    # With a status such as FAIL, a text that is not JSON is an explanation by the function, not an error.
     if not error and audit.parse_error and not audit.outcome:
         error = "the result is not JSON"
     path = stats.get("execution_path")

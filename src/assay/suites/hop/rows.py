@@ -35,12 +35,13 @@ META_LINES, REPEATED_ROWS, PAIRS = (
 """Kinds of lines and rows that do not run."""
 
 _NOT_PASSED = "is not passed to the function; if it is an input, list it under `inputs` in the contract"
-_MAX_WARNINGS = 200
+_MAX_WARNINGS = 200  # different ones; a large file could have one on every line
 _MAX_LINE_NUMBERS = 5  # in a warning
 _INCOMPLETE = "the last line is incomplete and is skipped; the file was probably being written"
 # Messages of core/jsonl.py for a line that ends early, and for a list.
 _CUT = "not JSON: Input data was truncated"
 _LIST = "expected an object, found a list"
+# Sorted keys: rows with the same fields in another order must have the same key.
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 

@@ -209,6 +209,7 @@ class _SettingsReader:
         """Yield the mappings of a block by name. Adds a problem for every other entry."""
         entries = self._typed(self._yaml.value, block, dict[Any, Any])
         if not entries:
+            # If the block has a wrong type, _typed has already added a problem.
             if entries is not None or self._yaml.value.get(block) is None:
                 self._add((block,), f"settings need at least one entry under `{block}`")
             return

@@ -200,6 +200,7 @@ class Aggregate:
             self._gold += session.num_gold
         if session.update_recall is not None:
             self._update_recall.add(session.update_recall)
+        # Other tools write a rate of 0.0 for a session that wrote nothing.
         if session.correctness_rate is not None and session.num_memories:
             self._add_memories(session, session.correctness_rate)
         self._updates["updated"] += session.update_num_updated
@@ -228,6 +229,7 @@ class Aggregate:
         self._questions += 1
         if question.answer_is_valid and question.answer_label is not None:
             self._valid += 1
+            # Files of other tools may have further labels.
             self._answers[question.answer_label] = self._answers.get(question.answer_label, 0) + 1
         if question.evidence_hit_rate is not None:
             self._evidence_covered += question.evidence_covered_count

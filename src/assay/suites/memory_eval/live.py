@@ -79,6 +79,7 @@ class LiveSource(RowSource):
             "subjects": list(self.plugins),
             "prompt": prompt_fingerprint(self._prompt),
             "memories": [registry.identity(name) for name in self._options.baseline],
+            "embedder": registry.identity(self._options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.plugins.values()],
         }
 

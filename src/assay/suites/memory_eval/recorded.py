@@ -113,6 +113,7 @@ class RecordedSource(RowSource):
             for name in files.samples:
                 lines = files.read(name)
                 problems += lines.problems()
+                # The key needs valid lines. After a problem the rows are not used anyway.
                 if not problems:
                     rows.append(Row(len(rows), lines.key(), "files", RecordedSample(name, baseline)))
         if problems:
@@ -344,6 +345,7 @@ def _without_evals(rows: Sequence[SessionRow | QaRow], lines: Sequence[FileLine]
     plain = []
     for row, line in zip(rows, lines, strict=True):
         raw = line.raw
+        # Only lines with an eval are encoded again: encoding may change the bytes of a line.
         if row.eval is not UNSET:
             value = msgspec.json.decode(raw)
             del value["eval"]

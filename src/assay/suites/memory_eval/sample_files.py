@@ -166,6 +166,7 @@ def _files(path: Path) -> Iterable[Path]:
         is_hidden = any(part.startswith(".") for part in file.relative_to(path).parts)
         if file.suffix in _SUFFIXES and not is_hidden and file.is_file():
             files.append(_main_file(file))
+    # Without repeats: all three files of the older layout map to the main file.
     return dict.fromkeys(files)
 
 

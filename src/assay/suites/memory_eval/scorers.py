@@ -193,6 +193,7 @@ class EvalScorer(Scorer):
 
     async def _verdict(self, question: JudgeQuestion, ctx: Context) -> Verdict:
         verdict = await self._panel.verdict(question, ctx)
+        # Any judge may be plugged in, so the verdict is checked: scores need one known label per item.
         if verdict.valid and len(verdict.labels) != question.count:
             return invalid(f"no verdict: {len(verdict.labels)} labels for {question.count} items")
         for label in verdict.labels:
@@ -259,6 +260,7 @@ class LexicalScorer(Scorer):
         head = (*view.case.head, self.id)
         for part, answer, reference, about in self._answers_of(view):
             tags = question_tags(about)
+            # Without a reference F1 would be 0 for every answer.
             if not reference.strip():
                 reason = "the question has no reference"
                 scores += [

@@ -102,6 +102,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             # Only the judge is called, so --base-url means the judge's endpoint.
             env_url = next((os.environ[name] for name in _JUDGE_URLS if os.environ.get(name)), None)
             options = replace(options, judge_base_url=options.judge_base_url or base_url or env_url)
+            # The answering model is not called, so neither --model nor OPENAI_MODEL is part of the run.
             model, base_url = "", None
         elif not model and os.environ.get("OPENAI_MODEL"):
             model = with_provider(os.environ["OPENAI_MODEL"])
@@ -130,6 +131,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         )
         if self.source.writes_pipeline:
             refuse_foreign_files(Path(spec.output_dir), self.source.folders)
+        # The files have fixed names, so a run with other settings must not write into the same folder.
         self.exclusive_output = self.source.writes_pipeline
         self.open_cases = options.open_cases
         self.solver = self.source.solver

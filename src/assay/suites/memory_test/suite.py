@@ -150,6 +150,7 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return {
             "prompt": prompt_fingerprint(ANSWER_PROMPT) if self._answers else None,
             "memories": [registry.identity(name) for name in self.options.memory],
+            "embedder": registry.identity(self.options.embedder),
             "wordings": [plugin.about.prompts for plugin in self.memories.values()],
         }
 

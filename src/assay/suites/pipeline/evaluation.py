@@ -58,7 +58,7 @@ class TestOutput(Struct):
     the reason if the test did not run. `answered` is false if the test did not reach its end.
     """
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class whose name starts with Test
 
     steps: dict[str, dict[str, Any]] = {}
     outputs: dict[str, Any] = {}

@@ -33,7 +33,7 @@ _encode = msgspec.json.Encoder().encode
 class TestResult(msgspec.Struct, frozen=True):
     """The result of one test with one variant, for all three files."""
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class whose name starts with Test
 
     set: str
     variant: str

@@ -137,7 +137,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         if spec.judge is not None:
             self.roles[JUDGE] = Role(model=spec.judge, needs=frozenset({CHAT}), mark="score")
 
-    # Which run this is.
+    # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
         """Return the steps and outputs. Rules of outputs belong to the score identity."""
@@ -204,7 +204,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._scorer = PipelineScorer(f"pipeline@{fingerprint([parts, model])}", self._evaluations, judge)
         self.scorers = [self._scorer]
 
-    # What runs.
+    # Cases
 
     def rows(self, facts: dict[str, Any] | None = None) -> GroupRows:
         """Return the groups of all testsets."""
@@ -237,7 +237,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         """Return whether tests that depend on this one may run: no error, and no failed check without a judge."""
         return self._scorer.passed(case, records, part)
 
-    # What comes of it.
+    # Results
 
     def finish(self, results: Results[CaseGroup], run: RunFacts) -> Outcome:
         """Count the verdicts and write the three result files into the run's folder."""
@@ -325,7 +325,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             output_tokens=calls * max_tokens if isinstance(max_tokens, int) else None,
         )
 
-    # Files without a run.
+    # `assay check` and `assay show`
 
     @classmethod
     def recognises(cls, path: Path) -> Match:

@@ -71,7 +71,7 @@ class VariantTally:
             name=variant,
             subject=variant,
             metrics=[_pass_rate(self.counts)],
-            counts=_shown_counts(self.counts),
+            counts=_nonzero_counts(self.counts),
             slices=slices,
             tables=[self._step_table()],
             examples=[examples] if self._failures else [],
@@ -167,7 +167,7 @@ class StepTally:
 
 
 def _slice(by: str, name: str, counts: Counter[str]) -> Slice:
-    return Slice(by=by, name=name, metrics=[_pass_rate(counts)], counts=_shown_counts(counts))
+    return Slice(by=by, name=name, metrics=[_pass_rate(counts)], counts=_nonzero_counts(counts))
 
 
 def _pass_rate(counts: Counter[str]) -> Metric:
@@ -175,7 +175,7 @@ def _pass_rate(counts: Counter[str]) -> Metric:
     evaluated = (PASSED, FAILED, ERRORED)
     left_out = {
         name.replace("_", " "): count
-        for name, count in _shown_counts(counts).items()
+        for name, count in _nonzero_counts(counts).items()
         if name not in evaluated
     }
     total = sum(counts[name] for name in evaluated)
@@ -184,5 +184,5 @@ def _pass_rate(counts: Counter[str]) -> Metric:
     )
 
 
-def _shown_counts(counts: Counter[str]) -> dict[str, int]:
+def _nonzero_counts(counts: Counter[str]) -> dict[str, int]:
     return {name: counts[name] for name in (*VERDICTS, NO_ANSWER) if counts[name]}

@@ -348,10 +348,10 @@ def read_group(
     name: str, values: dict[str, Any], origin: KeyOrigin, children: dict[str, TaskNode]
 ) -> TaskGroup:
     """Build a group from the settings in its file and its members. Raises InputError with every problem."""
-    listed = values.get("aggregate_metric_list") or []
+    entries = values.get("aggregate_metric_list") or []
     problems: list[Problem] = []
     metrics = []
-    for position, entry in enumerate(listed if isinstance(listed, list) else [listed]):
+    for position, entry in enumerate(entries if isinstance(entries, list) else [entries]):
         where = f"{origin.where('aggregate_metric_list', position)} aggregate_metric_list.{position}"
         if not isinstance(entry, dict) or not isinstance(entry.get("metric"), str):
             problems.append(Problem(where, "expected a mapping with the key 'metric'"))

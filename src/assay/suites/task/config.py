@@ -274,9 +274,9 @@ def _find_key_problems(config: TaskConfig) -> Iterator[Problem]:
         if value is not None and not isinstance(value, (*kinds, FunctionRef)):
             names = " or ".join(_TYPE_NAMES[kind] for kind in kinds)
             yield Problem(config.where(key), f"expected {names}, found {value!r}")
-    for key, why in _REFUSED.items():
+    for key, reason in _REFUSED.items():
         if values.get(key) is not None:
-            yield Problem(config.where(key), f"{key} is set: {why}")
+            yield Problem(config.where(key), f"{key} is set: {reason}")
 
 
 def find_generation_problems(generation: Any, where: Callable[[str], str]) -> Iterator[Problem]:
@@ -355,8 +355,8 @@ class TaskFiles:
             settings.values.update(included_settings.values)
             settings.origins.update(included_settings.origins)
             settings.files.extend(included_settings.files)
-        own = {key: value for key, value in file.value.items() if key != "include"}
-        return settings.override(own, KeyOrigin(file))
+        file_values = {key: value for key, value in file.value.items() if key != "include"}
+        return settings.override(file_values, KeyOrigin(file))
 
     def _read_included(self, path: Path, above: tuple[str, ...]) -> TaskSettings:
         name = os.path.normpath(path)

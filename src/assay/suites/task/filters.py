@@ -72,13 +72,13 @@ def read_filters(config: TaskConfig, *, imports: bool = True) -> list[FilterChai
 
     With `imports` False no Python of the task is imported, and the chains cannot run.
     """
-    listed = config.values.get("filter_list")
-    if not listed:
+    entries = config.values.get("filter_list")
+    if not entries:
         # The harness names its default chain "none".
         return [FilterChain("none", [("take_first", _build_step("take_first", {}))], ends_in_list=False)]
     problems: list[Problem] = []
     chains: list[FilterChain] = []
-    for position, entry in enumerate(listed):
+    for position, entry in enumerate(entries):
         place = ("filter_list", position)
         if not isinstance(entry, dict) or "name" not in entry or not isinstance(entry.get("filter"), list):
             problems.append(Problem(config.where(*place), "expected `name` and a list `filter`"))
@@ -120,7 +120,7 @@ def _read_step(
     options = {key: value for key, value in step.items() if key != "function"}
     try:
         if isinstance(name, FunctionRef):
-            return _build_own_filter(name, options, where) if imports else _not_imported
+            return _build_user_filter(name, options, where) if imports else _not_imported
         if not imports and any(isinstance(value, FunctionRef) for value in options.values()):
             # Raises an error for an unknown filter.
             registry.find("filter", name)
@@ -149,7 +149,7 @@ def _build_step(name: str, options: dict[str, Any]) -> FilterFunction:
     return lambda replies, _document: built(replies)
 
 
-def _build_own_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
+def _build_user_filter(ref: FunctionRef, options: dict[str, Any], where: str) -> FilterFunction:
     """Build a filter from a class of the user, whose method `apply(resps, docs)` takes lists as in the harness."""
     try:
         instance = call_here(import_function(ref, where), (), options)

@@ -31,7 +31,7 @@ _EXACT_MATCH_OPTIONS = frozenset({"ignore_case", "ignore_punctuation", "ignore_n
 class TaskMetric(NamedTuple):
     """A metric with its options.
 
-    `measure` computes the value of one generated answer. It is None for metrics of likelihoods, for `own` and
+    `measure` computes the value of one generated answer. It is None for metrics of likelihoods, for `user_function` and
     for tasks with `process_results`. `right_wrong` means that the value is 1 for right and 0 for wrong.
     """
 
@@ -42,7 +42,7 @@ class TaskMetric(NamedTuple):
     higher_is_better: bool | None = None
     right_wrong: bool = False
     # A function of the user (`metric: !function`), and the options passed with each call.
-    own: Callable[..., Any] | None = None
+    user_function: Callable[..., Any] | None = None
     options: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -55,12 +55,12 @@ def read_metrics(config: TaskConfig, *, imports: bool = True, quirks: bool = Fal
 
     With `imports` False no Python of the task is imported. Raises InputError with all problems.
     """
-    listed = config.values.get("metric_list")
-    if listed is None:
-        listed = [{"metric": name} for name in DEFAULT_METRICS[config.output]]
+    entries = config.values.get("metric_list")
+    if entries is None:
+        entries = [{"metric": name} for name in DEFAULT_METRICS[config.output]]
     problems: list[Problem] = []
     metrics: dict[str, TaskMetric] = {}
-    for position, entry in enumerate(listed):
+    for position, entry in enumerate(entries):
         where = config.where("metric_list", position)
         try:
             metric = _MetricReader(config, where, imports=imports, quirks=quirks).read(entry)
@@ -150,7 +150,7 @@ class _MetricReader:
         function = import_function(ref, self._where) if self._imports else None
         aggregation, aggregate = self._read_aggregation(entry, None)
         higher = entry.get("higher_is_better")
-        return TaskMetric(name, None, aggregation, aggregate, higher, own=function, options=options)
+        return TaskMetric(name, None, aggregation, aggregate, higher, user_function=function, options=options)
 
     def _read_aggregation(self, entry: dict[str, Any], module: Any) -> tuple[str, Callable[[Any], Any]]:
         default = module.AGGREGATIONS[0] if module else "mean"

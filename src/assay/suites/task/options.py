@@ -308,9 +308,9 @@ def resolve_model(spec: RunSpec) -> RunSpec:
     if options.seeds and len(options.seeds) != 4:
         raise UsageError(f"--seed takes one number or four, not {len(options.seeds)}")
     changes: dict[str, Any] = {}
-    for theirs, ours in _COMMON_OPTIONS.items():
-        if theirs in options.model_args:
-            changes[ours] = options.model_args[theirs]
+    for key, option in _COMMON_OPTIONS.items():
+        if key in options.model_args:
+            changes[option] = options.model_args[key]
     if spec.model in _PROVIDERS:
         name = options.model_args.get("model")
         if not name:
@@ -319,10 +319,10 @@ def resolve_model(spec: RunSpec) -> RunSpec:
     # Built anew, and not replaced field by field, so that values of --model-args are checked like flags.
     values = msgspec.structs.asdict(spec)
     del values["suite"], values["options"]
-    checked = build(spec.suite, TaskOptions, values | changes, "--model-args")
-    return msgspec.structs.replace(checked, options=options)
+    checked_spec = build(spec.suite, TaskOptions, values | changes, "--model-args")
+    return msgspec.structs.replace(checked_spec, options=options)
 
 
-def own_arguments(options: TaskOptions) -> dict[str, Any]:
+def provider_arguments(options: TaskOptions) -> dict[str, Any]:
     """Return the arguments of --model-args that are for the provider, without those that set an option of assay."""
     return {key: value for key, value in options.model_args.items() if key not in _COMMON_OPTIONS}

@@ -91,14 +91,14 @@ class SamplesWriter:
     def _arguments(self, request: Request) -> str:
         """Return a request as the harness writes it. For chat, `arg_0` is a list with the messages as JSON text."""
         if request.messages is not None:
-            first, more = f"[{quoted(messages_json(request.messages))}]", self._generation
+            first, second = f"[{quoted(messages_json(request.messages))}]", self._generation
         elif request.continuation is None:
-            first, more = quoted(request.prompt or ""), self._generation
+            first, second = quoted(request.prompt or ""), self._generation
         elif request.prompt is None:
             return f'{{"arg_0": {quoted(request.continuation)}}}'
         else:
-            first, more = quoted(request.prompt), quoted(request.continuation)
-        return f'{{"arg_0": {first}, "arg_1": {more}}}'
+            first, second = quoted(request.prompt), quoted(request.continuation)
+        return f'{{"arg_0": {first}, "arg_1": {second}}}'
 
     def close(self) -> str:
         """Join the temporary files, rename the result to its final name, and return the task's hash."""

@@ -40,7 +40,7 @@ class TaskScoring(NamedTuple):
         """
         if name in self.metrics:
             return self.metrics[name]
-        return self.metrics[of]._replace(name=name, own=None) if of else TaskMetric(name)
+        return self.metrics[of]._replace(name=name, user_function=None) if of else TaskMetric(name)
 
 
 class ScoredValue(Struct, frozen=True):
@@ -177,8 +177,8 @@ def measure(scoring: TaskScoring, gold: TaskGold, answers: list[Any]) -> dict[st
         return {name: (value, "") for name, value in results.items()}
     values: dict[str, tuple[Any, str]] = {}
     for metric in scoring.metrics.values():
-        if metric.own is not None:
-            values |= _measure_with_own(metric, gold.label, answers[0])
+        if metric.user_function is not None:
+            values |= _measure_with_user_function(metric, gold.label, answers[0])
         else:
             values[metric.name] = measure_answer(metric, gold.label, answers[0]), ""
     return values
@@ -212,7 +212,7 @@ def _cast_target(target: Any, answer: Any) -> Any:
     return type(answer)(target)
 
 
-def _measure_with_own(metric: TaskMetric, target: Any, answer: Any) -> dict[str, tuple[Any, str]]:
+def _measure_with_user_function(metric: TaskMetric, target: Any, answer: Any) -> dict[str, tuple[Any, str]]:
     """Call the user's metric. If it returns a mapping, each item is a metric."""
     if isinstance(target, list):
         # As in the harness: with several targets the value is 1.0 if the metric is true for any of them.
@@ -226,13 +226,13 @@ def _measure_with_own(metric: TaskMetric, target: Any, answer: Any) -> dict[str,
 
 
 def _call_metric(metric: TaskMetric, target: Any, answer: Any) -> Any:
-    assert metric.own is not None
+    assert metric.user_function is not None
     try:
-        return metric.own(references=[target], predictions=[answer], **metric.options)
+        return metric.user_function(references=[target], predictions=[answer], **metric.options)
     except TypeError as keyword_error:
         # Functions of older task files take one argument, the list [target, answer].
         try:
-            return metric.own([target, answer])
+            return metric.user_function([target, answer])
         except TypeError:
             raise keyword_error from None
 

@@ -58,7 +58,7 @@ from assay.suites.task.check import check_file, looks_like_task_file
 from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.file_schema import file_schemas
-from assay.suites.task.options import TaskOptions, own_arguments, resolve_model
+from assay.suites.task.options import TaskOptions, provider_arguments, resolve_model
 from assay.suites.task.prompts import BadDocument
 from assay.suites.task.quirks import find_quirks
 from assay.suites.task.results import ResultsFile, file_names, sanitise
@@ -147,10 +147,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         for node in self._nodes:
             for config in tasks_of(node):
                 configs.setdefault(config.name, config)
-        wanted = self.options.samples
-        if missing := sorted(wanted.keys() - configs.keys()):
+        samples = self.options.samples
+        if missing := sorted(samples.keys() - configs.keys()):
             raise UsageError(f"--samples names {missing[0]!r}, which is not among the tasks of this run")
-        return [config for name, config in configs.items() if not wanted or name in wanted]
+        return [config for name, config in configs.items() if not samples or name in samples]
 
     def _refuse_equal_file_names(self) -> None:
         names: dict[str, str] = {}
@@ -196,12 +196,12 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
                 if reason := _why_not_judged(task):
                     yield f"{task.name} is not judged: it {reason}"
 
-    # Which run this is
+    # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
         """Return the settings of every task that affect requests, and the arguments for the provider."""
         identity: dict[str, Any] = {task.name: task.ask_identity() for task in self.tasks}
-        identity[_ARGUMENTS_KEY] = own_arguments(self.options)
+        identity[_ARGUMENTS_KEY] = provider_arguments(self.options)
         return identity
 
     def data_identity(self) -> list[Any]:
@@ -212,7 +212,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         """Return the settings of every task that affect scores, and the judge's id."""
         return self._score_identity
 
-    # What runs
+    # Cases
 
     def rows(self, facts: dict[str, Any] | None = None) -> TaskRows:
         """Return the documents of all tasks.
@@ -227,7 +227,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         inputs, gold, failure = self._by_name[row.set].build(row.data)
         return CaseContent(inputs, gold, str(row.data.document.number), failure=failure)
 
-    # What comes of it
+    # Results
 
     def finish(self, results: Results[TaskRow], run: RunFacts) -> Outcome:
         """Count the scores and write the samples files in one pass, then write the results file."""
@@ -330,7 +330,7 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
     def overview(self, rows: Rows[TaskRow]) -> Overview:
         """Return the planned calls of each task and its first prompt, for `--dry-run` and `--write-out`."""
         overview = Overview(facts={"model": self.spec.model})
-        judged = 0
+        judged_documents = 0
         for task in self.tasks:
             overview.facts[f"task {task.name}"] = (
                 f"{task.count:,} of {task.original:,} documents, {task.config.output}, "
@@ -339,13 +339,15 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
             overview.calls.append(_planned_calls(task, self.spec.model))
             overview.sections += _first_prompt(task)
             if self._judge is not None and self._judge.chain(task.name) is not None:
-                judged += task.count
+                judged_documents += task.count
         if self._judge is not None and JUDGE_ROLE in self.roles:
             info = self._judge.info
-            overview.calls.append(PlannedCalls(what="judge", model=info.name, calls=judged * info.votes))
+            overview.calls.append(
+                PlannedCalls(what="judge", model=info.name, calls=judged_documents * info.votes)
+            )
         return overview
 
-    # Files without a run
+    # `assay check` and `assay show`
 
     @classmethod
     def recognises(cls, path: Path) -> Match:

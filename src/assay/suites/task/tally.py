@@ -166,14 +166,14 @@ class TaskNumbers(Struct):
 class TaskTally:
     """Counts a task's cases and collects their scores, in data order."""
 
-    def __init__(self, scoring: TaskScoring, judged: MetricScores | None = None) -> None:
+    def __init__(self, scoring: TaskScoring, judge_scores: MetricScores | None = None) -> None:
         self._scoring = scoring
-        self._judged = judged
+        self._judge_scores = judge_scores
         # Metrics that every scored document has. They are listed in the report even without any score. Names
         # of metrics that the task's Python returns are known only once a score has them.
         declared: list[TaskMetric] = []
         if scoring.process is None and scoring.output == "generate_until":
-            declared = [metric for metric in scoring.metrics.values() if not metric.own]
+            declared = [metric for metric in scoring.metrics.values() if not metric.user_function]
         self._tallies: dict[str, dict[str, MetricScores]] = {}
         for chain in scoring.chains:
             self._tallies[chain.name] = {metric.name: MetricScores(chain.name, metric) for metric in declared}
@@ -183,7 +183,7 @@ class TaskTally:
         # If Python returns the names of metrics, a document on which it raises has no names. Such documents
         # are counted per filter and added to each of its metrics at the end.
         self._learns_names = scoring.process is not None or any(
-            metric.own for metric in scoring.metrics.values()
+            metric.user_function for metric in scoring.metrics.values()
         )
         self._without_names: dict[str, Counter[str]] = {chain.name: Counter() for chain in scoring.chains}
 
@@ -191,12 +191,12 @@ class TaskTally:
         """Add one case: its end (None if unfinished), its scores, and the judge's scores."""
         status = end.status if end else "unfinished"
         self._counts[status] += 1
-        if self._judged is not None:
+        if self._judge_scores is not None:
             for verdict in verdicts:
-                self._judged.add(verdict)
+                self._judge_scores.add(verdict)
             if not verdicts:
                 reason = "not judged" if status in ("ok", "subject_error") else status
-                self._judged.left_out[reason] += 1
+                self._judge_scores.left_out[reason] += 1
         if not scores:
             self._without_scores["not scored" if status == "ok" else status] += 1
             return
@@ -230,8 +230,8 @@ class TaskTally:
                 part_tallies = [MetricScores(part, metric) for metric in self._scoring.metrics.values()]
             without = self._without_scores + self._without_names[part]
             metrics += [tally.result(draws, without) for tally in part_tallies]
-        if self._judged is not None:
-            metrics.append(self._judged.result(draws, Counter()))
+        if self._judge_scores is not None:
+            metrics.append(self._judge_scores.result(draws, Counter()))
         repeats = {}
         for part, repeat_tally in self._repeats.items():
             means = repeat_tally.result()

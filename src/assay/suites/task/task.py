@@ -96,7 +96,7 @@ class Task:
         self.scoring = self._read_scoring()
         self.data = TaskData(config, self._seeds, options.model_args)
         self._requests = self._request_builder()
-        self._picked = self._picked_documents()
+        self._samples = self._sample_numbers()
         self._runs_code = any(find_functions([self.values.get(key) for key in _RENDERED_KEYS]))
 
     def _apply_options(self, options: TaskOptions) -> None:
@@ -156,16 +156,16 @@ class Task:
         quirks = self._options.lm_eval_quirks
         return wire_params(self.values.get("generation_kwargs"), quirks=quirks, seed=self._spec.seed)
 
-    def _picked_documents(self) -> list[int] | None:
+    def _sample_numbers(self) -> list[int] | None:
         """Return the indices of the documents in `--samples`, sorted; None without the flag."""
         if not self._options.samples:
             return None
-        picked = sorted(set(self._options.samples.get(self.name, [])))
-        if not picked:
+        numbers = sorted(set(self._options.samples.get(self.name, [])))
+        if not numbers:
             raise UsageError(f"--samples has no document for {self.name!r}")
-        return picked
+        return numbers
 
-    # Which run this is
+    # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
         """Return the settings of this task that affect requests."""
@@ -210,8 +210,8 @@ class Task:
     @property
     def count(self) -> int:
         """The number of documents that this run uses, after `--limit` or `--samples`."""
-        if self._picked is not None:
-            return len(self._picked)
+        if self._samples is not None:
+            return len(self._samples)
         return apply_limit(self._spec.limit, self.original)
 
     def prepare(self, facts: DataFacts | None) -> DataFacts:
@@ -229,7 +229,7 @@ class Task:
                 raise InputError(Problem(str(documents.files[0]), "the data set is empty"))
         else:
             documents.recall(facts)
-        for number in self._picked or ():
+        for number in self._samples or ():
             if not 0 <= number < facts.total:
                 raise UsageError(
                     f"--samples: {self.name} has no document {number}; it has {facts.total}, from 0 on"
@@ -282,12 +282,12 @@ class Task:
         documents, sampler = self.data.documents, self._sampler()
         twins = documents.twins()
         draws = bool(self.values["num_fewshot"])
-        if (draws and not sampler.is_fixed) or len(twins) or self._picked is not None:
-            picked = None if self._picked is None else frozenset(self._picked)
+        if (draws and not sampler.is_fixed) or len(twins) or self._samples is not None:
+            samples = None if self._samples is None else frozenset(self._samples)
             position = 0
-            for document in documents.rows(self.count if picked is None else None):
+            for document in documents.rows(self.count if samples is None else None):
                 key = twins.name(row_key(document.raw))
-                if picked is not None and document.number not in picked:
+                if samples is not None and document.number not in samples:
                     continue
                 value = documents.parse(document)
                 examples = _draw(sampler, value) if draws else []
@@ -418,8 +418,8 @@ class TaskData:
         if not isinstance(source, Documents):
             return source
         if self._pool is None:
-            has_own_split = bool(self._config.values["fewshot_config"]["split"])
-            place = ("fewshot_config", "process_docs") if has_own_split else ("process_docs",)
+            has_split = bool(self._config.values["fewshot_config"]["split"])
+            place = ("fewshot_config", "process_docs") if has_split else ("process_docs",)
             documents = self._process(source, place)
             if not documents.facts.total:
                 documents.scan()

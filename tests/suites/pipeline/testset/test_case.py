@@ -1,4 +1,4 @@
-"""What records mean: v1, v2 and what stands beside."""
+"""The meaning of the keys of v1 and v2 records."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 
 
 def of(**record: Any) -> TestCase:
-    """The case of a record with an id."""
+    """Build the case of a record with an id."""
     return TestCase.from_dict({"id": "a", **record})
 
 
 @pytest.mark.parametrize("marker", [{}, {"inputs": {"text": "x"}}])
 def test_unknown_keys_are_inputs(marker: dict[str, Any]) -> None:
-    """In v1 and in v2, since real files mix; explicit inputs win."""
+    """In v1 and in v2, because real files mix both; explicit inputs win."""
     case = of(text="loose", lang="en", **marker)
     assert case.inputs == {"text": marker.get("inputs", {}).get("text", "loose"), "lang": "en"}
 
 
 def test_no_expectation_is_ever_an_input() -> None:
-    """It would show the model the answer; not even if a pipeline declares such an input."""
+    """Not even if the pipeline declares such an input: the model would see the answer."""
     record = {
         "id": "a",
         "expected": "r",
@@ -42,7 +42,7 @@ def test_no_expectation_is_ever_an_input() -> None:
 
 
 def test_explicit_expectations_win() -> None:
-    """`expected_outputs.output` counts, not `expected_output`."""
+    """`expected_outputs.output` wins over `expected_output`."""
     case = of(expected_output="a", expected_outputs={"output": "b", "n": 1})
     assert case.expected_outputs == {"output": "b", "n": 1}
 
@@ -66,7 +66,7 @@ def test_annotations_and_reserved_keys_are_no_inputs() -> None:
 
 
 def test_a_pipeline_may_declare_inputs_of_these_names() -> None:
-    """In a v1 record they are inputs then and mean nothing else; in a v2 record they stay what they are."""
+    """In a v1 record they are only inputs then; in a v2 record they keep their meaning."""
     record = {"id": "a", "description": "d", "conditions": 5, "parameters": "p"}
     declared = frozenset({"description", "conditions", "parameters"})
     case = TestCase.from_dict(record, declared)
@@ -95,22 +95,22 @@ def test_a_single_tag_is_a_list_of_one(
 
 @pytest.mark.parametrize("name", [0, 7, "7", "case-1"])
 def test_an_id_keeps_its_type(name: str | int) -> None:
-    """Identity is its text; 0 is an id."""
+    """Ids are compared as text; 0 is an id."""
     case = TestCase.from_dict({"id": name})
     assert case.id == name
     assert type(case.id) is type(name)
     assert case.key == str(name)
 
 
-def test_null_stands_for_nothing_where_the_document_says_so() -> None:
+def test_null_is_allowed_for_two_fields() -> None:
     """`batch_items` and `expected_aggregation` are null by default; no other field may be."""
     assert of(batch_items=None, expected_aggregation=None) == TestCase("a")
     with pytest.raises(InputError, match=r"\$.inputs: must be an object, not null\n\$.tags: must be a list"):
         of(inputs=None, tags=None)
 
 
-def test_where_it_stood_does_not_matter_for_equality() -> None:
-    """Nor does the record it came from."""
+def test_place_and_record_do_not_matter_for_equality() -> None:
+    """Two cases are equal if their fields are."""
     assert TestCase.of({"id": "a", "x": 1}, "f:3") == TestCase("a", inputs={"x": 1})
     assert TestCase("a") != TestCase("b")
 
@@ -119,8 +119,8 @@ def test_where_it_stood_does_not_matter_for_equality() -> None:
     "key", ["expectedOutput", "Expected_output", "EXPECTED", "expected-output", "expected_"]
 )
 @pytest.mark.parametrize("more", [{}, {"inputs": {"q": 1}}])
-def test_what_looks_expected_is_no_input(key: str, more: dict[str, Any]) -> None:
-    """A key that nobody reads is told, kept, and never shown to what is tested."""
+def test_keys_that_start_with_expected_are_no_inputs(key: str, more: dict[str, Any]) -> None:
+    """An unsupported one is reported, kept, and hidden from the pipeline."""
     record = {"id": "a", "text": "x", key: "the answer", **more}
     case = TestCase.from_dict(record)
     assert "the answer" not in case.inputs.values()

@@ -20,7 +20,7 @@ def only(name: str) -> TestCase:
 
 @pytest.mark.parametrize("path", sorted(SPEC.glob("*.jsonl")), ids=lambda path: path.stem)
 def test_an_example_is_one_case_without_errors(path: Path) -> None:
-    """Compact and pretty-printed examples load, and nothing is wrong with them."""
+    """Compact and pretty-printed examples load without problems."""
     assert len(TestsetLoader.load_testset(path)) == 1
     assert check_testset(path) == []
 
@@ -55,7 +55,7 @@ def test_the_fields_come_as_the_document_lists_them() -> None:
 
 
 def test_code_in_a_testset_is_found() -> None:
-    """Example 4 brings code for a step; the others bring none."""
+    """Example 4 has code for a step; the others have none."""
     assert only("example_4_complex").code_paths() == ["$.step_inputs.aggregate_insights.code"]
     assert only("example_2_multi_step").code_paths() == []
 
@@ -68,7 +68,7 @@ def test_custom_fields_survive() -> None:
 
 
 def test_what_is_evaluated_by_default() -> None:
-    """Final outputs always, aggregations where one is expected, steps only when asked."""
+    """Final outputs always, aggregations if one is expected, steps only if switched on."""
     batch, steps, simple = only("example_3_batch"), only("example_2_multi_step"), only("example_1_v1")
     assert (batch.should_evaluate_aggregation(), simple.should_evaluate_aggregation()) == (True, False)
     assert (steps.should_evaluate_intermediate(), batch.should_evaluate_intermediate()) == (True, False)

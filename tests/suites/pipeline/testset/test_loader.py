@@ -1,4 +1,4 @@
-"""Cases out and in again: what is written loads to equal cases."""
+"""A testset that is written loads to equal cases."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def same(one: TestCase, two: TestCase) -> None:
 
 
 def scribbled(record: dict[str, Any], seed: int) -> bytes:
-    """The record as somebody might write it: indented anyhow, with comments and either line end."""
+    """Return the record in an arbitrary layout: indentation, comments, either line end."""
     stream = random.Random(seed)
     text = json.dumps(record, indent=stream.choice([None, 0, 1, 4, "\t"]), ensure_ascii=stream.random() < 0.5)
     lines = text.split("\n")
@@ -110,8 +110,8 @@ def test_layout_does_not_matter(record: dict[str, Any], seed: int) -> None:
     st.lists(RECORDS, min_size=1, max_size=5, unique_by=lambda record: str(record["id"])),
     st.integers(0, 2**32),
 )
-def test_a_file_written_anyhow_holds_all_its_cases(records: list[dict[str, Any]], seed: int) -> None:
-    """Records of every layout one after the other, and the file that is written from them."""
+def test_a_file_of_mixed_layouts_loads_all_its_cases(records: list[dict[str, Any]], seed: int) -> None:
+    """And so does the file that is written from them."""
     stream = random.Random(seed)
     pieces = [scribbled(record, stream.randrange(2**32)).removeprefix(b"\xef\xbb\xbf") for record in records]
     with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def test_a_file_written_anyhow_holds_all_its_cases(records: list[dict[str, Any]]
 
 
 def test_custom_keys_stay_where_they_were_in_v2(tmp_path: Path) -> None:
-    """In a v1 record they are inputs and move there; annotations stay at the top in both."""
+    """In a v1 record they are inputs and move to `inputs`; annotations stay at the top level in both."""
     path = tmp_path / "a_b.jsonl"
     path.write_text(
         '{"own": 1, "id": 1, "inputs": {"x": 2}, "metadata": {}, "expected_output": 3}\n'
@@ -140,8 +140,8 @@ def test_custom_keys_stay_where_they_were_in_v2(tmp_path: Path) -> None:
     ]
 
 
-def test_a_changed_case_is_written_as_it_is(tmp_path: Path) -> None:
-    """Fields win over the record they came from."""
+def test_a_changed_case_is_written_with_its_changes(tmp_path: Path) -> None:
+    """Fields win over the original record."""
     case = TestCase.from_dict({"id": "a", "own": 1, "other": 2, "step_inputs": {"s": {}}})
     case.inputs = {"own": 5}
     case.tags = ["new"]
@@ -149,8 +149,8 @@ def test_a_changed_case_is_written_as_it_is(tmp_path: Path) -> None:
     assert TestCase.from_dict(TestCase("b", inputs={"x": 1}).to_dict()) == TestCase("b", inputs={"x": 1})
 
 
-def test_converting_leaves_the_file_alone_where_it_is_wrong(tmp_path: Path) -> None:
-    """Nothing is written; a converted file has nothing to complain about."""
+def test_converting_a_file_with_errors_writes_nothing(tmp_path: Path) -> None:
+    """A converted file has no problems."""
     path, out = tmp_path / "a_b.jsonl", tmp_path / "c_d.jsonl"
     path.write_text('{"id": 1, "tags": "t", "x": 1, "x": 2}')
     assert convert_testset(path, out) == b""
@@ -158,8 +158,8 @@ def test_converting_leaves_the_file_alone_where_it_is_wrong(tmp_path: Path) -> N
     assert [item.name for item in sorted(tmp_path.iterdir())] == ["a_b.jsonl", "c_d.jsonl"]
 
 
-def test_a_file_is_written_with_the_folders_above_it(tmp_path: Path) -> None:
-    """As the example of the command has it."""
+def test_missing_folders_are_created(tmp_path: Path) -> None:
+    """As in the example of the command."""
     source = tmp_path / "a_basic.jsonl"
     source.write_text('{"id": 1, "text": "x"}\n')
     assert convert_testset(source, tmp_path / "testsets" / "a_basic_v2.jsonl") == b""

@@ -62,8 +62,8 @@ def test_files_globs_and_folders_name_testsets(tmp_path: Path) -> None:
         Testsets([str(tmp_path / "empty")])
 
 
-def test_a_file_beside_its_namesake_below(tmp_path: Path) -> None:
-    """The common folder is the one of the upper file, and names stay different."""
+def test_files_of_one_stem_in_nested_folders_get_different_names(tmp_path: Path) -> None:
+    """The common folder is that of the upper file."""
     write(tmp_path / "a_b.jsonl", {"id": 1})
     write(tmp_path / "x" / "a_b.jsonl", {"id": 1})
     assert list(Testsets([str(tmp_path)]).files) == ["a_b", "x/a_b"]
@@ -79,13 +79,13 @@ def test_a_file_beside_its_namesake_below(tmp_path: Path) -> None:
 def test_files_that_differ_in_their_ending_are_all_read(
     tmp_path: Path, files: tuple[str, ...], sets: list[str]
 ) -> None:
-    """None takes the place of another."""
+    """Each has its own name."""
     names = [write(tmp_path / name, {"id": 1}) for name in files]
     assert list(Testsets(names).load().sets) == sets
 
 
 def test_links_of_one_name_are_two_files(tmp_path: Path) -> None:
-    """A file is called as it was named, not as what it links to."""
+    """A link has its own name, not that of its target."""
     for place in ("x", "y"):
         write(tmp_path / f"real_{place}.jsonl", {"id": place})
         (tmp_path / place).mkdir()
@@ -94,7 +94,7 @@ def test_links_of_one_name_are_two_files(tmp_path: Path) -> None:
 
 
 def test_folders_are_no_testsets(tmp_path: Path) -> None:
-    """Neither by a pattern nor below a folder; and an empty name is not the working directory."""
+    """Neither by a pattern nor below a folder; an empty name is not the working directory."""
     (tmp_path / "d.jsonl").mkdir()
     for name in (str(tmp_path / "d*"), str(tmp_path), ""):
         with pytest.raises(UsageError, match=r"there is no|is empty"):
@@ -126,7 +126,7 @@ def test_errors_of_all_files_come_at_once(tmp_path: Path) -> None:
 def test_tags_and_ids_select(
     tmp_path: Path, include: tuple[str, ...], exclude: tuple[str, ...], wanted: tuple[str, ...], left: str
 ) -> None:
-    """Any included tag, no excluded one, and one of the ids; letters' case matters."""
+    """At least one included tag, no excluded tag, and one of the ids; case-sensitive."""
     sets = Testsets([three(tmp_path)], CaseSelection.of(include, exclude, wanted))
     assert ids(sets.load().groups) == [[key] for key in left]
     assert sets.load().tests == len(left)
@@ -136,15 +136,15 @@ def test_tags_and_ids_select(
 
 
 def test_an_id_that_no_file_has_is_refused(tmp_path: Path) -> None:
-    """With those that are near; ids are compared as text."""
+    """With similar ids; ids are compared as text."""
     name = write(tmp_path / "a_b.jsonl", {"id": "case_one"}, {"id": 7})
     assert ids(Testsets([name], CaseSelection.of(ids=[7])).load().groups) == [["7"]]
     with pytest.raises(UsageError, match="no case named 'case_on'; did you mean 'case_one'?"):
         Testsets([name], CaseSelection.of(ids=["case_on", "7"])).load()
 
 
-def test_a_selection_that_leaves_nothing_is_refused(tmp_path: Path) -> None:
-    """A run of no cases would look like a pass."""
+def test_an_empty_selection_is_refused(tmp_path: Path) -> None:
+    """A run without cases would look like a pass."""
     with pytest.raises(UsageError, match="no test case matches the selection: --include-tags q"):
         Testsets([three(tmp_path)], CaseSelection.of(["q"])).load()
 
@@ -162,7 +162,7 @@ def test_the_limit_is_for_each_set(tmp_path: Path, limit: float | None, kept: st
 
 
 def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
-    """In written order, the last list fastest; values go over the inputs, the rest is as written."""
+    """In written order, the last list fastest; values replace inputs."""
     record = {
         "id": "p",
         "tags": ["t"],
@@ -181,7 +181,7 @@ def test_parameters_stand_for_every_combination(tmp_path: Path) -> None:
 
 
 def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
-    """One of them, or all by the id as written."""
+    """One of them, or all by the id in the file."""
     name = write(tmp_path / "a_b.jsonl", {"id": "p", "parameters": {"k": [1, 2, 3]}}, {"id": "q"})
     assert ids(Testsets([name], CaseSelection.of(ids=["p[k=2]"])).load().groups) == [["p[k=2]"]]
     assert len(Testsets([name], CaseSelection.of(ids=["p"])).load().groups) == 3
@@ -197,7 +197,7 @@ def test_expanded_ids_can_be_selected(tmp_path: Path) -> None:
     ],
 )
 def test_expanded_ids_are_unique_too(tmp_path: Path, records: list[dict[str, Any]]) -> None:
-    """Against each other and against written ones."""
+    """Among each other and against ids in the file."""
     with pytest.raises(InputError, match=r"duplicate id 'p\[k=1\]', first used on"):
         Testsets([write(tmp_path / "a_b.jsonl", *records)]).load()
 
@@ -221,7 +221,7 @@ BASE: dict[str, Any] = {
 
 
 def digests(tmp_path: Path, *records: dict[str, Any]) -> tuple[str, str]:
-    """What a testset of these records asks and expects."""
+    """Return both fingerprints of a testset of these records."""
     look = Testsets([write(tmp_path / "a_b.jsonl", *records)]).load()
     return look.inputs_fingerprint, look.gold_fingerprint
 
@@ -240,8 +240,10 @@ def digests(tmp_path: Path, *records: dict[str, Any]) -> tuple[str, str]:
         {"custom": 1},
     ],
 )
-def test_what_is_asked_has_a_digest(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Everything that can change a reply changes it, and leaves what is expected alone."""
+def test_the_inputs_fingerprint_covers_everything_that_affects_replies(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """Such a change leaves the fingerprint of the expectations alone."""
     other = {"id": "other"}
     before, after = digests(tmp_path, BASE, other), digests(tmp_path, BASE | change, other)
     assert before[0] != after[0]
@@ -260,8 +262,8 @@ def test_what_is_asked_has_a_digest(tmp_path: Path, change: dict[str, Any]) -> N
         {"expected": "another"},
     ],
 )
-def test_what_is_expected_has_a_digest_of_its_own(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Editing an expectation asks nothing anew, and does not change the key of a group."""
+def test_expectations_have_a_fingerprint_of_their_own(tmp_path: Path, change: dict[str, Any]) -> None:
+    """A changed expectation changes neither the other fingerprint nor a group's key."""
     before, after = digests(tmp_path, BASE), digests(tmp_path, BASE | change)
     assert before[0] == after[0]
     assert before[1] != after[1]
@@ -271,8 +273,8 @@ def test_what_is_expected_has_a_digest_of_its_own(tmp_path: Path, change: dict[s
     assert len(keys) == 1
 
 
-def test_digests_see_order_and_not_layout(tmp_path: Path) -> None:
-    """Two cases in another order ask something else; keys in another order, spaces and v1 do not."""
+def test_fingerprints_depend_on_order_and_not_on_layout(tmp_path: Path) -> None:
+    """The order of cases counts; the order of keys, spaces and v1 do not."""
     one, two = {"id": 1, "x": 1}, {"id": 2, "x": 1}
     assert digests(tmp_path, one, two)[0] != digests(tmp_path, two, one)[0]
     shuffled = dict(reversed(BASE.items())) | {"inputs": {"y": 2, "x": 1}}
@@ -283,7 +285,7 @@ def test_digests_see_order_and_not_layout(tmp_path: Path) -> None:
 
 
 def test_only_selected_cases_count(tmp_path: Path) -> None:
-    """Editing a case that nobody selected changes nothing."""
+    """A change of an unselected case changes nothing."""
 
     def asked(value: int) -> str:
         name = write(tmp_path / "a_b.jsonl", {"id": "a"}, {"id": "b", "x": value})
@@ -292,29 +294,29 @@ def test_only_selected_cases_count(tmp_path: Path) -> None:
     assert asked(1) == asked(2)
 
 
-def test_cases_that_are_brought_along_count(tmp_path: Path) -> None:
-    """They are asked, so editing one changes what is asked and what is expected."""
+def test_unselected_dependencies_count(tmp_path: Path) -> None:
+    """They run, so a change changes the fingerprints."""
 
     def look(record: dict[str, Any]) -> tuple[str, str]:
         name = write(tmp_path / "a_b.jsonl", {"id": "a", "depends_on": "b"}, {"id": "b", **record})
-        found = Testsets([name], CaseSelection.of(ids=["a"])).load()
-        return found.inputs_fingerprint, found.gold_fingerprint
+        result = Testsets([name], CaseSelection.of(ids=["a"])).load()
+        return result.inputs_fingerprint, result.gold_fingerprint
 
     assert look({"x": 1})[0] != look({"x": 2})[0]
     assert look({"expected": 1})[1] != look({"expected": 2})[1]
 
 
 @pytest.mark.parametrize("change", [{"id": "b"}, {"tags": []}, {"inputs": {}}, {"batch_items": None}])
-def test_a_group_is_known_by_what_is_asked(tmp_path: Path, change: dict[str, Any]) -> None:
-    """Its key changes with id, inputs, step inputs and batch items; another tag leaves it what it is."""
+def test_the_key_of_a_group_depends_on_its_inputs(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Id, inputs, step inputs and batch items change it; a tag does not."""
     one, two = (
         Testsets([write(tmp_path / "a_b.jsonl", it)]).load().groups[0] for it in (BASE, BASE | change)
     )
     assert (one.key == two.key) == ("tags" in change)
 
 
-def test_tags_are_asked_only_where_a_condition_may_look_at_them(tmp_path: Path) -> None:
-    """To tag a test asks nothing again."""
+def test_tags_affect_the_inputs_fingerprint_only_with_a_condition(tmp_path: Path) -> None:
+    """Tagging another test starts no new run."""
 
     def asked(tag: str, **more: Any) -> str:
         record = {"id": "a", "inputs": {"x": 1}, "tags": [tag], **more}

@@ -1,4 +1,4 @@
-"""Faults of records, and how files with many are told."""
+"""Problems of records, and the report of files with many of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from assay.suites.pipeline.testset.validation import MemoryRecord, check_record
 GOLDEN = Path(__file__).parents[3] / "golden" / "pipeline"
 
 
-def test_thirty_faults_in_one_file_are_all_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every one with its line and path, none hiding another."""
+def test_thirty_faults_in_one_file_are_all_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with its line and path."""
     monkeypatch.chdir(GOLDEN)
     wanted = (GOLDEN / "thirty_faults.expected").read_text().splitlines()
     wanted = [line.strip() for line in wanted if line.startswith("  ")]
@@ -69,24 +69,24 @@ def test_errors_refuse_a_file_and_warnings_do_not() -> None:
     ],
 )
 def test_a_fault_has_a_level_and_a_path(record: dict[str, Any], level: str | None, path: str) -> None:
-    """Wrong types are errors, what is doubtful a warning, what could be better advice."""
+    """Wrong types are errors, doubtful values warnings, possible improvements advice."""
     problems: list[Problem] = []
     check_record({"id": "a", **record}, frozenset(), MemoryRecord(), problems)
-    found = [(problem.level, problem.where) for problem in problems]
-    assert found == ([(level, path)] if level else [])
+    result = [(problem.level, problem.where) for problem in problems]
+    assert result == ([(level, path)] if level else [])
 
 
 def test_steps_that_the_pipeline_does_not_have_are_warnings(tmp_path: Path) -> None:
-    """Wherever a step is named; without a pipeline nobody knows."""
+    """In every field that names a step; without a pipeline there is no check."""
     path = tmp_path / "a_b.jsonl"
     path.write_text(
         '{"id": 1, "step_inputs": {"one": {}, "x": {}}, "intermediate_expectations": {"y": 1},'
         ' "performance_baseline": {"steps": {"z": {}}}}\n'
     )
     assert check_testset(path) == []
-    found = check_testset(path, frozenset({"one"}))
-    assert {problem.level for problem in found} == {"warning"}
-    assert [problem.where.partition(" ")[2] for problem in found] == [
+    result = check_testset(path, frozenset({"one"}))
+    assert {problem.level for problem in result} == {"warning"}
+    assert [problem.where.partition(" ")[2] for problem in result] == [
         "$.step_inputs.x",
         "$.intermediate_expectations.y",
         "$.performance_baseline.steps.z",
@@ -98,7 +98,7 @@ def test_steps_that_the_pipeline_does_not_have_are_warnings(tmp_path: Path) -> N
     [("sentiment_basic", False), ("a_b_v1", False), ("sentiment", True), ("my set_v1", True)],
 )
 def test_unusual_file_names_get_advice(tmp_path: Path, name: str, advised: bool) -> None:
-    """Generous: the document's own tree has short names too."""
+    """Short names of the document's own tree are accepted."""
     path = tmp_path / f"{name}.jsonl"
     path.write_text('{"id": 1}')
     assert [problem.level for problem in check_testset(path)] == (["advice"] if advised else [])
@@ -113,16 +113,16 @@ def test_a_file_without_a_case_is_an_error(tmp_path: Path, text: str) -> None:
 
 
 def test_very_many_problems_are_counted(tmp_path: Path) -> None:
-    """A file of ten thousand faults does not fill the memory or the screen."""
+    """A file of ten thousand faults fills neither the memory nor the screen."""
     path = tmp_path / "a_b.jsonl"
     path.write_text('{"tags": []}\n' * 1500)
-    found = check_testset(path)
-    assert len(found) == 1001
-    assert found[-1].message == "and 500 more errors"
+    result = check_testset(path)
+    assert len(result) == 1001
+    assert result[-1].message == "and 500 more errors"
 
 
 def test_cases_in_memory_can_be_validated() -> None:
-    """Duplicates and ties too; what is fine gives an empty list."""
+    """Duplicates and dependencies too; valid cases give an empty list."""
     assert TestsetLoader.validate_testset([TestCase("a"), TestCase("b", tags=["t"])]) == []
     tied = TestCase.from_dict({"id": "c", "depends_on": ["c", "d"]})
     wrong = [TestCase(1), TestCase("1", batch_items={"a": 1}), tied]  # type: ignore[arg-type]
@@ -145,8 +145,8 @@ def test_cases_in_memory_can_be_validated() -> None:
         ("", False),
     ],
 )
-def test_a_testset_is_known_by_its_first_record(tmp_path: Path, record: str, is_one: bool) -> None:
-    """Data files of tasks stay what they are; below `testsets` every file is a testset."""
+def test_a_testset_is_recognised_by_its_first_record(tmp_path: Path, record: str, is_one: bool) -> None:
+    """Data files of tasks are not; below `testsets` every file is a testset."""
     path = tmp_path / "data.jsonl"
     path.write_text(record)
     assert is_testset(path) is is_one

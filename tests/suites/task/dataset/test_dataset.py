@@ -1,4 +1,4 @@
-"""assay's data set does what Hugging Face's does, as far as task files use it."""
+"""assay's Dataset behaves like that of Hugging Face, for the methods that task files use."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_values_become_plain() -> None:
     assert list(Dataset.from_list([row])) == [{"a": 3, "b": [1.5, 2.0], "c": 0.5, "d": "2020-01-01 00:00:00"}]
 
 
-def test_a_value_that_cannot_be_shown_is_refused() -> None:
-    """No prompt and no samples file can hold bytes."""
+def test_a_value_without_a_json_form_is_refused() -> None:
+    """Bytes are not JSON."""
     with pytest.raises(InputError, match="row 1: a value is of type bytes, expected text, numbers"):
         Dataset.from_list([{"a": 1}, {"a": b"x"}])
 
@@ -51,7 +51,7 @@ def test_a_shuffle_without_a_seed_follows_numpy() -> None:
 
 
 def test_sorting_puts_rows_without_a_value_last() -> None:
-    """Both ways round, or first where that is asked."""
+    """In both directions; `null_placement` puts them first."""
     data = Dataset.from_dict({"a": [2, None, 1]})
     assert data.sort("a")["a"] == [1, 2, None]
     assert data.sort("a", reverse=True)["a"] == [2, 1, None]
@@ -82,10 +82,10 @@ WRONG: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("use", "kind", "said"), WRONG)
-def test_wrong_use_is_explained(use: Any, kind: type[Exception], said: str) -> None:
+@pytest.mark.parametrize(("use", "kind", "message"), WRONG)
+def test_wrong_use_is_explained(use: Any, kind: type[Exception], message: str) -> None:
     """The same kinds of exception as the real package raises, in plain words."""
-    with pytest.raises(kind, match=said):
+    with pytest.raises(kind, match=message):
         use(Dataset.from_list(ROWS))
 
 
@@ -98,8 +98,8 @@ def test_a_data_set_of_a_file_has_its_types(tmp_path: Path) -> None:
     assert data.features == {"a": "float", "b": "str"}
 
 
-def test_rows_are_read_anew_each_time() -> None:
-    """What a function does to a row is not seen by the next."""
+def test_a_function_that_changes_its_row_does_not_change_the_data() -> None:
+    """The next reader gets the original row."""
     data = Dataset.from_list(ROWS)
     data[0]["a"] = 99
     next(iter(data))["c"].append(5)

@@ -1,4 +1,4 @@
-"""`process_docs` gets a data set and may return any kind of rows; what it returns are documents like any."""
+"""`process_docs` gets a data set and may return any iterable of rows, which become documents."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def docs(tmp_path: Path) -> Documents:
 
 
 def run(docs: Documents, function: Any) -> Documents:
-    found = run_process_docs(docs, function, where="task.yaml:3")
-    found.scan()
-    return found
+    result = run_process_docs(docs, function, where="task.yaml:3")
+    result.scan()
+    return result
 
 
 WAYS = {
@@ -39,22 +39,22 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_all_kinds_of_rows_are_taken(way: str, docs: Documents) -> None:
-    """With the types of the file they come from, keys from the bytes, and twins."""
-    found = run(docs, WAYS[way])
-    assert [*found.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
-    assert (found.facts.total, found.facts.twins, found.facts.columns) == (3, 1, ["q", "n", "m"])
-    twins = found.twins()
-    keys = [twins.name(row_key(doc.raw)) for doc in found.rows()]
+def test_process_docs_may_return_any_iterable_of_rows(way: str, docs: Documents) -> None:
+    """Rows keep the types of their file; keys and equal rows are computed from the bytes."""
+    result = run(docs, WAYS[way])
+    assert [*result.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
+    assert (result.facts.total, result.facts.twins, result.facts.columns) == (3, 1, ["q", "n", "m"])
+    twins = result.twins()
+    keys = [twins.name(row_key(doc.raw)) for doc in result.rows()]
     assert keys[2] == f"{keys[0]}~2"
 
 
 def test_documents_are_named_by_their_number(docs: Documents) -> None:
-    """And the file they were made from; skipped ones are not read."""
-    found = run(docs, lambda data: data.filter(lambda row: row["q"] == "one"))
-    (doc,) = found.rows(skip=lambda number: number == 0)
+    """Messages name the data file and the number; skipped documents are not read."""
+    result = run(docs, lambda data: data.filter(lambda row: row["q"] == "one"))
+    (doc,) = result.rows(skip=lambda number: number == 0)
     assert doc.where == f"{docs.files[0]} document 1 after process_docs"
-    assert (doc.number, found.files) == (1, docs.files)
+    assert (doc.number, result.files) == (1, docs.files)
 
 
 def test_returning_the_data_set_changes_nothing(docs: Documents) -> None:
@@ -63,7 +63,7 @@ def test_returning_the_data_set_changes_nothing(docs: Documents) -> None:
 
 
 def test_content_is_the_identity(docs: Documents) -> None:
-    """Equal rows are the same data however they were made; other rows are not."""
+    """Equal rows have the same identity, whichever way they were made; other rows have another."""
     ways = [run(docs, WAYS[way]).identity() for way in WAYS]
     assert ways[0] == ways[1] == ways[2]
     assert run(docs, lambda data: data.select([0])).identity() != ways[0]
@@ -106,12 +106,14 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("function", "said"), WRONG)
-def test_what_goes_wrong_in_it_is_said(function: Any, said: str, docs: Documents) -> None:
-    """The key's place, the function, and its exception; or the document that is none."""
+@pytest.mark.parametrize(("function", "message"), WRONG)
+def test_errors_of_process_docs_name_key_function_and_exception(
+    function: Any, message: str, docs: Documents
+) -> None:
+    """Or the number of a document that is not a mapping."""
     with pytest.raises(InputError) as caught:
         run_process_docs(docs, function, where="task.yaml:3")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_many_rows_are_kept_in_a_file() -> None:
@@ -140,8 +142,8 @@ def other(data):
 
 
 @pytest.mark.skipif(datasets_installed(), reason="the extra hf is installed: the real package is imported")
-def test_task_code_may_import_datasets_without_it(docs: Documents) -> None:
-    """The common names are there while code is imported and runs; afterwards nothing is left behind."""
+def test_task_code_may_import_datasets_without_the_package(docs: Documents) -> None:
+    """The common names exist while code is imported and runs; afterwards the stand-in is removed."""
     names: dict[str, Any] = {"FILE": str(docs.files[0])}
     with datasets_stand_in():
         exec(MODULE, names)

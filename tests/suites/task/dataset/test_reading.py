@@ -1,4 +1,4 @@
-"""Files are read as Hugging Face `datasets` reads them, to the type; broken ones are refused with a sentence."""
+"""Files are read with the rows and types of Hugging Face `datasets`; broken files are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def look(kind: str, content: bytes, folder: Path, **options: Any) -> Documents:
 
 @pytest.mark.parametrize("name", FILES)
 def test_rows_are_those_of_datasets(name: str, tmp_path: Path) -> None:
-    """The same rows, with the same types and keys in the same order; and again after the facts are recalled."""
+    """The same rows, types and key order; also with the facts of an earlier scan."""
     file = FILES[name]
     docs = look(file.kind, file.content, tmp_path, **file.options)
     assert json.dumps(list(docs.values())) == json.dumps(STORED[name])
@@ -40,15 +40,15 @@ def test_rows_are_those_of_datasets(name: str, tmp_path: Path) -> None:
     assert json.dumps(list(again.values())) == json.dumps(STORED[name])
 
 
-def test_plain_json_lines_are_jumped_to_and_not_changed(tmp_path: Path) -> None:
-    """Where every line is a row of one type, nothing is done to values and rows are found by line."""
+def test_rows_of_plain_json_lines_are_skipped_without_parsing(tmp_path: Path) -> None:
+    """If every line is a row of the same types, values are not converted and rows are found by line."""
     docs = look("json", b'{"a":1,"b":"x"}\n{"a":2,"b":"y"}\n', tmp_path)
     assert (docs.facts.changes, docs.facts.lines) == ({}, [2])
     assert [doc.where for doc in docs.rows(skip=lambda number: number == 0)] == [f"{tmp_path}/file:2"]
 
 
-def test_compressed_lines_are_jumped_to(tmp_path: Path) -> None:
-    """A compressed file of lines is one of lines."""
+def test_rows_of_compressed_json_lines_are_skipped_without_parsing(tmp_path: Path) -> None:
+    """A compressed file of lines is read like a plain one."""
     docs = look("json", gzip.compress(b'{"a":1}\n{"a":2}\n'), tmp_path)
     assert docs.facts.lines == [2]
     assert [docs.parse(doc) for doc in docs.rows(skip=lambda number: number == 0)] == [{"a": 2}]
@@ -62,8 +62,10 @@ def test_compressed_lines_are_jumped_to(tmp_path: Path) -> None:
         (b'{"d":[{"a":1}]}', {"field": "d"}, [" $.d[0]"]),
     ],
 )
-def test_places_are_named(content: bytes, options: dict[str, Any], places: list[str], tmp_path: Path) -> None:
-    """Lines where there are lines, else items."""
+def test_messages_name_the_line_or_the_item(
+    content: bytes, options: dict[str, Any], places: list[str], tmp_path: Path
+) -> None:
+    """The line in files of lines, else the item."""
     docs = look("json", content, tmp_path, **options)
     assert [doc.where.removeprefix(f"{tmp_path}/file") for doc in docs.rows()] == places
 
@@ -83,13 +85,13 @@ def test_the_rows_of_several_files_are_one_split(tmp_path: Path) -> None:
     ]
 
 
-def test_equal_rows_are_found_in_every_kind(tmp_path: Path) -> None:
-    """Twins are counted from the rows' bytes."""
+def test_equal_rows_are_found_in_every_format(tmp_path: Path) -> None:
+    """They are counted by the bytes of the rows."""
     assert look("csv", b"a\n1\n1\n2\n", tmp_path).facts.twins == 1
 
 
 def test_parquet_is_read_with_its_types(tmp_path: Path) -> None:
-    """Points in time are shown as Python shows them; a folder's name is no pattern and no column."""
+    """Times are text; wildcards and `key=value` in a folder's name have no meaning."""
     folder = tmp_path / "k=1[x]"
     folder.mkdir()
     path = folder / "f.parquet"
@@ -118,15 +120,15 @@ def test_arrow_streams_and_files_are_read(tmp_path: Path) -> None:
     """Both kinds of Arrow file give the same rows."""
     pa = pytest.importorskip("pyarrow", reason="Arrow files need the extra hf")
     table = pa.table({"a": [1, None], "s": [{"x": "y"}, None], "l": [["p"], []]})
-    found = []
+    result = []
     for writer in (pa.ipc.new_stream, pa.ipc.new_file):
         path = tmp_path / "f.arrow"
         with writer(str(path), table.schema) as file:
             file.write_table(table, max_chunksize=1)
         docs = Documents("arrow", [path])
         docs.scan()
-        found.append(list(docs.values()))
-    assert found == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
+        result.append(list(docs.values()))
+    assert result == [[{"a": 1, "s": {"x": "y"}, "l": ["p"]}, {"a": None, "s": None, "l": []}]] * 2
 
 
 BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
@@ -149,14 +151,14 @@ BROKEN: list[tuple[str, bytes, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "content", "options", "said"), BROKEN)
+@pytest.mark.parametrize(("kind", "content", "options", "message"), BROKEN)
 def test_broken_files_are_refused(
-    kind: str, content: bytes, options: dict[str, Any], said: str, tmp_path: Path
+    kind: str, content: bytes, options: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
-    """What is wrong, and where in the file."""
+    """The message has the problem and its place in the file."""
     with pytest.raises(InputError) as caught:
         look(kind, content, tmp_path, **options)
-    assert str(caught.value).startswith(f"{tmp_path}/file{said}")
+    assert str(caught.value).startswith(f"{tmp_path}/file{message}")
 
 
 def test_arrow_files_need_an_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,8 +175,8 @@ def test_broken_arrow_files_are_refused(tmp_path: Path) -> None:
         look("arrow", b"nonsense", tmp_path)
 
 
-def test_rows_of_a_thousand_kinds_are_read(tmp_path: Path) -> None:
-    """Keys may differ from row to row; every row has every column then."""
+def test_rows_with_a_thousand_different_keys_are_read(tmp_path: Path) -> None:
+    """Every row then has every column."""
     content = b"".join(b'{"k%d":%d}\n' % (n, n) for n in range(1000))
     docs = look("json", content, tmp_path)
     assert len(docs.facts.columns) == 1000

@@ -1,4 +1,4 @@
-"""Every way of naming data finds it, and every way of not finding it has its own sentence."""
+"""All ways of naming data, and the message for each way in which it is missing."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def source(path: str, name: str | None = None, **options: Any) -> DataSource:
     return DataSource(path, name, options, Path("tasks"), where)
 
 
-def values(found: DataSource, split: str) -> list[Any]:
-    docs = found.open(split)
+def values(result: DataSource, split: str) -> list[Any]:
+    docs = result.open(split)
     docs.scan()
     return [row["a"] for row in docs.values()]
 
@@ -62,13 +62,13 @@ def test_parts_of_splits_are_taken() -> None:
     """Slices by number and by share, and sums."""
     put("a.jsonl", range(10))
     put("b.jsonl", [90, 91])
-    found = source("json", data_files={"train": "a.jsonl", "test": "b.jsonl"})
-    assert values(found, "train[:2]") == [0, 1]
-    assert values(found, "train[50%:80%]") == [5, 6, 7]
-    assert values(found, "train[-1:] + test") == [9, 90, 91]
-    assert found.open("train[:2]").identity() != found.open("train[2:4]").identity()
+    result = source("json", data_files={"train": "a.jsonl", "test": "b.jsonl"})
+    assert values(result, "train[:2]") == [0, 1]
+    assert values(result, "train[50%:80%]") == [5, 6, 7]
+    assert values(result, "train[-1:] + test") == [9, 90, 91]
+    assert result.open("train[:2]").identity() != result.open("train[2:4]").identity()
     with pytest.raises(InputError, match="there is no split 'dev'; there are train, test"):
-        found.open("train+dev[:1]")
+        result.open("train+dev[:1]")
 
 
 FOLDERS: list[tuple[list[str], dict[str, list[str]]]] = [
@@ -99,14 +99,16 @@ def test_a_folder_is_a_data_set(files: list[str], splits: dict[str, list[str]]) 
     """Splits by the names of files or folders; the kind by their endings."""
     for name in files:
         put(f"set/{name}")
-    found = source("set")
-    assert {split: [str(path)[4:] for path in found.open(split).files] for split in found.splits()} == splits
-    assert values(found, next(iter(splits))) != []
+    result = source("set")
+    assert {
+        split: [str(path)[4:] for path in result.open(split).files] for split in result.splits()
+    } == splits
+    assert values(result, next(iter(splits))) != []
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_folder_may_say_itself_what_it_holds() -> None:
-    """The README's configurations have names, files and options."""
+def test_the_readme_of_a_folder_configures_its_files() -> None:
+    """Configurations have names, files and options."""
     put("set/en/q.csv", [5])
     put("set/fr/q.csv", [6])
     head = {
@@ -155,20 +157,22 @@ MISSING: list[tuple[str, str | None, dict[str, Any], str]] = [
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("path", "name", "options", "said"), MISSING)
-def test_what_is_not_there_is_said(path: str, name: str | None, options: dict[str, Any], said: str) -> None:
-    """With the key of the task file that names it."""
+@pytest.mark.parametrize(("path", "name", "options", "message"), MISSING)
+def test_missing_files_and_folders_are_reported_with_their_key(
+    path: str, name: str | None, options: dict[str, Any], message: str
+) -> None:
+    """The message has the key of the task file."""
     put("x.jsonl")
     put("x.csv")
     put("saved/dataset_dict.json")
     with pytest.raises(InputError) as caught:
         source(path, name, **options)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_split_that_is_not_there_is_said() -> None:
-    """With those that are."""
+def test_an_unknown_split_is_reported_with_the_known_ones() -> None:
+    """The message lists the splits."""
     put("set/test.jsonl")
     with pytest.raises(InputError, match="there is no split 'validation'; there are test"):
         source("set").open("validation")
@@ -176,8 +180,8 @@ def test_a_split_that_is_not_there_is_said() -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.skipif(datasets_installed(), reason="the extra hf is installed: nothing is missing")
-def test_a_data_set_by_name_needs_an_extra() -> None:
-    """So does what only `datasets` can read; the message names the key and the command."""
+def test_a_hub_data_set_needs_an_extra() -> None:
+    """So do options that only `datasets` implements; the message has the key and the command."""
     put("x.csv")
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("openai/gsm8k", {}, "dataset_path: 'openai/gsm8k' is not a file format"),
@@ -191,8 +195,8 @@ def test_a_data_set_by_name_needs_an_extra() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_says_how_data_is_fetched_is_nothing_to_files() -> None:
-    """Task files carry such options along."""
+def test_download_options_have_no_effect_on_files() -> None:
+    """Existing task files carry such options."""
     put("x.jsonl", [4])
-    found = source("json", data_files="x.jsonl", trust_remote_code=True, cache_dir="c", num_proc=2)
-    assert values(found, "train") == [4]
+    result = source("json", data_files="x.jsonl", trust_remote_code=True, cache_dir="c", num_proc=2)
+    assert values(result, "train") == [4]

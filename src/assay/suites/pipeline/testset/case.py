@@ -49,7 +49,7 @@ class TestCase:
     `file:line` of the record. `origin` is the id of the case that `expand` created this one from.
     """
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class whose name starts with Test
 
     id: str | int
     tags: list[str] = field(default_factory=list)

@@ -30,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 class TestsetLoader:
     """Reads testsets. A case with `parameters` is returned once; `TestCase.expand` yields its combinations."""
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class whose name starts with Test
 
     @staticmethod
     def load_testset(path: str | Path, declared: frozenset[str] = frozenset()) -> list[TestCase]:

@@ -136,7 +136,7 @@ class Testsets:
     each testset; below 1 it is a share of them, rounded up. `check` is called for each selected case.
     """
 
-    __test__ = False  # pytest collects classes of this name
+    __test__ = False  # pytest would collect a class whose name starts with Test
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class _StructType:
             nested = self._learn_form(form, value)
         for name, see in nested:
             see(value[name])
-        # A text column stays a candidate for timestamps until one text is no date, so each text is looked at.
+        # A text column may hold timestamps until one text is not a date, so each of its texts is checked.
         if self._maybe_times:
             for name in self._maybe_times:
                 self.keys[name].see(value.get(name))

@@ -349,14 +349,14 @@ class CsvOptions(msgspec.Struct, frozen=True):
     na_filter: bool = True
 
     @property
-    def own_names(self) -> list[str] | None:
+    def names_option(self) -> list[str] | None:
         """Column names given as an option instead of in the file."""
         return self.column_names or self.names
 
     @property
     def has_header(self) -> bool:
         """Whether the first line has column names. With `header: 0` and `names`, the line is ignored."""
-        return self.header == 0 or (self.header == "infer" and self.own_names is None)
+        return self.header == 0 or (self.header == "infer" and self.names_option is None)
 
     @property
     def missing(self) -> frozenset[str]:
@@ -390,8 +390,8 @@ class _CsvTable:
         """Infer the type of every column. A row with too few values is filled up, one with too many is a problem."""
         options = self._options
         first_record = next(self._records(), (0, []))[1]
-        if options.own_names is not None:
-            names = options.own_names
+        if options.names_option is not None:
+            names = options.names_option
         elif options.has_header:
             names = _unique_names(first_record)
         else:

@@ -177,7 +177,7 @@ class Dataset:
             if not drop_last_batch or start + batch_size <= len(self):
                 yield self[start : start + batch_size]
 
-    # Other rows
+    # Methods that return other rows
 
     def _with_order(self, order: Sequence[int]) -> Dataset:
         return Dataset(self._documents, order, self._columns, self.split)
@@ -267,7 +267,7 @@ class Dataset:
         order = _random_generator(seed).permutation(len(self)).tolist()
         return {"train": self.select(order[test : test + train]), "test": self.select(order[:test])}
 
-    # Other columns
+    # Methods that return other columns
 
     def _with_columns(self, columns: dict[str, str]) -> Dataset:
         return Dataset(self._documents, self._order, columns, self.split)
@@ -492,10 +492,10 @@ def _part_sizes(total: int, train: float | None, test: float | None) -> tuple[in
     return train_rows, test_rows
 
 
-def _flat_items(row: Mapping[str, Any], before: str = "") -> Iterable[tuple[str, Any]]:
+def _flat_items(row: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
     """Yield the values of nested structs by path: `a.b` for the key `b` of `a`."""
     for name, value in row.items():
         if isinstance(value, Mapping) and value:
-            yield from _flat_items(value, f"{before}{name}.")
+            yield from _flat_items(value, f"{prefix}{name}.")
         else:
-            yield f"{before}{name}", value
+            yield f"{prefix}{name}", value

@@ -349,7 +349,7 @@ def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[st
     """
     readme = folder / "README.md"
     text = readme.read_text(encoding="utf-8-sig", errors="replace") if readme.is_file() else ""
-    listed: Any = None
+    entries: Any = None
     if text.startswith("---"):
         try:
             head = yaml.safe_load(text.split("\n---", 1)[0].removeprefix("---"))
@@ -357,9 +357,9 @@ def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[st
             raise InputError(
                 Problem(str(readme), f"the block between the lines --- is not YAML: {error}")
             ) from None
-        listed = head.get("configs") if isinstance(head, dict) else None
+        entries = head.get("configs") if isinstance(head, dict) else None
     configs: dict[str, dict[str, Any]] = {}
-    for config in listed if isinstance(listed, list) else []:
+    for config in entries if isinstance(entries, list) else []:
         if isinstance(config, dict):
             configs[str(config.get("config_name", "default"))] = config
 

@@ -1,4 +1,4 @@
-"""`assay check` finds what a run would bear, and knows samples by their keys."""
+"""`assay check` for samples: problems that a run accepts, and recognising samples by their keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUESTION = ("qa_checkpoints", 0, "questions", 0)
 
 
 def checked(path: Path) -> list[Problem]:
-    """What the checker says, without the file's name."""
+    """Return the problems that `assay check` reports, without the file name."""
     return [each._replace(where=each.where.removeprefix(f"{path} ")) for each in api.check(path)]
 
 
@@ -47,15 +47,17 @@ def test_a_sound_sample_is_fine(tmp_path: Path) -> None:
         (("qa_checkpoints", 0, "questions"), [], Problem("$.qa_checkpoints[0].questions", "is empty: the checkpoint asks nothing", "warning")),
     ],
 )  # fmt: skip
-def test_what_a_run_would_bear_is_found(tmp_path: Path, path: Path_, value: Any, problem: Problem) -> None:
-    """The run takes such data as it is; only the checker speaks of it."""
+def test_the_check_reports_problems_that_a_run_accepts(
+    tmp_path: Path, path: Path_, value: Any, problem: Problem
+) -> None:
+    """A run accepts such data; only `assay check` reports it."""
     file = written(tmp_path / "a.json", changed(path, value))
     assert problem in checked(file)
     assert len(load_samples(file).samples) == 1
 
 
-def test_what_makes_a_run_impossible_is_found_too(tmp_path: Path) -> None:
-    """Once each, beside the rest."""
+def test_the_check_also_reports_problems_that_prevent_a_run(tmp_path: Path) -> None:
+    """Each problem is reported once."""
     value = changed(("qa_checkpoints", 0, "covered_sessions"), ["S01", "S09"])
     value["memory_points"][0]["session_id"] = "S08"
     path = written(tmp_path / "a.json", value)
@@ -72,14 +74,14 @@ def test_a_checkpoint_without_sessions_may_ask_about_all_of_them(tmp_path: Path)
     assert [each.level for each in checked(written(tmp_path / "a.json", value))] == ["warning"]
 
 
-def test_a_session_stands_where_the_data_has_it(tmp_path: Path) -> None:
-    """Points that are told in another order than the sessions are seen in the order of sessions."""
+def test_blocks_of_points_may_have_another_order_than_sessions(tmp_path: Path) -> None:
+    """The check takes the order of sessions from the sessions."""
     value = changed(("memory_points",), GOOD["memory_points"][::-1])
     assert checked(written(tmp_path / "a.json", value)) == []
 
 
 def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
-    """People copy it; the page also names every key that is read."""
+    """The example of the page passes the check, and the page documents every key that is read."""
     page = (EXAMPLES.parents[1] / "docs" / "memory-eval.md").read_text()
     blocks = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     assert blocks
@@ -109,13 +111,13 @@ def test_the_example_of_the_page_is_fine(tmp_path: Path) -> None:
         ("x", False),
     ],
 )
-def test_samples_are_known_by_their_keys(tmp_path: Path, value: Any, is_one: bool) -> None:
+def test_samples_are_recognised_by_their_keys(tmp_path: Path, value: Any, is_one: bool) -> None:
     path = written(tmp_path / "a.json", value)
     assert has_samples(path) is has_samples(tmp_path) is is_one
 
 
-def test_lines_folders_and_the_older_layout_are_known(tmp_path: Path) -> None:
-    """One sample among other files is enough, a broken file or none at all is not."""
+def test_jsonl_files_folders_and_the_older_layout_are_recognised(tmp_path: Path) -> None:
+    """One sample file in a folder is enough. A broken file or an empty folder is not recognised."""
     (tmp_path / "a.json").write_text("{")
     assert not has_samples(tmp_path)
     assert not has_samples(tmp_path / "absent.json")
