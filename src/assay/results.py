@@ -64,6 +64,13 @@ class Run:
         """The metric of this name. Raises UsageError if there are several; `metric` tells them apart."""
         return self.metric(name)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether the run has a metric of this name."""
+        return self.report is not None and any(metric.name == name for _, metric in self.report.metrics())
+
+    # Without this, Python would iterate by asking for the metrics 0, 1, 2.
+    __iter__ = None
+
     def metric(
         self,
         name: str,

@@ -146,7 +146,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         rows, gold = self._rows, self._rows.gold_columns
         if parts.answer is not None:
             if parts.prompt is not None:
-                raise UsageError("answer= is a function that builds its own prompts: leave prompt= away")
+                raise UsageError("answer= is a function that builds its own prompts: remove prompt=")
             arguments = subject_arguments(parts.answer, rows.columns, gold, "answer=")
             if arguments.takes("ctx") and parts.model is None and not self.roles:
                 # ctx.ask() would fail in the first case only.
@@ -186,7 +186,8 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if len(columns) == 1:
             return "{{ " + columns[0] + " }}"
         raise UsageError(
-            f"name the prompt, such as prompt='{{{{ {columns[0] if columns else 'question'} }}}}'"
+            f"model= needs a prompt, because the rows have no column called {', '.join(_QUESTION_COLUMNS)}. "
+            f"Pass one, such as prompt='{{{{ {columns[0] if columns else 'question'} }}}}'"
         )
 
     def _template(self, source: str) -> Template:
