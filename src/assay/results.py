@@ -136,9 +136,9 @@ class Run:
             yield RunCase(view, reader)
 
     def check(self, max_errors: int = 0) -> Run:
-        """Return this run, or raise CheckFailed: it stopped, measured nothing, or has more errors than allowed.
+        """Return this run. Raises CheckFailed if it stopped, measured nothing, or has more than `max_errors` errors.
 
-        A wrong answer is no error; a case without an answer or with an invalid score is one.
+        A case without an answer or with an invalid score is an error. A wrong answer is not.
         """
         if self.exit_code:
             raise CheckFailed(f"{self.folder}: {self._why_not_fine()}")

@@ -129,7 +129,7 @@ def exact_match(
 
 
 def judge(column: str = "", *, question: str = "", name: str = "judge") -> AnswerJudge:
-    """Score with the judge model: does the answer mean the same as the reference answer in the column?
+    """Let the judge model decide whether the answer means the same as the reference answer in the column.
 
     `judge=` of `assay.evaluate` names the model. The column becomes gold; without a column the reference is `target`.
     `question` names the column that the judge gets as the question. The default is the column `prompt`, `question`
@@ -139,7 +139,7 @@ def judge(column: str = "", *, question: str = "", name: str = "judge") -> Answe
 
 
 def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
-    """Score with the judge model: does the answer meet the rubric `text`, a requirement in plain words?
+    """Let the judge model decide whether the answer meets the rubric `text`, a requirement in plain words.
 
     `judge=` of `assay.evaluate` names the model. `column` names a column with a reference answer that the judge also
     gets. It becomes gold.
