@@ -179,7 +179,8 @@ class Run:
         for entry, metric in self.report.metrics() if self.report else ():
             lines.append(f"{entry.title}  {metric}")
         done = self.summary.ok + self.summary.subject_error
-        lines.append(f"{done:,} of {self.summary.total:,} cases · {self.summary.state} · {self.folder}")
+        state = f"{self.summary.state}: {self.reason}" if self.reason else self.summary.state
+        lines.append(f"{done:,} of {self.summary.total:,} cases · {state} · {self.folder}")
         return "\n".join(lines)
 
     def _headline(self) -> str:

@@ -432,6 +432,7 @@ def test_a_stopped_run_says_that_a_metric_was_not_measured() -> None:
         run["exact_match"]
     with pytest.raises(assay.CheckFailed, match="the run stopped"):
         run.check()
+    assert f"1 of 3 cases · stopped: {run.reason} · results" in str(run)
 
 
 def test_replies_of_another_run_are_reused() -> None:
