@@ -112,7 +112,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         quiet: Show no progress.
 
     A case that fails does not raise. `run.cases(failed=True)` lists the wrong answers and the errors, and
-    `run.check()` raises if there are errors. Wrong arguments raise UsageError and wrong rows raise InputError, before the first model call.
+    `run.check()` raises if there are errors. Wrong arguments raise UsageError and wrong rows raise InputError, before
+    the first model call.
 
     It can be called while an event loop runs, as in a notebook: the evaluation then runs in its own thread. If your
     function uses objects of the running loop, such as an async client, use `aevaluate`.
