@@ -64,6 +64,13 @@ class Run:
         """The metric of this name. Raises UsageError if there are several; `metric` tells them apart."""
         return self.metric(name)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether the run has a metric of this name."""
+        return self.report is not None and any(metric.name == name for _, metric in self.report.metrics())
+
+    # Without this, Python would iterate by asking for the metrics 0, 1, 2.
+    __iter__ = None
+
     def metric(
         self,
         name: str,
@@ -129,9 +136,9 @@ class Run:
             yield RunCase(view, reader)
 
     def check(self, max_errors: int = 0) -> Run:
-        """Return this run, or raise CheckFailed: it stopped, measured nothing, or has more errors than allowed.
+        """Return this run. Raises CheckFailed if it stopped, measured nothing, or has more than `max_errors` errors.
 
-        A wrong answer is no error; a case without an answer or with an invalid score is one.
+        A case without an answer or with an invalid score is an error. A wrong answer is not.
         """
         if self.exit_code:
             raise CheckFailed(f"{self.folder}: {self._why_not_fine()}")
@@ -172,7 +179,8 @@ class Run:
         for entry, metric in self.report.metrics() if self.report else ():
             lines.append(f"{entry.title}  {metric}")
         done = self.summary.ok + self.summary.subject_error
-        lines.append(f"{done:,} of {self.summary.total:,} cases · {self.summary.state} · {self.folder}")
+        state = f"{self.summary.state}: {self.reason}" if self.reason else self.summary.state
+        lines.append(f"{done:,} of {self.summary.total:,} cases · {state} · {self.folder}")
         return "\n".join(lines)
 
     def _headline(self) -> str:

@@ -236,7 +236,7 @@ def test_a_function_without_source_says_so() -> None:
         asyncio.sleep,
         float("nan"),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_captured_values_of_many_kinds_can_be_compared(value: Any) -> None:
     def make(captured: Any) -> Callable[[], Any]:

@@ -1,8 +1,8 @@
-"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame, read to the end before the first question.
+"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame. All rows are read before the first call.
 
-Each row is turned into JSON and split in two: `inputs`, which the evaluated function or prompt gets, and `gold`, which
-only scorers get. Values that JSON does not know are refused with their row and column. Dates, numpy scalars and UUIDs
-become the JSON value they are usually written as; NaN becomes null, as a missing value of a DataFrame.
+Each row is converted to JSON and split in two: `inputs`, which the evaluated function or prompt gets, and `gold`, which
+only scorers get. Dates and UUIDs become strings, numpy scalars become numbers, and NaN becomes null, because pandas
+writes a missing value as NaN. Any other value without a JSON form is an error that names its row and column.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
 
 
 def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
-    """All rows as plain JSON objects, and where they come from, for messages. Raises InputError for wrong values."""
+    """Return all rows as JSON objects, and their origin for messages: a path, or "rows".
+
+    Raises InputError for values without a JSON form.
+    """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         return _checked(_from_file(path), str(path)), str(path)
@@ -62,7 +65,10 @@ def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
 
 
 def _from_frame(source: object) -> list[dict[str, Any]] | None:
-    """The rows of a DataFrame; None for anything else. Nothing is imported: its owner has done that."""
+    """Return the rows of a DataFrame, or None for any other object.
+
+    It imports nothing: whoever passes a DataFrame has already imported its library.
+    """
     if (pandas := sys.modules.get("pandas")) is not None and isinstance(source, pandas.DataFrame):
         _refuse_repeated(source.columns, "rows")
         return cast("list[dict[str, Any]]", source.to_dict(orient="records"))
@@ -156,7 +162,7 @@ def _plain_row(row: Mapping[Any, Any], place: str, problems: list[Problem]) -> d
 
 
 def _plain_value(value: Any) -> Any:
-    """The value as JSON. Raises TypeError or ValueError for one that has no JSON form."""
+    """Return the value as JSON. Raises TypeError or ValueError if it has no JSON form."""
     if type(value) is str:
         if not value.isascii():
             value.encode()  # raises for half of a surrogate pair, which is no text
@@ -172,11 +178,12 @@ def _plain_value(value: Any) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """A value that msgspec does not know: numpy's scalars and arrays, pandas' timestamps and missing values."""
+    """Convert a value that msgspec cannot encode: numpy scalars and arrays, pandas timestamps and missing values."""
     module = type(value).__module__.partition(".")[0]
     if module == "numpy":
         return value.tolist()
     if module == "pandas":
+        # pandas.NaT and pandas.NA mean that a value is missing.
         text = str(value)
         if text in ("NaT", "<NA>"):
             return None
@@ -191,9 +198,10 @@ encode_json = msgspec.json.Encoder(enc_hook=_to_json).encode
 
 
 class EvaluateRows:
-    """The rows of a run, kept as JSON bytes: a function that changes its row changes no other.
+    """The rows of a run, stored as JSON bytes. `Row.data` is the number of the row.
 
-    `Row.data` is the number of the row. `inputs`, `gold` and `whole` decode a row when it is needed.
+    `inputs`, `gold` and `whole` decode a row anew for each caller, so that a user's function that changes its row
+    cannot affect other functions.
     """
 
     def __init__(
@@ -201,7 +209,7 @@ class EvaluateRows:
     ) -> None:
         self.gold_columns = tuple(gold)
         self.target_columns = tuple(target)
-        """The gold columns that scorers get as `target`. Other gold columns are those that scorers name."""
+        """The gold columns that scorers get as `target`. The other gold columns are named by a single scorer."""
         self.columns = list(dict.fromkeys(column for row in rows for column in row))
         for column in self.gold_columns:
             if column not in self.columns:
@@ -211,7 +219,7 @@ class EvaluateRows:
         self._lines = [_encode(row) for row in rows]
         self.count = len(rows)
         self.facts: dict[str, Any] = {"columns": self.columns, "gold": list(self.gold_columns)}
-        # A key is made of what is asked. Neither gold nor the order of columns counts.
+        # The key identifies the inputs. Gold and the order of columns do not change it.
         keys = [row_key(_encode_sorted(self._without_gold(row))) for row in rows]
         repeats = RepeatFinder()
         for key in keys:
@@ -223,29 +231,29 @@ class EvaluateRows:
         return {column: value for column, value in row.items() if column not in self.gold_columns}
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[int]]:
-        """The rows in order."""
+        """Yield the rows in order, except those for whose number `skip` returns True."""
         for number, key in enumerate(self._keys):
             if skip is None or not skip(number):
                 yield Row(number, key, self._set, number)
 
     def whole(self, number: int) -> dict[str, Any]:
-        """A row with all its columns."""
+        """Return a row with all its columns."""
         row: dict[str, Any] = _decode(self._lines[number])
         return row
 
     def inputs(self, number: int) -> dict[str, Any]:
-        """A row without its gold columns."""
+        """Return a row without its gold columns."""
         return self._without_gold(self.whole(number))
 
     def gold(self, number: int) -> dict[str, Any]:
-        """The gold columns of a row."""
+        """Return the gold columns of a row."""
         row = self.whole(number)
         return {column: row[column] for column in self.gold_columns if column in row}
 
     def all_gold(self) -> list[dict[str, Any]]:
-        """The gold of every row, for the identity of scores."""
+        """Return the gold of every row. It is part of the identity of scores."""
         return [self.gold(number) for number in range(self.count)]
 
     def as_jsonl(self) -> bytes:
-        """Every row in a line."""
+        """Return the rows as JSON lines."""
         return b"".join(line + b"\n" for line in self._lines)

@@ -1,4 +1,4 @@
-"""Scorers of `assay.evaluate`: functions of the user, metrics and judges by name.
+"""Scorers of `assay.evaluate`: the user's functions, metrics and judges.
 
     score=[
         "exact_match",                               # a metric by name, against the target column
@@ -6,12 +6,13 @@
         assay.metric("bleu", "translation"),
         lambda answer, target: target in answer,     # any of answer, target, row, ctx, records
         assay.scorer(distance, higher_is_better=False),
-        "judge",                                     # the judge that judge= names, against the target column
+        "judge",                                     # the model of judge=, against the target column
         assay.rubric("The answer is polite."),
     ]
 
-A function returns a truth, a number, None (the case has no such score) or a dict of them. An exception is an invalid
-score with its traceback. A case without an answer is wrong for scorers that return a truth; others leave it out.
+A function returns a bool, a number, None (this score does not apply to the case) or a dict of these. If it raises, the
+score is invalid and has the traceback. A case without an answer gets 0 from a scorer that returns bools. Other scorers
+leave it out.
 """
 
 from __future__ import annotations
@@ -47,14 +48,14 @@ from assay.suites.evaluate.subjects import make_function_context
 
 NO_ANSWER = "no answer"
 PAIRS = "pairs"
-"""Key of a score's data for metrics that only a whole corpus has: target and answer of each repeat."""
+"""Key in the data of a score of a corpus metric such as BLEU: the (target, answer) pairs of all repeats."""
 
 
 # What the user writes in `score=`
 
 
 class NamedMetric(Struct, frozen=True):
-    """A metric of assay by name. Without a column it compares with the target of the evaluation."""
+    """A built-in metric by name. Without a column it compares the answer with `target` of the evaluation."""
 
     metric: str
     column: str = ""
@@ -63,12 +64,12 @@ class NamedMetric(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the number: `run[name]`."""
+        """The name of the metric in the results: `run[name]`."""
         return self.label or self.metric
 
 
 class AnswerJudge(Struct, frozen=True):
-    """The judge decides whether the answer means the same as the reference."""
+    """A judge that decides whether the answer means the same as the reference."""
 
     column: str = ""
     question: str = ""
@@ -76,7 +77,7 @@ class AnswerJudge(Struct, frozen=True):
 
 
 class Rubric(Struct, frozen=True):
-    """The judge decides whether the answer meets a rubric in plain words."""
+    """A judge that decides whether the answer meets a rubric, a requirement in plain words."""
 
     text: str
     column: str = ""
@@ -84,7 +85,7 @@ class Rubric(Struct, frozen=True):
 
 
 class OwnScorer(Struct, frozen=True):
-    """A function of the user with what cannot be seen from the function."""
+    """A user's function with settings that assay cannot read from its source."""
 
     function: Callable[..., Any]
     name: str = ""
@@ -93,14 +94,15 @@ class OwnScorer(Struct, frozen=True):
 
 
 ScorerLike = str | Callable[..., Any] | NamedMetric | AnswerJudge | Rubric | OwnScorer
-"""What `score=` takes."""
+"""The types that `score=` accepts."""
 
 
 def metric(metric: str, column: str = "", *, name: str = "", **options: Any) -> NamedMetric:
-    """A metric of docs/tasks.md, such as `metric("bleu", "translation")`. The column becomes gold.
+    """Score with a text metric that docs/tasks.md lists, such as `metric("bleu", "translation")`.
 
-    Without a column the metric compares with `target`. Options are those of the metric. `name` is the name of the
-    number; the default is that of the metric. An evaluation with the same metric twice needs it.
+    The metric compares the answer with a column, or without one with `target`. The column becomes gold. `options`
+    are passed to the metric. `name` is the name of the score, by default the metric's name. If an evaluation uses
+    the same metric twice, one of them needs another name.
     """
     return NamedMetric(metric, column, options, name)
 
@@ -114,9 +116,9 @@ def exact_match(
     ignore_numbers: bool = False,
     regexes_to_ignore: Sequence[str] = (),
 ) -> NamedMetric:
-    """1 where the answer is the text of the column, else 0. The column becomes gold.
+    """Score 1 if the answer equals the column, or without a column `target`, else 0. The column becomes gold.
 
-    `name` is the name of the number, for an evaluation with several exact matches.
+    `name` is the name of the score. An evaluation with several exact matches needs it.
     """
     options: dict[str, Any] = {
         "ignore_case": ignore_case,
@@ -129,17 +131,20 @@ def exact_match(
 
 
 def judge(column: str = "", *, question: str = "", name: str = "judge") -> AnswerJudge:
-    """The judge that `judge=` names compares the answer with the column. The column becomes gold.
+    """Let the judge model decide whether the answer means the same as the reference answer in the column.
 
-    `question` names the column of the question. Without it the judge sees the prompt, or the column `question`.
+    `judge=` of `assay.evaluate` names the model. The column becomes gold; without a column the reference is `target`.
+    `question` names the column that the judge gets as the question. The default is the column `prompt`, `question`
+    or `input`, else the only input column, else all input columns as JSON.
     """
     return AnswerJudge(column, question, name)
 
 
 def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
-    """The judge that `judge=` names decides whether the answer meets a rubric in plain words.
+    """Let the judge model decide whether the answer meets the rubric `text`, a requirement in plain words.
 
-    `column` names a column with a reference answer, which becomes gold.
+    `judge=` of `assay.evaluate` names the model. `column` names a column with a reference answer that the judge also
+    gets. It becomes gold.
     """
     return Rubric(text, column, name)
 
@@ -147,25 +152,25 @@ def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
 def scorer(
     function: Callable[..., Any], *, name: str = "", higher_is_better: bool | None = True, version: str = ""
 ) -> OwnScorer:
-    """A function of any of `answer, target, row, ctx, records`, with a name, a direction or a version.
+    """Score with your function and set its name, its direction or its version.
 
-    `version` stands for what assay cannot see, such as a model that the function loads: change it, and the answers are
-    scored again.
+    The function takes any of `answer, target, row, ctx, records`. Set `version` if the function depends on something
+    that assay cannot compare between runs, such as a model that it loads. Another version scores the answers again.
     """
     return OwnScorer(function, name, higher_is_better, version)
 
 
 def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
-    """The columns that scorers name."""
-    named = (NamedMetric, AnswerJudge, Rubric)
-    return [each.column for each in scorers if isinstance(each, named) and each.column]
+    """Return the columns that scorers compare with. They become gold."""
+    with_column = (NamedMetric, AnswerJudge, Rubric)
+    return [each.column for each in scorers if isinstance(each, with_column) and each.column]
 
 
 # The scorers that run
 
 
 class Scored(Struct, frozen=True):
-    """What one scorer makes of one answer under one metric name."""
+    """The score of one answer under one metric name."""
 
     value: float | None = None
     status: ScoreStatus = "scored"
@@ -174,7 +179,7 @@ class Scored(Struct, frozen=True):
 
 
 class MetricAbout(Struct, frozen=True):
-    """How the cases' values become the number of a report."""
+    """How the report combines the scores of all cases into one number."""
 
     aggregation: str = "mean"
     higher_is_better: bool | None = True
@@ -193,27 +198,27 @@ class EvaluateScorer(Scorer):
         self.name = name
         self._rows = rows
         self._target = target
-        # Changed gold or another target column changes the id, so that every case is scored again. What a judge was
-        # asked before is not asked again: replies are found by `call_stage`, which stays.
+        # Changed gold or another target column changes the id, so that every case is scored again. Equal judge calls
+        # are not sent again: logged replies are looked up by `call_stage`, which does not contain the id.
         self.id = f"{name}@{fingerprint([identity, rows.all_gold(), rows.target_columns])}"
 
     @property
     def call_stage(self) -> str:
-        """Calls of a scorer are logged under its name: another version of it finds the replies."""
+        """The stage under which calls are logged. It has no version, so that a changed scorer reuses logged replies."""
         return f"score:{self.name}"
 
     @abstractmethod
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """The scores of one answer by metric name. `number` is that of the row."""
+        """Return the scores of one answer by metric name. `number` is the number of the row."""
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """The scores of a case that failed. The default leaves it out."""
+        """Return the scores of a case that failed. By default the case is left out of the metric."""
         return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """One score for each metric."""
+        """Return one score per metric. With repeats, it is the mean over the answers."""
         number: int = view.case.gold
         expected = self._target(number)
         answers = [record.data for record in view.records if record.kind == "answer"]
@@ -243,7 +248,7 @@ class EvaluateScorer(Scorer):
 
 
 def _mean(repeats: list[Scored]) -> Scored:
-    """The score of a case with several answers: the mean of those that have a value."""
+    """Return the score of a case with several answers: the mean of the scores that have a value."""
     if len(repeats) == 1:
         return repeats[0]
     pairs = [
@@ -261,7 +266,7 @@ def _mean(repeats: list[Scored]) -> Scored:
 
 
 def find_metric(name: str) -> Any:
-    """The module of a metric that compares texts. Raises UsageError for any other name."""
+    """Return the module of a metric that compares texts. Raises UsageError for any other name."""
     module = registry.find("metric", name)
     if "generate_until" not in module.OUTPUT_TYPES:
         raise UsageError(f"the metric {name!r} is computed from log-likelihoods; only `assay task` has it")
@@ -287,7 +292,7 @@ class MetricScorer(EvaluateScorer):
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Compare with the target. Of several right answers in a list, the best one counts."""
+        """Compare the answer with the target. If the target is a list of right answers, the best score counts."""
         target = self._target(number)
         targets = target if isinstance(target, list) and target else [target]
         values = [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
@@ -295,23 +300,24 @@ class MetricScorer(EvaluateScorer):
         if len(numbers) == len(values):
             best = max(numbers) if self.about.higher_is_better is not False else min(numbers)
             return {self.name: Scored(float(best))}
-        # Metrics of a whole corpus need target and answer of every case; the aggregation makes the number.
+        # A corpus metric such as BLEU returns a pair of target and answer. Its aggregation computes the number
+        # from the pairs of all cases.
         return {self.name: Scored(data={PAIRS: [values[0]]})}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer is a wrong answer where there is right and wrong."""
+        """Score 0 if the metric tells right from wrong. Other metrics leave the case out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._right_wrong else super().without_answer()
 
 
 def _like(target: Any, answer: Any) -> Any:
-    """The answer as a text where the target is one: a function may return 4 where the column says "4"."""
+    """Return the answer as a string if the target is a string: a function may return 4 for the target "4"."""
     if isinstance(target, str) and not isinstance(answer, str):
         return str(answer) if isinstance(answer, (int, float)) else msgspec.json.encode(answer).decode()
     return answer
 
 
 class FunctionScorer(EvaluateScorer):
-    """A function of the user."""
+    """Scores with a user's function."""
 
     def __init__(
         self,
@@ -332,15 +338,15 @@ class FunctionScorer(EvaluateScorer):
         self.about = MetricAbout(higher_is_better=spec.higher_is_better)
         self.identity: FunctionIdentity = identify(spec.function)
         stable = spec.version or (self.identity.has_source and not self.identity.unknown)
-        # Nobody can tell whether an unknown value changed, so such a scorer runs in every start: a number that is
-        # computed twice is better than a stale one.
+        # assay cannot tell whether an unknown value changed. A random salt makes such a scorer run again in every
+        # start, because computing a score twice is better than reporting a stale one.
         salt = spec.version if stable else os.urandom(8).hex()
         super().__init__(name, [self.identity.parts, salt, name, spec.higher_is_better], rows, target)
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Call the function. Its exception is an invalid score."""
+        """Call the function. If it raises, the score is invalid."""
         context = make_function_context(self._function, ctx, ROLE)
         # Copies of what can be changed: the next scorer must see the answer as it was.
         if self._arguments.takes("records"):
@@ -370,7 +376,7 @@ class FunctionScorer(EvaluateScorer):
         return {str(key): _scored(value) for key, value in result.items()}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer is a wrong answer if the function says right or wrong."""
+        """Score 0 if the function returns bools. Otherwise leave the case out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._truth else super().without_answer()
 
 
@@ -379,7 +385,7 @@ def _copy(value: Any) -> Any:
 
 
 def _scored(value: Any) -> Scored:
-    """What a scorer's return value means."""
+    """Convert the return value of a user's scorer. A value of another type is an invalid score."""
     if value is None:
         return Scored(None, "not_applicable", "the scorer returned None")
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "item"):
@@ -395,7 +401,7 @@ def _scored(value: Any) -> Scored:
 
 
 class JudgeScorer(EvaluateScorer):
-    """The judge compares an answer with its reference."""
+    """Asks the judge whether an answer means the same as its reference."""
 
     needs_target = True
 
@@ -415,13 +421,16 @@ class JudgeScorer(EvaluateScorer):
 
     @property
     def call_stage(self) -> str:
-        """Judges of the same model share replies: another prompt asks only for what it shows otherwise."""
+        """The stage under which calls are logged. All scorers with the same judge model share it.
+
+        With a changed judge prompt, only the requests that changed are sent again.
+        """
         return f"judge:{self._panel.reply_identity}"
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Ask the judge. Raises ModelError where it cannot be asked."""
+        """Ask the judge. Raises ModelError if the judge does not answer."""
         target = self._target(number)
         references = [
             str(each) for each in (target if isinstance(target, list) else [target]) if each is not None
@@ -434,12 +443,12 @@ class JudgeScorer(EvaluateScorer):
         return {self.name: Scored(value, status, verdict.reason, answer_data(verdict) or None)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer is a wrong answer."""
+        """Score 0 without a judge call."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)}
 
 
 class RubricScorer(EvaluateScorer):
-    """The judge passes or fails an answer by a rubric."""
+    """Asks the judge whether an answer meets a rubric."""
 
     def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
         if panel.name == OFFLINE:
@@ -454,13 +463,13 @@ class RubricScorer(EvaluateScorer):
 
     @property
     def call_stage(self) -> str:
-        """Judges of the same model share replies."""
+        """The stage under which calls are logged. All scorers with the same judge model share it."""
         return f"judge:{self._panel.reply_identity}"
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Ask the judge. Raises ModelError where it cannot be asked."""
+        """Ask the judge. Raises ModelError if the judge does not answer."""
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
         reference = str(self._target(number)) if self._has_reference else None
         verdict = await self._rubric.judge(ctx.model(ROLE), self._text, text, reference)
@@ -468,11 +477,11 @@ class RubricScorer(EvaluateScorer):
         return {self.name: Scored(value, verdict.status, verdict.reason)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer meets no rubric."""
+        """Score 0 without a judge call."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)}
 
 
-# Whether a function says right or wrong
+# Does a function return True or False?
 
 _TRUTH_CALLS = frozenset({"all", "any", "bool", "isinstance", "callable", "hasattr"})
 _TRUTH_METHODS = frozenset(
@@ -491,10 +500,11 @@ _TRUTH_METHODS = frozenset(
 
 
 def returns_truth(function: Callable[..., Any]) -> bool:
-    """Whether a function returns True or False, by its annotation or by its return statements.
+    """Return True if a function returns bools, by its annotation or else by its return statements.
 
-    It decides what a case without an answer is worth, before any other case is known: the same in every start. A
-    partial, a method, a callable object and a wrapped function count as the function behind them.
+    A case without an answer then gets 0 instead of being left out. The source decides, not the values returned so
+    far, so that the result does not depend on the order of cases.
+    For a partial, a method, a callable object or a wrapped function, the function behind it decides.
     """
     while isinstance(function, functools.partial):
         function = function.func

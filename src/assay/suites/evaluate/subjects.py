@@ -1,7 +1,7 @@
-"""What is evaluated: a function of a row, or a model that gets a prompt made of the row.
+"""The subjects of `assay.evaluate`: a function of a row, or a model with a prompt built from the row.
 
-A subject turns one row into one answer. The solver asks it once a case, or as often as `repeats` says, and emits each
-answer as a record.
+A subject turns one row into one answer. The solver calls it once per case, or `repeats` times, and emits each answer
+as a record.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from assay.suites.evaluate.rows import encode_json
 
 T = TypeVar("T")
 Prompt = str | list[dict[str, Any]]
-"""A text, or a list of messages."""
+"""A text, or a list of chat messages."""
 
 
 class EvaluateInputs(Struct, frozen=True):
-    """One case: which subject, and its row without gold."""
+    """The inputs of one case: the name of the subject, and the row without gold."""
 
     subject: str
     row: dict[str, Any]
@@ -43,11 +43,11 @@ class Subject(ABC):
 
     @abstractmethod
     async def answer(self, row: dict[str, Any], ctx: Context) -> Any:
-        """The answer as a JSON value. Raises CaseFailed or ModelError."""
+        """Return the answer as a JSON value. Raises CaseFailed or ModelError."""
 
 
 class EvaluateSolver(Solver):
-    """Asks a subject for the answers of one case."""
+    """Calls the subject of a case once per repeat."""
 
     def __init__(self, subjects: Mapping[str, Subject], repeats: int) -> None:
         self._subjects = subjects
@@ -57,13 +57,13 @@ class EvaluateSolver(Solver):
         """Emit one record of the kind `answer` for each repeat."""
         subject = self._subjects[inputs.subject]
         for number in range(self._repeats):
-            # One after another: a function that is called again must meet the replies of its own repeat.
+            # Not concurrently: replay matches equal requests by their order, so the repeats must call in order.
             answer = await subject.answer(inputs.row, ctx)
             ctx.emit("answer", answer, part=str(number + 1) if self._repeats > 1 else "")
 
 
 class FunctionSubject(Subject):
-    """A function of the user. What it returns is the answer."""
+    """A user's function. Its return value is the answer."""
 
     def __init__(
         self, function: Callable[..., Any], arguments: Arguments, *, role: str, timeout: float, name: str
@@ -106,7 +106,7 @@ class FunctionSubject(Subject):
 
 
 class PromptSubject(Subject):
-    """A model that is asked with a prompt. The text of its reply is the answer."""
+    """A model with a prompt. The text of its reply is the answer."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class PromptSubject(Subject):
         self._system = system_instruction
 
     async def answer(self, row: dict[str, Any], ctx: Context) -> str:
-        """Render the prompt and ask."""
+        """Build the prompt and ask the model."""
         try:
             prompt = self._prompt(row)
         except TemplateProblem as error:
@@ -135,11 +135,14 @@ class PromptSubject(Subject):
 async def ask_text(
     ctx: Context, role: str, prompt: Prompt, params: Mapping[str, Any], system_instruction: str = ""
 ) -> str:
-    """Ask a model and return the text of its reply. A model that only continues texts gets the messages as text."""
+    """Ask a model and return the text of its reply.
+
+    A model without a chat endpoint gets the contents of the messages as one text, separated by empty lines.
+    """
     try:
         asker = ctx.model(role)
     except UsageError:
-        # The engine's message names a flag of the command line.
+        # Replaces the engine's message, which names a command-line flag.
         parameter = role if role == "judge" else "model"
         raise UsageError(
             f"ctx.ask() has no model for the role {role!r}. Pass {parameter}='PROVIDER/NAME' to assay.evaluate"
@@ -156,12 +159,15 @@ async def ask_text(
 
 
 def template_prompt(template: Template) -> Callable[[dict[str, Any]], Prompt]:
-    """A prompt that is a Jinja template over the columns."""
+    """Return a function that renders a Jinja template over the columns of a row."""
     return template.render
 
 
 def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Callable[[dict[str, Any]], Prompt]:
-    """A prompt that a function of the user builds: a text, or a list of messages."""
+    """Return a function that builds the prompt of a row with a user's function.
+
+    It raises UserCodeError if the result is neither a text nor a list of messages.
+    """
 
     def build(row: dict[str, Any]) -> Prompt:
         # A copy, so that a repeat sees the row unchanged.
@@ -180,34 +186,37 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
     return build
 
 
-# What a function may use
+# The `ctx` of a user's function
 
 
 class FunctionContext:
-    """What an async function or scorer gets as `ctx`. Calls are logged: a continued run does not pay twice."""
+    """The `ctx` of an async function or scorer. Its calls are logged, so that a continued run does not repeat them."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
         self._role = role
 
     async def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
-        """The text of a model's reply. `role` is `judge` for the judge; `params` are sent with the request."""
+        """Ask the model and return the text of its reply. `role="judge"` asks the judge.
+
+        `params` are sent with the request, such as `temperature=0`.
+        """
         return await ask_text(self._ctx, role or self._role, prompt, params)
 
     async def base_url(self, role: str = "") -> str:
-        """The URL at which an OpenAI SDK reaches the model while the function runs; the calls are logged."""
+        """Return a base URL for an OpenAI SDK. It works while the function runs, and its calls are logged."""
         return await self._ctx.base_url(role or self._role)
 
     def rng(self, name: str = "") -> random.Random:
-        """Random numbers that are the same whenever this case runs again. Another name gives other numbers."""
+        """Return a generator that gives the same numbers whenever this case runs. Each name has its own numbers."""
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Called when the function has returned."""
+        """Do nothing. `SyncFunctionContext.close` refuses further calls."""
 
 
 class SyncFunctionContext:
-    """What a function that is not async gets as `ctx`: the same names, and each call waits for its result."""
+    """The `ctx` of a function or scorer that is not async: the methods of `FunctionContext`, but blocking."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
@@ -216,19 +225,22 @@ class SyncFunctionContext:
         self._closed = False
 
     def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
-        """The text of a model's reply. `role` is `judge` for the judge; `params` are sent with the request."""
+        """Ask the model and return the text of its reply. `role="judge"` asks the judge.
+
+        `params` are sent with the request, such as `temperature=0`.
+        """
         return self._wait(ask_text(self._ctx, role or self._role, prompt, params))
 
     def base_url(self, role: str = "") -> str:
-        """The URL at which an OpenAI SDK reaches the model while the function runs; the calls are logged."""
+        """Return a base URL for an OpenAI SDK. It works while the function runs, and its calls are logged."""
         return self._wait(self._ctx.base_url(role or self._role))
 
     def rng(self, name: str = "") -> random.Random:
-        """Random numbers that are the same whenever this case runs again. Another name gives other numbers."""
+        """Return a generator that gives the same numbers whenever this case runs. Each name has its own numbers."""
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Refuse further calls: a function that took too long may still run in its thread."""
+        """Refuse further calls. After a timeout, the function may still run in its thread."""
         self._closed = True
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -241,5 +253,5 @@ class SyncFunctionContext:
 def make_function_context(
     function: Callable[..., Any], ctx: Context, role: str = MAIN
 ) -> FunctionContext | SyncFunctionContext:
-    """The context that fits the function: one to await, or one that waits."""
+    """Return the `ctx` for a function: async methods for an async function, else blocking methods."""
     return FunctionContext(ctx, role) if user_code.is_async(function) else SyncFunctionContext(ctx, role)

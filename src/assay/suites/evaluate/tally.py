@@ -1,4 +1,4 @@
-"""Makes the report of an evaluation: for each subject its metrics, by tag too, and the cases that failed."""
+"""Builds the report of an evaluation: for each subject its metrics, its metrics by tag, and its failed cases."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from assay.scoring import statistics
 from assay.scoring.metric_builders import mean_metric, proportion_metric, ratio_metric
 from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, MetricAbout
 
-# Failed cases that a report shows; `run.cases(failed=True)` gives them all.
+# Number of failed cases in the report. `run.cases(failed=True)` returns all of them.
 _SHOWN = 10
 
 
 class MetricValues:
-    """The values of one metric, in data order, and how many cases have none, by reason."""
+    """The values of one metric in data order. `left_out` counts the cases without a value, by reason."""
 
     def __init__(self, name: str, about: MetricAbout) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class MetricValues:
         self.repeats: list[list[float]] = []
 
     def add(self, score: Score | None, why: str) -> None:
-        """Count the score of a case; `why` says why there is none."""
+        """Add the score of a case. If `score` is None, `why` is the reason."""
         if score is None:
             self.left_out[why] += 1
         elif score.status != "scored":
@@ -46,7 +46,7 @@ class MetricValues:
                 self.repeats.append(repeats)
 
     def metric(self) -> Metric:
-        """The number with its denominator and interval. A share of right answers has Wilson's interval."""
+        """Return the metric with its denominator and interval. If all values are 0 or 1, it is Wilson's interval."""
         name, numbers = self.name, self._numbers
         left_out, higher = dict(self.left_out), self.about.higher_is_better
         if self._pairs:
@@ -58,7 +58,7 @@ class MetricValues:
         return mean_metric(name, numbers, left_out=left_out, higher_is_better=higher)
 
     def _corpus_metric(self, left_out: dict[str, int]) -> Metric:
-        """A number that only all cases together have, such as BLEU."""
+        """Return a metric that is computed from all cases at once, such as BLEU."""
         aggregation, pairs = self.about.aggregation, self._pairs
         value, error, reason = None, None, ""
         try:
@@ -83,7 +83,10 @@ class MetricValues:
         )
 
     def pass_at_k(self) -> Curve | None:
-        """The chance that one of k answers is right, for every k; None without repeats of right and wrong."""
+        """Return pass@k, the probability that at least one of k answers is right, for every k.
+
+        None unless every case has the same number of repeats, and each repeat scores 0 or 1.
+        """
         counts = {len(repeats) for repeats in self.repeats}
         if len(counts) != 1 or len(self.repeats) < len(self._numbers):
             return None
@@ -95,7 +98,7 @@ class MetricValues:
 
 
 class Tally:
-    """Collects the scores of some cases: of a subject, or of one tag."""
+    """Collects the scores of the cases of one subject, or of one tag."""
 
     def __init__(self, about: Mapping[str, MetricAbout]) -> None:
         self._about = about
@@ -111,7 +114,7 @@ class Tally:
             if score.metric not in self.values:
                 about = self._about.get(scorer_of.get(score.scorer, ""), MetricAbout())
                 self.values[score.metric] = MetricValues(score.metric, about)
-                # Cases before this one had no score of that name.
+                # A scorer that returns a dict may use a name for the first time here. Earlier cases lack it.
                 before = sum(self.counts.values()) - 1
                 if before:
                     self.values[score.metric].left_out["no such score"] += before
@@ -120,14 +123,17 @@ class Tally:
             values.add(by_name.get(name), why)
 
     def metrics(self) -> list[Metric]:
-        """Every metric, in the order of the scorers. A scorer that only ever gave a dict has no metric of its own."""
-        numbers = [values.metric() for values in self.values.values()]
-        named = [
-            number
-            for number in numbers
-            if number.denominator or set(number.left_out) - {"no such score", NO_ANSWER}
+        """Return all metrics in the order of the scorers.
+
+        A scorer that always returns a dict has metrics named after the keys, and none under its own name.
+        """
+        metrics = [values.metric() for values in self.values.values()]
+        measured = [
+            metric
+            for metric in metrics
+            if metric.denominator or set(metric.left_out) - {"no such score", NO_ANSWER}
         ]
-        return named or numbers
+        return measured or metrics
 
 
 def make_entry(
@@ -137,7 +143,7 @@ def make_entry(
     scorer_of: Mapping[str, str],
     judges: Sequence[JudgeInfo],
 ) -> Entry:
-    """The numbers of one subject."""
+    """Build the report entry of one subject from the results of its cases."""
     whole = Tally(about)
     by_tag: dict[str, Tally] = {}
     failed: list[Example] = []
@@ -165,7 +171,10 @@ def make_entry(
 
 
 def _failed_example(result: CaseResult[int], tally: Tally) -> Example | None:
-    """A case without an answer, or with a score that is 0 or invalid; 0 may be the best value of a metric."""
+    """Return the case for the list of failed cases: it has no answer, or a score that is 0 or invalid.
+
+    None for other cases. A score of 0 does not count where lower is better.
+    """
     end = result.end
     if end is None:
         return None
@@ -178,8 +187,8 @@ def _failed_example(result: CaseResult[int], tally: Tally) -> Example | None:
         )
     wrong = []
     for score in result.scores:
-        neutral = tally.values[score.metric].about.higher_is_better is False
-        if score.status == "invalid" or (score.value == 0 and not neutral):
+        lower_is_better = tally.values[score.metric].about.higher_is_better is False
+        if score.status == "invalid" or (score.value == 0 and not lower_is_better):
             wrong.append(score)
     if not wrong:
         return None
