@@ -200,6 +200,8 @@ def _open(values: dict[str, Any]) -> Runner:
         return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
     except UnicodeEncodeError as error:
         raise UsageError(f"an argument has a character that is no text: {error.object[:80]!r}") from None
+    except TypeError as error:
+        raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
 
 def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:

@@ -532,8 +532,17 @@ def test_the_fields_of_a_class_without_a_file_count(source: str, monkeypatch: py
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_a_counter_of_a_notebook_counts_by_the_latest_cell_that_assigns_it(tmp_path: Path) -> None:
+    module = load(tmp_path, "def f(r):\n    global count\n    count += 1\n    return count\n")
+    vars(module).update(count=1, In=["", "count = 1"])
+    before = identify(module.f).digest
+    module.f(1)
+    assert identify(module.f).digest == before
+    module.In.append("count = 100")
+    assert identify(module.f).digest != before
+
+
 def test_a_global_that_begins_outside_the_functions_file_counts_by_its_value(tmp_path: Path) -> None:
-    """In a notebook it is assigned in another cell."""
     module = load(tmp_path, "def f(r):\n    global count\n    count += 1\n    return count\n")
     vars(module)["count"] = 1
     before = identify(module.f).digest

@@ -446,7 +446,7 @@ class _Collector:
         for name in sorted(assigned):
             nodes = _assignments(code, function.__globals__, name)
             used[name] = [ast.unparse(node) for node in nodes]
-            if not nodes:  # of another cell of the notebook
+            if not nodes:  # another module assigns it
                 used |= self._global(function.__globals__, (name,))
             used |= self._globals(
                 function.__globals__,
@@ -771,9 +771,19 @@ def _class_definitions(cls: type) -> list[ast.ClassDef]:
 
 
 def _assignments(code: types.CodeType, namespace: dict[str, Any], name: str) -> list[ast.stmt]:
-    """The statements of the function's file that assign a global, outside of functions."""
-    tree = _parsed("".join(linecache.getlines(code.co_filename, namespace)))
-    nodes: list[ast.AST] = list(tree.body) if tree else []
+    """The statements that assign a global outside of functions: in the function's file, or in the latest cell."""
+    texts = ["".join(linecache.getlines(code.co_filename, namespace))]
+    cells = namespace.get("In")  # IPython's list of the cells that ran
+    texts += reversed(cells) if isinstance(cells, list) else []
+    for text in texts:
+        tree = _parsed(text) if isinstance(text, str) else None
+        if tree is not None and (matches := _assignments_in(tree, name)):
+            return matches
+    return []
+
+
+def _assignments_in(tree: ast.Module, name: str) -> list[ast.stmt]:
+    nodes: list[ast.AST] = list(tree.body)
     matches: list[ast.stmt] = []
     for node in nodes:  # grows by the statements inside of `if`, `for`, `with` and `try`
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):

@@ -145,6 +145,11 @@ def test_an_argument_that_is_no_text_is_refused() -> None:
         assay.evaluate(ROWS, answer=calculate, name="\ud800")
 
 
+def test_a_parameter_of_a_request_that_is_no_json_is_refused() -> None:
+    with pytest.raises(assay.UsageError, match="gen_kwargs and model_args take values of JSON only"):
+        assay.evaluate(ROWS, model=str, prompt="x", gen_kwargs={"stop": object()}, target="answer")
+
+
 def test_rows_are_kept_in_the_run_folder() -> None:
     """`assay.load` shows inputs, gold and answers without the program."""
     run = assay.evaluate(ROWS, answer=calculate, score="exact_match", target="answer")
