@@ -6,8 +6,8 @@
     run = assay.evaluate(rows, answer=my_function, score=[assay.exact_match("answer")], name="sums")
     print(run["exact_match"].value, run["exact_match"].interval)
 
-The engine is that of the command line: calls are logged before they are used, the same call continues a run that was
-interrupted, a changed scorer scores the same answers again, and everything else that changes starts another run.
+`evaluate` uses the same engine as the command line. Every reply is saved before it is used. The same call continues an
+interrupted run. After a change of a scorer, the saved answers are scored again. Any other change starts a new run.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 ) -> Run:
     """Evaluate a function, a prompt or a model over rows, and return the run.
 
-    What is evaluated is `answer`, a function of a row that returns the answer, or `model` with `prompt`. One of the
-    three may be a mapping of names: each name is evaluated on every row.
+    Pass `answer`, a function that returns the answer to a row, or `model` with `prompt`. To compare several, pass one
+    of the three as a dict `{name: value}`: each of its items is evaluated on every row.
 
     Args:
         rows: A list or iterator of dicts, a .jsonl, .json, .csv, .tsv or .parquet file, or a DataFrame.
@@ -85,8 +85,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
             `assay.exact_match("column")`, `assay.metric(...)`, `assay.judge(...)`, `assay.rubric(...)`.
         target: The column with the right answer, or several. It is gold: neither function nor prompt sees it.
         tags: Columns whose values group the cases in the report.
-        name: Name of the evaluation. Another name is another run.
-        version: Stands for what assay cannot see of the evaluated functions. Another version is another run.
+        name: Name of the evaluation. A new name starts a new run.
+        version: Version of the evaluated functions. Change it if they change in a way that assay cannot see, such as
+            a new version of a model that they load. A new version starts a new run.
         repeats: Answers per case. The score of a case is their mean.
         system_instruction: System message before each prompt.
         gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
@@ -102,19 +103,20 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
         max_retries: Retries per failed request.
         max_calls: Stop after this many model calls; the same call continues.
         fresh: Start a new run although this one exists.
-        retry_failed: Ask cases again that failed by the fault of what is evaluated.
+        retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your code.
         reuse: Reuse replies of this run for the same case and the same request.
         quiet: Show no progress.
 
-    Cases that fail raise nothing: they are in `run.cases(failed=True)`, and `run.check()` raises. Wrong arguments
-    raise UsageError, wrong rows InputError, before the first call. Works in a running event loop, too, as in a
-    notebook: it then runs in a thread of its own. Functions that use objects of the caller's loop need `aevaluate`.
+    A failed case raises no exception: `run.cases(failed=True)` yields the failed cases, and `run.check()` raises if
+    there are errors. Wrong arguments raise UsageError and wrong rows raise InputError, before the first call.
+    In a running event loop, such as a notebook's, the evaluation runs in a thread of its own. Use `aevaluate` if your
+    functions use objects that belong to the caller's loop.
     """
     # The parameters are the options, by the same names. They are validated in `_open`, as flags are.
     runner = _open(locals())
     run = run_blocking(lambda: runner)
     if run.exit_code == INTERRUPTED:
-        # The journal is closed and complete. The program stops as it would without us.
+        # The journal is closed and complete, so the program can stop as after any other Ctrl-C.
         raise KeyboardInterrupt(f"interrupted; the same call continues {run.folder}")
     return run
 
@@ -149,16 +151,16 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     reuse: str | Path | None = None,
     quiet: bool = False,
 ) -> Run:
-    """`evaluate` in the caller's event loop, with the same parameters.
+    """Do what `evaluate` does, with the same parameters, in the caller's event loop.
 
-    It installs no signal handlers. To stop it, cancel it: calls in flight finish, since they are paid, and the same
-    call continues the run.
+    It installs no signal handlers. To stop it, cancel it. It then waits for the calls in flight, which are already
+    paid. The same call continues the run.
     """
     return await _open(locals()).start_or_show()
 
 
 def _open(values: dict[str, Any]) -> Runner:
-    """The runner of an evaluation, from the parameters of `evaluate`. Nothing is asked or written yet."""
+    """Return the runner of an evaluation. `values` are the parameters of `evaluate`. Sends and writes nothing."""
     rows, where = read_rows(values.pop("rows"))
     subjects = _name_subjects(values.pop("answer"), values.pop("model"), values.pop("prompt"))
     score = values.pop("score")
@@ -192,7 +194,7 @@ def _open(values: dict[str, Any]) -> Runner:
 
 
 def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
-    """The models by role. A function of the user is a model as `python/FILE.py:function` is."""
+    """Connect the models, by role. A function of the user becomes a model of the provider `python`."""
     models: dict[str, Model] = {}
     spec = suite.spec
     for subject, parts in subjects.items():
@@ -216,7 +218,7 @@ def _name_subjects(
     model: ModelLike | Mapping[str, ModelLike] | None,
     prompt: PromptLike | Mapping[str, PromptLike] | None,
 ) -> dict[str, SubjectParts]:
-    """What is evaluated, by name. At most one of the three is a mapping."""
+    """Return the subjects by name. Raises UsageError if more than one argument is a mapping."""
     mappings = [each for each in (answer, model, prompt) if isinstance(each, Mapping)]
     if len(mappings) > 1:
         raise UsageError("only one of answer, model and prompt may be a mapping of names")
@@ -247,9 +249,10 @@ def _name_subjects(
 
 
 def _prompt_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as a `python/` model calls it. It takes the prompt, and the parameters if it has a second one.
+    """Adapt a function of the user to the signature that the provider `python` calls: prompt and parameters.
 
-    A prompt that is one message of the user is given as its text.
+    The function gets the parameters only if it has a second parameter. A prompt with a single user message is passed
+    as a text.
     """
     parameters = parameters_of(function)
     takes_params = parameters is not None and len(parameters) > 1
@@ -277,7 +280,7 @@ def _names(value: str | Sequence[str]) -> list[str]:
 
 
 def _describe(parts: SubjectParts) -> str:
-    """A subject in words, for run.json."""
+    """Return the description of a subject in run.json."""
     if parts.answer is not None:
         return f"{describe_callable(parts.answer)}()"
     return parts.model if isinstance(parts.model, str) else f"{describe_callable(parts.model)}()"  # type: ignore[arg-type]

@@ -4,7 +4,7 @@
     def answer(row): …                 # the whole row without gold
     def close(answer, target): …       # a scorer
 
-Names that cannot be given are refused before the first call, with the names that can.
+A parameter with an unknown name raises UsageError before the first call. The message lists the possible names.
 """
 
 from __future__ import annotations
@@ -18,23 +18,29 @@ from assay.core.function_identity import describe_callable, parameters_of
 
 ROW, CONTEXT = "row", "ctx"
 SCORER_NAMES = ("answer", "target", "row", "ctx", "records")
-"""What a scorer may take."""
+"""The parameter names that a scorer may have."""
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Arguments(NamedTuple):
-    """Which values a function takes. Each list holds the names of values, `keywords` by the parameter's name."""
+    """The values that a function takes.
+
+    `positional` lists names of values. `keywords` maps the names of parameters to names of values.
+    """
 
     positional: tuple[str, ...] = ()
     keywords: Mapping[str, str] = {}
     rest: bool = False
-    """Whether a `**parameter` takes all columns that no other parameter takes."""
+    """True if a `**parameter` takes all columns that no other parameter takes."""
 
     def choose(
         self, values: Mapping[str, Any], columns: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments. Values come first, then columns; a row may lack a column: None."""
+        """Return the positional and the keyword arguments of one call.
+
+        A name is looked up in `values`, then in `columns`. A column that the row lacks is None.
+        """
 
         def value_of(name: str) -> Any:
             return values[name] if name in values else columns.get(name)
@@ -45,17 +51,17 @@ class Arguments(NamedTuple):
         return tuple(value_of(name) for name in self.positional), keywords
 
     def takes(self, name: str) -> bool:
-        """Whether the function is given this value."""
+        """Return whether the function takes this value."""
         return name in self.positional or name in self.keywords.values()
 
 
 def subject_arguments(
     function: Callable[..., Any], columns: Sequence[str], gold: Collection[str], what: str
 ) -> Arguments:
-    """The arguments of a function of a row: columns by name, `row`, `ctx`.
+    """Return the arguments of a function that is called for each row: columns by name, `row` and `ctx`.
 
-    A function with one parameter that is not the name of a column gets the row. `what` is how the user passed the
-    function, such as `answer=`. Raises UsageError for a parameter that nothing can be given for.
+    If the only parameter has another name, it gets the row. Raises UsageError for any other unknown parameter;
+    `what` is the argument of `evaluate` that the message names, such as `answer=`.
     """
     parameters = parameters_of(function)
     if parameters is None:
@@ -87,7 +93,7 @@ def subject_arguments(
 
 
 def scorer_arguments(function: Callable[..., Any], *, has_target: bool) -> Arguments:
-    """The arguments of a scorer: any of answer, target, row, ctx and records."""
+    """Return the arguments of a scorer: any of answer, target, row, ctx and records."""
     parameters = parameters_of(function)
     name = describe_callable(function)
     if parameters is None:

@@ -1,7 +1,7 @@
 """The options of `assay.evaluate` that are written to the run folder.
 
-Functions cannot be written down: `subjects` and `scorers` name them for people, and the suite's identities hold their
-source.
+A function cannot be stored as an option. `subjects` and `scorers` store only names for people to read. The suite's
+identities contain the source of the functions.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
         default_factory=dict
     )
     repeats: Annotated[int, ask("Answers per case; a score is their mean."), Meta(ge=1)] = 1
-    version: Annotated[str, ask("Stands for what assay cannot see of the evaluated functions.")] = ""
+    version: Annotated[str, ask("Version of the evaluated functions, for changes that assay cannot see.")] = (
+        ""
+    )
     scorers: Annotated[list[str], score("Names of the scorers.", content=True)] = field(default_factory=list)
 
     def model_arguments(self) -> dict[str, Any]:
-        """Arguments of the provider of each model."""
+        """Return the arguments for the provider of each model."""
         return self.model_args

@@ -1,8 +1,8 @@
-"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame, read to the end before the first question.
+"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame, read to the end before the first call.
 
-Each row is turned into JSON and split in two: `inputs`, which the evaluated function or prompt gets, and `gold`, which
-only scorers get. Values that JSON does not know are refused with their row and column. Dates, numpy scalars and UUIDs
-become the JSON value they are usually written as; NaN becomes null, as a missing value of a DataFrame.
+Each row is converted to JSON and split in two: `inputs`, which the evaluated function or prompt gets, and `gold`, which
+only scorers get. Dates and UUIDs become texts, numpy scalars become numbers, and NaN, the missing value of a DataFrame,
+becomes null. Any other value without a JSON form is an error that names its row and column.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.decode
 
-# Enough to see what is wrong with the data without a page of repeated lines.
+# A mistake in the data usually repeats in every row. Ten messages are enough to see it.
 _MAX_PROBLEMS = 10
 
 
@@ -44,11 +44,14 @@ class DataFrame(Protocol):
 
 
 RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
-"""Everything that `assay.evaluate` takes as rows."""
+"""The types that `assay.evaluate` accepts as rows."""
 
 
 def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
-    """All rows as plain JSON objects, and where they come from, for messages. Raises InputError for wrong values."""
+    """Return all rows as JSON objects, and the name of their source for messages: the path of the file, or `rows`.
+
+    Raises InputError for a value without a JSON form.
+    """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         return _checked(_from_file(path), str(path)), str(path)
@@ -61,7 +64,10 @@ def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
 
 
 def _from_frame(source: object) -> list[dict[str, Any]] | None:
-    """The rows of a DataFrame; None for anything else. Nothing is imported: its owner has done that."""
+    """Return the rows of a DataFrame; None for anything else.
+
+    It imports nothing: if the source is a DataFrame, the caller has already imported its package.
+    """
     if (pandas := sys.modules.get("pandas")) is not None and isinstance(source, pandas.DataFrame):
         return cast("list[dict[str, Any]]", source.to_dict(orient="records"))
     if (polars := sys.modules.get("polars")) is not None and isinstance(source, polars.DataFrame):
@@ -142,7 +148,7 @@ def _plain_row(row: Mapping[Any, Any], place: str, problems: list[Problem]) -> d
 
 
 def _plain_value(value: Any) -> Any:
-    """The value as JSON. Raises TypeError or ValueError for one that has no JSON form."""
+    """Return the value as JSON. Raises TypeError or ValueError if it has no JSON form."""
     if value is None or type(value) in (str, int, bool):
         return value
     if type(value) is float:
@@ -154,7 +160,7 @@ def _plain_value(value: Any) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """A value that msgspec does not know: numpy's scalars and arrays, pandas' timestamps and missing values."""
+    """Convert a value that msgspec does not know: numpy's scalars and arrays, pandas' timestamps and missing values."""
     module = type(value).__module__.partition(".")[0]
     if module == "numpy":
         return value.tolist()
@@ -171,9 +177,10 @@ _encode_with_hook = msgspec.json.Encoder(enc_hook=_to_json).encode
 
 
 class EvaluateRows:
-    """The rows of a run, kept as JSON bytes: a function that changes its row changes no other.
+    """The rows of a run, stored as JSON bytes.
 
-    `Row.data` is the number of the row. `inputs`, `gold` and `whole` decode a row when it is needed.
+    `Row.data` is the number of the row. `inputs`, `gold` and `whole` decode a new copy of a row at each call, so a
+    function that changes its row affects no other call.
     """
 
     def __init__(
@@ -181,7 +188,7 @@ class EvaluateRows:
     ) -> None:
         self.gold_columns = tuple(gold)
         self.target_columns = tuple(target)
-        """The gold columns that scorers get as `target`. Other gold columns are those that scorers name."""
+        """The gold columns that scorers get as `target`. The other gold columns are named by a scorer."""
         self.columns = list(dict.fromkeys(column for row in rows for column in row))
         for column in self.gold_columns:
             if column not in self.columns:
@@ -191,7 +198,7 @@ class EvaluateRows:
         self._lines = [_encode(row) for row in rows]
         self.count = len(rows)
         self.facts: dict[str, Any] = {"columns": self.columns, "gold": list(self.gold_columns)}
-        # A key is made of what is asked. Neither gold nor the order of columns counts.
+        # The key identifies the question: changed gold or another order of columns does not change it.
         keys = [row_key(_encode_sorted(self._without_gold(row))) for row in rows]
         repeats = RepeatFinder()
         for key in keys:
@@ -203,29 +210,29 @@ class EvaluateRows:
         return {column: value for column, value in row.items() if column not in self.gold_columns}
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[int]]:
-        """The rows in order."""
+        """Yield the rows in order."""
         for number, key in enumerate(self._keys):
             if skip is None or not skip(number):
                 yield Row(number, key, self._set, number)
 
     def whole(self, number: int) -> dict[str, Any]:
-        """A row with all its columns."""
+        """Return a row with all its columns."""
         row: dict[str, Any] = _decode(self._lines[number])
         return row
 
     def inputs(self, number: int) -> dict[str, Any]:
-        """A row without its gold columns."""
+        """Return a row without its gold columns."""
         return self._without_gold(self.whole(number))
 
     def gold(self, number: int) -> dict[str, Any]:
-        """The gold columns of a row."""
+        """Return the gold columns of a row."""
         row = self.whole(number)
         return {column: row[column] for column in self.gold_columns if column in row}
 
     def all_gold(self) -> list[dict[str, Any]]:
-        """The gold of every row, for the identity of scores."""
+        """Return the gold of every row, for the identity of the scores."""
         return [self.gold(number) for number in range(self.count)]
 
     def as_jsonl(self) -> bytes:
-        """Every row in a line."""
+        """Return all rows as JSON lines."""
         return b"".join(line + b"\n" for line in self._lines)

@@ -10,8 +10,9 @@
         assay.rubric("The answer is polite."),
     ]
 
-A function returns a truth, a number, None (the case has no such score) or a dict of them. An exception is an invalid
-score with its traceback. A case without an answer is wrong for scorers that return a truth; others leave it out.
+A function returns a bool, a number, None (the case has no such score) or a dict of them. If it raises an exception, the
+score is `invalid` and has the traceback. A case without an answer scores 0 with scorers that return a bool. Other
+scorers leave it out.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ from assay.suites.evaluate.subjects import make_function_context
 
 NO_ANSWER = "no answer"
 PAIRS = "pairs"
-"""Key of a score's data for metrics that only a whole corpus has: target and answer of each repeat."""
+"""Key in the data of a score: the target and answer of each repeat, for metrics of a whole corpus such as BLEU."""
 
 
-# What the user writes in `score=`
+# The items of `score=`
 
 
 class NamedMetric(Struct, frozen=True):
-    """A metric of assay by name. Without a column it compares with the target of the evaluation."""
+    """A metric of assay, by name. Without a column it compares the answer with the target of the evaluation."""
 
     metric: str
     column: str = ""
@@ -61,12 +62,12 @@ class NamedMetric(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the number: `run[name]`."""
+        """The name of the metric in the report: `run[name]`."""
         return self.label or self.metric
 
 
 class AnswerJudge(Struct, frozen=True):
-    """The judge decides whether the answer means the same as the reference."""
+    """Item of `score=`: a judge decides whether the answer means the same as the reference."""
 
     column: str = ""
     question: str = ""
@@ -74,7 +75,7 @@ class AnswerJudge(Struct, frozen=True):
 
 
 class Rubric(Struct, frozen=True):
-    """The judge decides whether the answer meets a rubric in plain words."""
+    """Item of `score=`: a judge decides whether the answer meets a rubric."""
 
     text: str
     column: str = ""
@@ -82,7 +83,7 @@ class Rubric(Struct, frozen=True):
 
 
 class OwnScorer(Struct, frozen=True):
-    """A function of the user with what cannot be seen from the function."""
+    """Item of `score=`: a function of the user, with a name, a direction and a version."""
 
     function: Callable[..., Any]
     name: str = ""
@@ -91,14 +92,14 @@ class OwnScorer(Struct, frozen=True):
 
 
 ScorerLike = str | Callable[..., Any] | NamedMetric | AnswerJudge | Rubric | OwnScorer
-"""What `score=` takes."""
+"""The types that `score=` accepts."""
 
 
 def metric(metric: str, column: str = "", *, name: str = "", **options: Any) -> NamedMetric:
-    """A metric of docs/tasks.md, such as `metric("bleu", "translation")`. The column becomes gold.
+    """Return a scorer that compares the answer with a column by a metric: `metric("bleu", "translation")`.
 
-    Without a column the metric compares with `target`. Options are those of the metric. `name` is the name of the
-    number; the default is that of the metric. An evaluation with the same metric twice needs it.
+    docs/tasks.md lists the metrics and their options. The column becomes gold. Without a column, the metric compares
+    with `target`. `name` is the name in the report. It is needed if an evaluation uses the same metric twice.
     """
     return NamedMetric(metric, column, options, name)
 
@@ -112,9 +113,10 @@ def exact_match(
     ignore_numbers: bool = False,
     regexes_to_ignore: Sequence[str] = (),
 ) -> NamedMetric:
-    """1 where the answer is the text of the column, else 0. The column becomes gold.
+    """Return a scorer that gives 1 if the answer equals the text in the column, else 0. The column becomes gold.
 
-    `name` is the name of the number, for an evaluation with several exact matches.
+    Without a column it compares with `target`. `name` is the name in the report. It is needed if an evaluation has
+    several exact matches.
     """
     options: dict[str, Any] = {
         "ignore_case": ignore_case,
@@ -127,17 +129,18 @@ def exact_match(
 
 
 def judge(column: str = "", *, question: str = "", name: str = "judge") -> AnswerJudge:
-    """The judge that `judge=` names compares the answer with the column. The column becomes gold.
+    """Return a scorer that asks the judge (`judge=`) whether the answer agrees with the column, which becomes gold.
 
-    `question` names the column of the question. Without it the judge sees the prompt, or the column `question`.
+    `question` names the column with the question. By default it is the column `prompt`, `question` or `input`, or the
+    only column. If there is no such column, the judge sees the whole row without gold.
     """
     return AnswerJudge(column, question, name)
 
 
 def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
-    """The judge that `judge=` names decides whether the answer meets a rubric in plain words.
+    """Return a scorer that asks the judge (`judge=`) whether the answer meets a rubric.
 
-    `column` names a column with a reference answer, which becomes gold.
+    `column` names a column with a reference answer for the judge. The column becomes gold.
     """
     return Rubric(text, column, name)
 
@@ -145,25 +148,25 @@ def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
 def scorer(
     function: Callable[..., Any], *, name: str = "", higher_is_better: bool | None = True, version: str = ""
 ) -> OwnScorer:
-    """A function of any of `answer, target, row, ctx, records`, with a name, a direction or a version.
+    """Return a function as a scorer with a name, a direction or a version.
 
-    `version` stands for what assay cannot see, such as a model that the function loads: change it, and the answers are
-    scored again.
+    The function takes any of `answer, target, row, ctx, records`. assay scores again if the function's source changes.
+    Change `version` if something else changes, such as a model that the function loads.
     """
     return OwnScorer(function, name, higher_is_better, version)
 
 
 def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
-    """The columns that scorers name."""
+    """Return the columns that the scorers name."""
     named = (NamedMetric, AnswerJudge, Rubric)
     return [each.column for each in scorers if isinstance(each, named) and each.column]
 
 
-# The scorers that run
+# The scorers built from these items
 
 
 class Scored(Struct, frozen=True):
-    """What one scorer makes of one answer under one metric name."""
+    """The result of one scorer for one answer and one metric."""
 
     value: float | None = None
     status: ScoreStatus = "scored"
@@ -172,7 +175,7 @@ class Scored(Struct, frozen=True):
 
 
 class MetricAbout(Struct, frozen=True):
-    """How the cases' values become the number of a report."""
+    """How the values of the cases are aggregated to the metric in the report."""
 
     aggregation: str = "mean"
     higher_is_better: bool | None = True
@@ -189,27 +192,27 @@ class EvaluateScorer(Scorer):
         self.name = name
         self._rows = rows
         self._target = target
-        # Changed gold or another target column changes the id, so that every case is scored again. What a judge was
-        # asked before is not asked again: replies are found by `call_stage`, which stays.
+        # Changed gold or another target column changes the id, so that every case is scored again. `call_stage` does
+        # not change, so the judge's logged replies to equal requests are reused.
         self.id = f"{name}@{fingerprint([identity, rows.all_gold(), rows.target_columns])}"
 
     @property
     def call_stage(self) -> str:
-        """Calls of a scorer are logged under its name: another version of it finds the replies."""
+        """The name under which calls are logged. It has no version, so a changed scorer can reuse replies."""
         return f"score:{self.name}"
 
     @abstractmethod
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """The scores of one answer by metric name. `number` is that of the row."""
+        """Return the scores of one answer by metric name. `number` is the number of the row."""
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """The scores of a case that failed. The default leaves it out."""
+        """Return the scores of a case without an answer. By default the case is left out."""
         return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """One score for each metric."""
+        """Return one score for each metric."""
         number: int = view.case.gold
         answers = [record.data for record in view.records if record.kind == "answer"]
         if view.end.status == "subject_error" or not answers:
@@ -236,7 +239,7 @@ class EvaluateScorer(Scorer):
 
 
 def _mean(repeats: list[Scored]) -> Scored:
-    """The score of a case with several answers: the mean of those that have a value."""
+    """Return the score of a case with several answers: the mean over the answers that have a value."""
     if len(repeats) == 1:
         return repeats[0]
     pairs = [
@@ -254,7 +257,7 @@ def _mean(repeats: list[Scored]) -> Scored:
 
 
 def find_metric(name: str) -> Any:
-    """The module of a metric that compares texts. Raises UsageError for any other name."""
+    """Return the module of a metric that compares texts. Raises UsageError for any other name."""
     module = registry.find("metric", name)
     if "generate_until" not in module.OUTPUT_TYPES:
         raise UsageError(f"the metric {name!r} is computed from log-likelihoods; only `assay task` has it")
@@ -278,7 +281,7 @@ class MetricScorer(EvaluateScorer):
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Compare with the target. Of several right answers in a list, the best one counts."""
+        """Compare the answer with the target. If the target is a list, the best of its items counts."""
         target = self._target(number)
         targets = target if isinstance(target, list) and target else [target]
         values = [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
@@ -286,16 +289,16 @@ class MetricScorer(EvaluateScorer):
         if len(numbers) == len(values):
             best = max(numbers) if self.about.higher_is_better is not False else min(numbers)
             return {self.name: Scored(float(best))}
-        # Metrics of a whole corpus need target and answer of every case; the aggregation makes the number.
+        # A metric of a whole corpus, such as BLEU, has no value per case. The aggregation computes it from all pairs.
         return {self.name: Scored(data={PAIRS: [values[0]]})}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer is a wrong answer where there is right and wrong."""
+        """Return 0 if the metric is right or wrong per case. Otherwise the case is left out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._right_wrong else super().without_answer()
 
 
 def _like(target: Any, answer: Any) -> Any:
-    """The answer as a text where the target is one: a function may return 4 where the column says "4"."""
+    """Return the answer as a text if the target is a text: a function may return 4 if the column has "4"."""
     if isinstance(target, str) and not isinstance(answer, str):
         return str(answer) if isinstance(answer, (int, float)) else msgspec.json.encode(answer).decode()
     return answer
@@ -314,15 +317,15 @@ class FunctionScorer(EvaluateScorer):
         self.about = MetricAbout(higher_is_better=spec.higher_is_better)
         self.identity: FunctionIdentity = identify(spec.function)
         stable = spec.version or (self.identity.has_source and not self.identity.unknown)
-        # Nobody can tell whether an unknown value changed, so such a scorer runs in every start: a number that is
-        # computed twice is better than a stale one.
+        # If the function uses a value that cannot be compared between runs, a random id makes every start score
+        # again. Scoring twice is better than a stale score.
         salt = spec.version if stable else os.urandom(8).hex()
         super().__init__(name, [self.identity.parts, salt, name], rows, target)
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Call the function. Its exception is an invalid score."""
+        """Call the function. If it raises an exception, the score is invalid."""
         context = make_function_context(self._function, ctx, ROLE)
         row = self._rows.whole(number)
         values = {
@@ -345,12 +348,12 @@ class FunctionScorer(EvaluateScorer):
         return {self.name: _scored(result)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer is a wrong answer if the function says right or wrong."""
+        """Return 0 if the function returns a bool. Otherwise the case is left out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._truth else super().without_answer()
 
 
 def _scored(value: Any) -> Scored:
-    """What a scorer's return value means."""
+    """Convert the return value of a scorer."""
     if value is None:
         return Scored(None, "not_applicable", "the scorer returned None")
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "item"):
@@ -380,13 +383,13 @@ class JudgeScorer(EvaluateScorer):
 
     @property
     def call_stage(self) -> str:
-        """Judges of the same model share replies: another prompt asks only for what it shows otherwise."""
+        """The name under which calls are logged. Judges with the same model share it, and so reuse equal requests."""
         return f"judge:{self._panel.reply_identity}"
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Ask the judge. Raises ModelError where it cannot be asked."""
+        """Ask the judge. Raises ModelError if the call fails."""
         target = self._target(number)
         references = [
             str(each) for each in (target if isinstance(target, list) else [target]) if each is not None
@@ -399,12 +402,12 @@ class JudgeScorer(EvaluateScorer):
         return {self.name: Scored(value, status, verdict.reason, answer_data(verdict) or None)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer is a wrong answer."""
+        """Return 0: a missing answer is wrong."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)}
 
 
 class RubricScorer(EvaluateScorer):
-    """The judge passes or fails an answer by a rubric."""
+    """A judge decides whether an answer meets a rubric."""
 
     def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
         if panel.name == OFFLINE:
@@ -419,13 +422,13 @@ class RubricScorer(EvaluateScorer):
 
     @property
     def call_stage(self) -> str:
-        """Judges of the same model share replies."""
+        """The name under which calls are logged. Judges with the same model share it, and so reuse equal requests."""
         return f"judge:{self._panel.reply_identity}"
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Ask the judge. Raises ModelError where it cannot be asked."""
+        """Ask the judge. Raises ModelError if the call fails."""
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
         reference = str(self._target(number)) if self._has_reference else None
         verdict = await self._rubric.judge(ctx.model(ROLE), self._text, text, reference)
@@ -433,11 +436,11 @@ class RubricScorer(EvaluateScorer):
         return {self.name: Scored(value, verdict.status, verdict.reason)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """No answer meets no rubric."""
+        """Return 0: a missing answer does not meet the rubric."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)}
 
 
-# Whether a function says right or wrong
+# Does a function return a bool?
 
 _TRUTH_CALLS = frozenset({"all", "any", "bool", "isinstance", "callable", "hasattr"})
 _TRUTH_METHODS = frozenset(
@@ -456,9 +459,10 @@ _TRUTH_METHODS = frozenset(
 
 
 def returns_truth(function: Callable[..., Any]) -> bool:
-    """Whether a function returns True or False, by its annotation or by its return statements.
+    """Return whether a function returns a bool, by its annotation or its return statements.
 
-    It decides what a case without an answer is worth, before any other case is known: the same in every start.
+    A case without an answer scores 0 with such a function. The source decides, not the returned values, so that the
+    result does not depend on which cases have run.
     """
     annotation = getattr(function, "__annotations__", {}).get("return")
     if annotation is not None:

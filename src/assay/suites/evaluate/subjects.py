@@ -1,7 +1,6 @@
-"""What is evaluated: a function of a row, or a model that gets a prompt made of the row.
+"""Subjects of an evaluation: a function that is called with a row, or a model that gets a prompt made of the row.
 
-A subject turns one row into one answer. The solver asks it once a case, or as often as `repeats` says, and emits each
-answer as a record.
+A subject turns one row into one answer. The solver asks it `repeats` times per case and emits each answer as a record.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Prompt = str | list[dict[str, Any]]
 
 
 class EvaluateInputs(Struct, frozen=True):
-    """One case: which subject, and its row without gold."""
+    """One case: the name of the subject, and the row without gold."""
 
     subject: str
     row: dict[str, Any]
@@ -42,7 +41,7 @@ class Subject(ABC):
 
     @abstractmethod
     async def answer(self, row: dict[str, Any], ctx: Context) -> Any:
-        """The answer as a JSON value. Raises CaseFailed or ModelError."""
+        """Return the answer as a JSON value. Raises CaseFailed or ModelError."""
 
 
 class EvaluateSolver(Solver):
@@ -56,13 +55,14 @@ class EvaluateSolver(Solver):
         """Emit one record of the kind `answer` for each repeat."""
         subject = self._subjects[inputs.subject]
         for number in range(self._repeats):
-            # One after another: a function that is called again must meet the replies of its own repeat.
+            # One after another: a resumed run matches equal requests with logged replies by their order, so concurrent
+            # repeats could get the replies of each other.
             answer = await subject.answer(inputs.row, ctx)
             ctx.emit("answer", answer, part=str(number + 1) if self._repeats > 1 else "")
 
 
 class FunctionSubject(Subject):
-    """A function of the user. What it returns is the answer."""
+    """A function of the user. Its return value is the answer."""
 
     def __init__(
         self, function: Callable[..., Any], arguments: Arguments, *, role: str, timeout: float, name: str
@@ -117,7 +117,7 @@ class PromptSubject(Subject):
         self._system = system_instruction
 
     async def answer(self, row: dict[str, Any], ctx: Context) -> str:
-        """Render the prompt and ask."""
+        """Render the prompt and ask the model."""
         try:
             prompt = self._prompt(row)
         except TemplateProblem as error:
@@ -134,7 +134,7 @@ async def ask_text(
     try:
         asker = ctx.model(role)
     except UsageError:
-        # The engine's message names a flag of the command line.
+        # The original message tells the user to pass a command-line flag, which a Python program does not have.
         parameter = role if role == "judge" else "model"
         raise UsageError(
             f"ctx.ask() has no model for the role {role!r}. Pass {parameter}='PROVIDER/NAME' to assay.evaluate"
@@ -151,12 +151,12 @@ async def ask_text(
 
 
 def template_prompt(template: Template) -> Callable[[dict[str, Any]], Prompt]:
-    """A prompt that is a Jinja template over the columns."""
+    """Return a function that renders a Jinja template with the columns of a row."""
     return template.render
 
 
 def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Callable[[dict[str, Any]], Prompt]:
-    """A prompt that a function of the user builds: a text, or a list of messages."""
+    """Return a function that builds the prompt of a row, a text or a list of messages, with a function of the user."""
 
     def build(row: dict[str, Any]) -> Prompt:
         args, kwargs = arguments.choose({ROW: row}, row)
@@ -173,34 +173,34 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
     return build
 
 
-# What a function may use
+# The `ctx` argument of functions
 
 
 class FunctionContext:
-    """What an async function or scorer gets as `ctx`. Calls are logged: a continued run does not pay twice."""
+    """The `ctx` of an async function or scorer. Its calls are logged, so a continued run does not repeat them."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
         self._role = role
 
     async def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
-        """The text of a model's reply. `role` is `judge` for the judge; `params` are sent with the request."""
+        """Return the text of a model's reply. `role="judge"` asks the judge. `params` are sent with the request."""
         return await ask_text(self._ctx, role or self._role, prompt, params)
 
     async def base_url(self, role: str = "") -> str:
-        """The URL at which an OpenAI SDK reaches the model while the function runs; the calls are logged."""
+        """Return a URL at which an OpenAI SDK reaches the model while the function runs. Its calls are logged."""
         return await self._ctx.base_url(role or self._role)
 
     def rng(self, name: str = "") -> random.Random:
-        """Random numbers that are the same whenever this case runs again. Another name gives other numbers."""
+        """Return a random generator that gives the same numbers whenever this case runs. `name` selects another one."""
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Called when the function has returned."""
+        """Do nothing. Called when the function has returned."""
 
 
 class SyncFunctionContext:
-    """What a function that is not async gets as `ctx`: the same names, and each call waits for its result."""
+    """The `ctx` of a function or scorer that is not async. Its methods block until they have the result."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
@@ -209,19 +209,19 @@ class SyncFunctionContext:
         self._closed = False
 
     def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
-        """The text of a model's reply. `role` is `judge` for the judge; `params` are sent with the request."""
+        """Return the text of a model's reply. `role="judge"` asks the judge. `params` are sent with the request."""
         return self._wait(ask_text(self._ctx, role or self._role, prompt, params))
 
     def base_url(self, role: str = "") -> str:
-        """The URL at which an OpenAI SDK reaches the model while the function runs; the calls are logged."""
+        """Return a URL at which an OpenAI SDK reaches the model while the function runs. Its calls are logged."""
         return self._wait(self._ctx.base_url(role or self._role))
 
     def rng(self, name: str = "") -> random.Random:
-        """Random numbers that are the same whenever this case runs again. Another name gives other numbers."""
+        """Return a random generator that gives the same numbers whenever this case runs. `name` selects another one."""
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Refuse further calls: a function that took too long may still run in its thread."""
+        """Refuse further calls. After a timeout the function may still run in its thread."""
         self._closed = True
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -234,5 +234,5 @@ class SyncFunctionContext:
 def make_function_context(
     function: Callable[..., Any], ctx: Context, role: str = MAIN
 ) -> FunctionContext | SyncFunctionContext:
-    """The context that fits the function: one to await, or one that waits."""
+    """Return a context with async methods for an async function, and with blocking methods for any other."""
     return FunctionContext(ctx, role) if user_code.is_async(function) else SyncFunctionContext(ctx, role)

@@ -1,7 +1,7 @@
 """The suite behind `assay.evaluate`: rows x subjects, where a subject is a function, a prompt or a model.
 
-It differs from the other suites in one thing: it cannot be built from a spec alone, because functions cannot be
-written down. `assay/evaluation.py` builds it from what the user passed.
+Unlike the other suites it cannot be built from a spec alone, because a spec cannot contain functions.
+`assay/evaluation.py` builds it from the arguments of `evaluate`.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ from assay.suites.evaluate.tally import make_entry
 
 ROWS_FILE = "rows.jsonl"
 _FROM_PYTHON = "an evaluation has functions in it: run the Python program that called assay.evaluate again"
-# Columns that hold the question by custom, for judges and for models without a prompt.
+# Usual names of the column with the question. It is shown to judges, and it is the default prompt.
 _QUESTION_COLUMNS = ("prompt", "question", "input")
 
 
 def _program_name() -> str:
-    """The file name of the running program, for messages; empty in a notebook."""
+    """Return the file name of the running program, for messages; empty in a notebook."""
     file = vars(sys.modules["__main__"]).get("__file__")
     return Path(file).name if isinstance(file, str) else ""
 
 
 class SubjectParts(Struct, frozen=True):
-    """What the user passed for one subject: a function of a row, or a model and its prompt."""
+    """The arguments of `evaluate` for one subject: a function, or a model and its prompt."""
 
     answer: Callable[..., Any] | None = None
     model: str | Callable[..., Any] | None = None
@@ -119,10 +119,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         self.scorers = self._scorers
         self.notices = self._notices
 
-    # What is evaluated
+    # The subjects
 
     def _model_roles(self, subjects: Mapping[str, SubjectParts]) -> dict[str, Role]:
-        """One role for each subject with a model of its own; `main` where all have the same."""
+        """Return the models by role: `main` if all subjects have the same model, else the name of the subject."""
         if ROLE in subjects:
             raise UsageError(f"a subject cannot be called {ROLE!r}: that is the name of the judge's role")
         models = {name: parts.model for name, parts in subjects.items() if parts.model is not None}
@@ -139,7 +139,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return name if several else MAIN
 
     def role_name(self, subject: str) -> str:
-        """The role of the model that a subject asks."""
+        """Return the role of the model that a subject asks."""
         return self._role_names[subject]
 
     def _subject(self, name: str, parts: SubjectParts) -> Subject:
@@ -149,7 +149,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
                 raise UsageError("answer= is a function that builds its own prompts: leave prompt= away")
             arguments = subject_arguments(parts.answer, rows.columns, gold, "answer=")
             if arguments.takes("ctx") and parts.model is None and not self.roles:
-                # ctx.ask() would fail in the first case only.
+                # Otherwise the user would learn only from the first failed case that ctx.ask() has no model.
                 self._notices.append(
                     f"{describe_callable(parts.answer)}() takes ctx, but no model= is named to ask"
                 )
@@ -190,7 +190,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         )
 
     def _template(self, source: str) -> Template:
-        """The compiled prompt. Raises UsageError for a name that is gold or no column."""
+        """Compile the prompt. Raises UsageError if it uses a gold column or a name that is not a column."""
         try:
             template = Template(source)
             names = names_in(source)
@@ -209,7 +209,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return template
 
     def identity_of(self, function: Callable[..., Any], what: str) -> dict[str, Any]:
-        """The parts of a function's identity. Refuses one without source, and tells what cannot be compared."""
+        """Return the parts of a function's identity. Raises UsageError if its source is not available.
+
+        Adds a notice if the function uses values that cannot be compared between runs.
+        """
         identity: FunctionIdentity = identify(function)
         name = describe_callable(function)
         if self.options.version:
@@ -226,7 +229,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             )
         return identity.parts
 
-    # How answers are scored
+    # The scorers
 
     def _judge_panel(self, score: Sequence[ScorerLike]) -> Panel | None:
         uses_judge = any(each == "judge" or isinstance(each, (AnswerJudge, Rubric)) for each in score)
@@ -260,7 +263,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if isinstance(each, str):
             each = AnswerJudge() if each == "judge" else NamedMetric(each)
         if isinstance(each, NamedMetric):
-            find_metric(each.metric)  # a mistyped name is told before a missing column
+            find_metric(each.metric)  # raises for a mistyped name before the target column is checked
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None
@@ -290,7 +293,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return scorer
 
     def _target_of(self, column: str, what: str) -> Callable[[int], Any]:
-        """The gold value that a metric or judge compares with, by the number of the row."""
+        """Return a function that returns the gold value of a row, by the number of the row."""
         if not column:
             if not self._rows.gold_columns:
                 raise UsageError(f"{what} compares with a column; name it: target='COLUMN'")
@@ -298,7 +301,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return lambda number: self._rows.gold(number).get(column)
 
     def _whole_target(self, number: int) -> Any:
-        """The value of the target column, or a dict of several."""
+        """Return the value of the target column, or a dict if there are several target columns."""
         gold = self._rows.gold(number)
         columns = self.options.target or self._rows.gold_columns
         if len(columns) == 1:
@@ -318,32 +321,35 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             return lambda number: str(self._rows.whole(number).get(column))
         return lambda number: msgspec.json.encode(self._rows.inputs(number)).decode()
 
-    # Which run this is
+    # Identity of the run
 
     def ask_identity(self) -> dict[str, Any]:
-        """Functions by their source, prompts, and which columns they do not see."""
+        """Return the source of functions, the prompts, and the names of the gold columns."""
         return {"subjects": self._identities, "gold": sorted(self._rows.gold_columns)}
 
     def data_identity(self) -> Any:
-        """The rows without gold, and the tags of each row, which are written when a case ends."""
+        """Return a fingerprint of the rows without gold, and of their tags.
+
+        Tags count, because they are written to the journal when a case ends and cannot change afterwards.
+        """
         keys = [row.key for row in self._rows.iterate()]
         tags = [self._tags_of(row.data) for row in self._rows.iterate()] if self.options.tags else []
         return fingerprint([*keys, *tags])
 
-    # What runs
+    # Cases
 
     def rows(self, facts: dict[str, Any] | None = None) -> EvaluateRows:
-        """The rows, which are in memory. Readers of the run find a row by the number of subjects."""
+        """Return the rows. The facts have the number of subjects: readers compute the row of a case from it."""
         self._rows.facts["subjects"] = len(self._subjects)
         self._rows.facts["program"] = _program_name()
         return self._rows
 
     def subjects(self) -> Sequence[str]:
-        """The names of what is evaluated."""
+        """Return the names of the subjects."""
         return list(self._subjects)
 
     def case(self, row: Row[int], subject: str) -> CaseContent:
-        """The row without gold. Scorers find the gold by the row's number, so that no case carries it."""
+        """Return the content of a case: the row without gold. Scorers look up the gold by the number of the row."""
         inputs = self._rows.inputs(row.data)
         label = str(inputs.get("id", row.number + 1))
         return CaseContent(
@@ -351,7 +357,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         )
 
     def _tags_of(self, number: int) -> tuple[str, ...]:
-        """The values of the tag columns. With several columns a tag says which one it is from."""
+        """Return the tags of a row: the values of the tag columns. With several columns a tag is `column=value`."""
         columns = self.options.tags
         if not columns:
             return ()
@@ -365,7 +371,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return tuple(tags)
 
     def prepare(self, folder: Path) -> None:
-        """Keep the rows in the run folder: `load` and `show` then need no program. Gold may have changed."""
+        """Write the rows to the run folder, so that `assay.load` and `assay show` can read them without the program.
+
+        The file is written again if the gold has changed.
+        """
         path, content = folder / ROWS_FILE, self._rows.as_jsonl()
         try:
             if not path.is_file() or path.read_bytes() != content:
@@ -373,10 +382,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         except OSError as error:
             raise cannot_write(path, error) from error
 
-    # What comes of it
+    # The report
 
     def finish(self, results: Results[int], run: RunFacts) -> Outcome:
-        """Make the report. There is no file of a format: the run folder has everything."""
+        """Make the report. This suite writes no result files outside the run folder."""
         about = {scorer.name: scorer.about for scorer in self._scorers}
         scorer_of = {scorer.id: scorer.name for scorer in self._scorers}
         judges = [scorer.info for scorer in self._scorers if scorer.info is not None]
@@ -392,17 +401,17 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             passed = None
         return Outcome(Report(entries=entries, entry_word="subject", passed=passed))
 
-    # Runs without the program
+    # `assay rescore` and `assay show`, which run without the program
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
-        """Raise UsageError: the scorers are functions of a Python program."""
+        """Raise UsageError: only the Python program has the scorers, so `assay rescore` cannot run them."""
         program = facts.get("program") or "the program that made it"
         raise UsageError(f"this run was scored by functions of a Python program: run {program} again")
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """The row, the answers and the scores."""
+        """Return the sections of `assay show`: the row, the answers and the scores."""
         row = []
         if case.row is not None:
             row = [

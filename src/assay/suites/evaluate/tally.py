@@ -1,4 +1,4 @@
-"""Makes the report of an evaluation: for each subject its metrics, by tag too, and the cases that failed."""
+"""Makes the report of an evaluation: for each subject its metrics, in total and by tag, and its failed cases."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = 10
 
 
 class MetricValues:
-    """The values of one metric, in data order, and how many cases have none, by reason."""
+    """The values of one metric, in data order. `left_out` counts the cases without a value, by reason."""
 
     def __init__(self, name: str, about: MetricAbout) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class MetricValues:
         self.repeats: list[list[float]] = []
 
     def add(self, score: Score | None, why: str) -> None:
-        """Count the score of a case; `why` says why there is none."""
+        """Count the score of a case. If `score` is None, `why` is the reason."""
         if score is None:
             self.left_out[why] += 1
         elif score.status != "scored":
@@ -46,7 +46,7 @@ class MetricValues:
                 self.repeats.append(repeats)
 
     def metric(self) -> Metric:
-        """The number with its denominator and interval. A share of right answers has Wilson's interval."""
+        """Return the metric with its denominator and interval. If all values are 0 or 1, the interval is Wilson's."""
         name, numbers = self.name, self._numbers
         left_out, higher = dict(self.left_out), self.about.higher_is_better
         if self._pairs:
@@ -58,7 +58,7 @@ class MetricValues:
         return mean_metric(name, numbers, left_out=left_out, higher_is_better=higher)
 
     def _corpus_metric(self, left_out: dict[str, int]) -> Metric:
-        """A number that only all cases together have, such as BLEU."""
+        """Return a metric that is computed from all cases together, such as BLEU."""
         aggregation, pairs = self.about.aggregation, self._pairs
         value, error, reason = None, None, ""
         try:
@@ -83,7 +83,10 @@ class MetricValues:
         )
 
     def pass_at_k(self) -> Curve | None:
-        """The chance that one of k answers is right, for every k; None without repeats of right and wrong."""
+        """Return pass@k for every k: the chance that at least one of k answers is right.
+
+        Returns None without repeats, or if a value is neither 0 nor 1.
+        """
         counts = {len(repeats) for repeats in self.repeats}
         if len(counts) != 1 or len(self.repeats) < len(self._numbers):
             return None
@@ -95,7 +98,7 @@ class MetricValues:
 
 
 class Tally:
-    """Collects the scores of some cases: of a subject, or of one tag."""
+    """Collects the scores of the cases of one subject, or of one tag."""
 
     def __init__(self, about: Mapping[str, MetricAbout]) -> None:
         self._about = about
@@ -111,7 +114,7 @@ class Tally:
             if score.metric not in self.values:
                 about = self._about.get(scorer_of.get(score.scorer, ""), MetricAbout())
                 self.values[score.metric] = MetricValues(score.metric, about)
-                # Cases before this one had no score of that name.
+                # A scorer that returns a dict may add a name late. The cases before this one have no such score.
                 before = sum(self.counts.values()) - 1
                 if before:
                     self.values[score.metric].left_out["no such score"] += before
@@ -120,7 +123,10 @@ class Tally:
             values.add(by_name.get(name), why)
 
     def metrics(self) -> list[Metric]:
-        """Every metric, in the order of the scorers. A scorer that only ever gave a dict has no metric of its own."""
+        """Return the metrics in the order of the scorers.
+
+        A scorer that returned only dicts has no metric under its own name.
+        """
         numbers = [values.metric() for values in self.values.values()]
         named = [
             number
@@ -137,7 +143,7 @@ def make_entry(
     scorer_of: Mapping[str, str],
     judges: Sequence[JudgeInfo],
 ) -> Entry:
-    """The numbers of one subject."""
+    """Return the entry of one subject in the report."""
     whole = Tally(about)
     by_tag: dict[str, Tally] = {}
     failed: list[Example] = []
@@ -165,7 +171,10 @@ def make_entry(
 
 
 def _failed_example(result: CaseResult[int], tally: Tally) -> Example | None:
-    """A case without an answer, or with a score that is 0 or invalid; 0 may be the best value of a metric."""
+    """Return the case as an example if it failed, else None.
+
+    A case failed if it has no answer, an invalid score or a score of 0. If lower values are better, 0 is no failure.
+    """
     end = result.end
     if end is None:
         return None
