@@ -140,13 +140,14 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(names: Sequence[str | Path | Run], flips: int = 10) -> ComparisonResult:
+def compare(names: Run | Sequence[str | Path | Run], flips: int = 10) -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
 
     With a single run, its first subject is compared with each other subject. `print` shows a line for each metric.
     `flips` limits the cases that are listed because they changed between right and wrong.
     """
-    folders = [name.folder if isinstance(name, Run) else name for name in names]
+    runs = [names] if isinstance(names, Run) else names
+    folders = [name.folder if isinstance(name, Run) else name for name in runs]
     return compare_runs([str(folder) for folder in folders], flips)
 
 

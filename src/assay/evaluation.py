@@ -6,8 +6,9 @@
     run = assay.evaluate(rows, answer=my_function, score=[assay.exact_match("answer")], name="sums")
     print(run["exact_match"].value, run["exact_match"].interval)
 
-`evaluate` uses the same engine as the command line. Every reply is saved before it is used. The same call continues an
-interrupted run. After a change of a scorer, the saved answers are scored again. Any other change starts a new run.
+It uses the same engine as the command line. Every model reply is logged. The same call of `evaluate` continues an
+interrupted run. A changed scorer scores the logged answers again. A changed function, prompt, model or row starts
+another run.
 """
 
 from __future__ import annotations
@@ -71,52 +72,57 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 ) -> Run:
     """Evaluate a function, a prompt or a model over rows, and return the run.
 
-    Pass `answer`, a function that returns the answer to a row, or `model` with `prompt`. To compare several, pass one
-    of the three as a dict `{name: value}`: each of its items is evaluated on every row.
+    Pass `answer`, a function that gets a row and returns an answer, or pass `model` and `prompt`. To compare several
+    subjects, pass one of the three as a mapping from names to values. Each of them is evaluated on every row.
 
     Args:
         rows: A list or iterator of dicts, a .jsonl, .json, .csv, .tsv or .parquet file, or a DataFrame.
         answer: A function, sync or async. It takes columns by name, `row` for the whole row, `ctx` for logged model
-            calls. It is called once a case.
+            calls. It is called once per case and repeat.
         model: A name such as "local/smollm2" or "openai/gpt-5", or a function of a prompt. Every call is logged.
         prompt: A Jinja template over the columns, such as "{{ question }}", or a function of a row that returns a text
             or a list of messages.
         score: Scorers: functions of any of `answer, target, row, ctx, records`, names of metrics, "judge", or
             `assay.exact_match("column")`, `assay.metric(...)`, `assay.judge(...)`, `assay.rubric(...)`.
-        target: The column with the right answer, or several. It is gold: neither function nor prompt sees it.
+        target: The column with the right answer, or several columns. They are gold: scorers get them, the evaluated
+            function or prompt does not.
         tags: Columns whose values group the cases in the report.
-        name: Name of the evaluation. A new name starts a new run.
-        version: Version of the evaluated functions. Change it if they change in a way that assay cannot see, such as
-            a new version of a model that they load. A new version starts a new run.
+        name: Name of the evaluation. Another name is another run.
+        version: Version of the evaluated functions, for changes that assay cannot see in their source. Another
+            version is another run.
         repeats: Answers per case. The score of a case is their mean.
         system_instruction: System message before each prompt.
         gen_kwargs: Parameters sent with each request, such as {"temperature": 0, "max_tokens": 64}.
         model_args: Arguments of the model's provider.
         base_url: Base URL of the endpoint. The default is $OPENAI_BASE_URL, else the provider's own.
-        judge: Judge model for "judge", rubrics and `ctx.ask(..., role="judge")`; "offline" judges by fixed rules.
+        judge: Judge model for the scorers "judge" and `assay.rubric`, and for `ctx.ask(..., role="judge")`. "offline"
+            is the rule-based judge, without model calls.
         votes: Judge calls per verdict; the majority wins.
         output_dir: Folder of the run, "results" by default.
         concurrency: Cases in progress and requests in flight at once.
-        limit: Only the first N rows; below 1, a share of them.
+        limit: Run only the first N rows. A number below 1 is a fraction: 0.1 runs 10 %.
         seed: Base seed. Repeats of an identical request send seed, seed + 1, seed + 2, …
         timeout: Time limit of a request, of the function and of a scorer, in seconds.
         max_retries: Retries per failed request.
-        max_calls: Stop after this many model calls; the same call continues.
-        fresh: Start a new run although this one exists.
-        retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your code.
+        max_calls: Stop after this many model calls. The same call of `evaluate` continues the run.
+        fresh: Start a new run even if a run with the same arguments exists.
+        retry_failed: Run cases with status subject_error again: refusals, context overflows, exceptions in your
+            function.
         reuse: Reuse replies of this run for the same case and the same request.
         quiet: Show no progress.
 
-    A failed case raises no exception: `run.cases(failed=True)` yields the failed cases, and `run.check()` raises if
-    there are errors. Wrong arguments raise UsageError and wrong rows raise InputError, before the first call.
-    In a running event loop, such as a notebook's, the evaluation runs in a thread of its own. Use `aevaluate` if your
-    functions use objects that belong to the caller's loop.
+    A case that fails does not raise. `run.cases(failed=True)` lists the wrong answers and the errors, and
+    `run.check()` raises if there are errors. Wrong arguments raise UsageError and wrong rows raise InputError, before
+    the first model call.
+
+    It can be called while an event loop runs, as in a notebook: the evaluation then runs in its own thread. If your
+    function uses objects of the running loop, such as an async client, use `aevaluate`.
     """
     # The parameters are the options, by the same names. They are validated in `_open`, as flags are.
     runner = _open(locals())
     run = run_blocking(lambda: runner)
     if run.exit_code == INTERRUPTED:
-        # The journal is closed and complete, so the program can stop as after any other Ctrl-C.
+        # The run folder is complete. The signal handler caught Ctrl-C, so raise it again for the user's program.
         raise KeyboardInterrupt(f"interrupted; the same call continues {run.folder}")
     return run
 
@@ -151,16 +157,16 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
     reuse: str | Path | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Do what `evaluate` does, with the same parameters, in the caller's event loop.
+    """Run `evaluate` in the caller's event loop. It takes the same parameters.
 
-    It installs no signal handlers. To stop it, cancel it. It then waits for the calls in flight, which are already
-    paid. The same call continues the run.
+    It installs no signal handlers. To stop it, cancel the task. Calls in flight then finish and are logged, because
+    the endpoint bills them anyway. The same call of `aevaluate` continues the run.
     """
     return await _open(locals()).start_or_show()
 
 
 def _open(values: dict[str, Any]) -> Runner:
-    """Return the runner of an evaluation. `values` are the parameters of `evaluate`. Sends and writes nothing."""
+    """Return the runner of an evaluation, from the parameters of `evaluate`. It makes no call and writes no file."""
     rows, where = read_rows(values.pop("rows"))
     subjects = _name_subjects(values.pop("answer"), values.pop("model"), values.pop("prompt"))
     score = values.pop("score")
@@ -194,7 +200,7 @@ def _open(values: dict[str, Any]) -> Runner:
 
 
 def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
-    """Connect the models, by role. A function of the user becomes a model of the provider `python`."""
+    """Return the models by role. A user's function becomes a model, as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
     spec = suite.spec
     for subject, parts in subjects.items():
@@ -218,7 +224,7 @@ def _name_subjects(
     model: ModelLike | Mapping[str, ModelLike] | None,
     prompt: PromptLike | Mapping[str, PromptLike] | None,
 ) -> dict[str, SubjectParts]:
-    """Return the subjects by name. Raises UsageError if more than one argument is a mapping."""
+    """Return the subjects by name. Raises UsageError if more than one of the three is a mapping."""
     mappings = [each for each in (answer, model, prompt) if isinstance(each, Mapping)]
     if len(mappings) > 1:
         raise UsageError("only one of answer, model and prompt may be a mapping of names")
@@ -249,10 +255,10 @@ def _name_subjects(
 
 
 def _prompt_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adapt a function of the user to the signature that the provider `python` calls: prompt and parameters.
+    """Wrap a user's model function, so that it can be called with (prompt, params) like a `python/` model.
 
-    The function gets the parameters only if it has a second parameter. A prompt with a single user message is passed
-    as a text.
+    The function gets `params` only if it has a second parameter. A prompt with a single user message is passed as
+    a string.
     """
     parameters = parameters_of(function)
     takes_params = parameters is not None and len(parameters) > 1
@@ -280,7 +286,7 @@ def _names(value: str | Sequence[str]) -> list[str]:
 
 
 def _describe(parts: SubjectParts) -> str:
-    """Return the description of a subject in run.json."""
+    """Return a short description of a subject, for run.json."""
     if parts.answer is not None:
         return f"{describe_callable(parts.answer)}()"
     return parts.model if isinstance(parts.model, str) else f"{describe_callable(parts.model)}()"  # type: ignore[arg-type]

@@ -64,6 +64,13 @@ class Run:
         """Return the metric with this name. Raises UsageError if several have it; `metric` can select one of them."""
         return self.metric(name)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether the run has a metric of this name."""
+        return self.report is not None and any(metric.name == name for _, metric in self.report.metrics())
+
+    # Without this, Python would iterate by asking for the metrics 0, 1, 2.
+    __iter__ = None
+
     def metric(
         self,
         name: str,
@@ -134,7 +141,7 @@ class Run:
     def check(self, max_errors: int = 0) -> Run:
         """Return this run. Raises CheckFailed if it stopped, measured nothing, or has more than `max_errors` errors.
 
-        An error is a case without an answer or with an invalid score. A wrong answer is not an error.
+        A case without an answer or with an invalid score is an error. A wrong answer is not.
         """
         if self.exit_code:
             raise CheckFailed(f"{self.folder}: {self._why_not_fine()}")
@@ -175,7 +182,8 @@ class Run:
         for entry, metric in self.report.metrics() if self.report else ():
             lines.append(f"{entry.title}  {metric}")
         done = self.summary.ok + self.summary.subject_error
-        lines.append(f"{done:,} of {self.summary.total:,} cases · {self.summary.state} · {self.folder}")
+        state = f"{self.summary.state}: {self.reason}" if self.reason else self.summary.state
+        lines.append(f"{done:,} of {self.summary.total:,} cases · {state} · {self.folder}")
         return "\n".join(lines)
 
     def _headline(self) -> str:

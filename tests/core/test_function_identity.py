@@ -175,9 +175,45 @@ def test_a_file_that_was_edited_after_its_import_is_not_believed(tmp_path: Path)
 
 
 def test_values_that_cannot_be_compared_are_named(tmp_path: Path) -> None:
-    source = "import threading\nclient = threading.Lock()\n\ndef f(x):\n    return client, x\n"
+    source = "import random\nclient = random.Random(3)\n\ndef f(x):\n    return client, x\n"
     identity = identify(load(tmp_path, source).f)
-    assert identity.unknown == ("client (_thread.lock)",)
+    assert identity.unknown == ("client (random.Random)",)
+
+
+@pytest.mark.parametrize(
+    ("source", "unknown"),
+    [
+        ("def f(x):\n    return eval(x)\n", "eval()"),
+        ("def f(x):\n    return globals()[x]\n", "globals()"),
+        (
+            "import importlib\ndef f(x):\n    return importlib.import_module(x)\n",
+            "importlib.import_module",
+        ),
+        ("def f(x):\n    return open(x).read()\n", "open() in f (a file)"),
+        (
+            "from pathlib import Path\ndef f(x):\n    return Path(x).read_text()\n",
+            "read_text() in f (a file)",
+        ),
+        ("S = []\nfor _ in range(5000):\n    S = [S]\ndef f(x):\n    return S\n", "a value that is nested"),
+        (
+            (
+                "class A:\n    def __getattr__(self, name):\n        raise RuntimeError(name)\n"
+                "    __dict__ = property(lambda self: 1 / 0)\na = A()\ndef f(x):\n    return a\n"
+            ),
+            "a (app.A)",
+        ),
+    ],
+)
+def test_what_a_function_looks_up_while_it_runs_is_named(tmp_path: Path, source: str, unknown: str) -> None:
+    assert identify(load(tmp_path, source).f).unknown[0].startswith(unknown)
+
+
+def test_writing_a_file_logging_and_locks_are_not_named(tmp_path: Path) -> None:
+    source = (
+        "import asyncio, logging, threading\nlog, lock = logging.getLogger('a'), threading.Lock()\n"
+        "gate = asyncio.Semaphore(3)\n\ndef f(x):\n    open('log', 'a').write(str((log, lock, gate)))\n"
+    )
+    assert identify(load(tmp_path, source).f).unknown == ()
 
 
 def test_a_function_without_source_says_so() -> None:
@@ -200,7 +236,7 @@ def test_a_function_without_source_says_so() -> None:
         asyncio.sleep,
         float("nan"),
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_captured_values_of_many_kinds_can_be_compared(value: Any) -> None:
     def make(captured: Any) -> Callable[[], Any]:
@@ -259,3 +295,217 @@ def test_the_definition_of_a_lambda_among_others_is_found() -> None:
 
 def test_a_partial_of_a_builtin_is_known_by_its_name() -> None:
     assert identify(functools.partial(max, 1)).parts != identify(functools.partial(min, 1)).parts
+
+
+HIDDEN = {
+    "the state of an object with slots": """
+class A:
+    __slots__ = ("x",)
+    def __init__(self, x): self.x = x
+a = A("OLD")
+def f(r): return a.x
+""",
+    "the state of an object whose class inherits": """
+import abc
+class B(abc.ABC): pass
+class A(B):
+    def __init__(self, x): self.x = x
+a = A("OLD")
+def f(r): return a.x
+""",
+    "a setting of a decorator that is a class": """
+import functools
+class Times:
+    def __init__(self, function, number):
+        functools.update_wrapper(self, function)
+        self.number = number
+    def __call__(self, r): return self.__wrapped__(r) * self.number
+K = "OLD"
+@lambda function: Times(function, K)
+def f(r): return r
+""",
+    "a metaclass": """
+class M(type):
+    def __call__(cls, *args): return "OLD"
+class A(metaclass=M): pass
+def f(r): return A()
+""",
+    "the factory of a field": """
+import dataclasses
+def make(): return "OLD"
+@dataclasses.dataclass
+class A:
+    x: str = dataclasses.field(default_factory=make)
+def f(r): return A().x
+""",
+    "the order of fields": """
+import dataclasses
+@dataclasses.dataclass(order=True)
+class A:
+    OLD: int
+    other: int
+def f(r): return max(A(1, 2), A(2, 1))
+""",
+    "the value of an enum": """
+import enum
+class A(enum.Enum):
+    X = ["OLD"]
+def f(r): return A.X.value
+""",
+    "annotations of a class": """
+class A:
+    x: "OLD"
+def f(r): return A.__annotations__
+""",
+    "the text of a class": """
+class A:
+    "OLD"
+def f(r): return A.__doc__
+""",
+    "patterns of a match statement": """
+class A:
+    __match_args__ = ("OLD",)
+def f(r):
+    match r:
+        case A(x): return x
+""",
+    "a cached property": """
+import functools
+class A:
+    @functools.cached_property
+    def x(self): return "OLD"
+def f(r): return A().x
+""",
+    "a partial method": """
+import functools
+class A:
+    def g(self, x): return x
+    h = functools.partialmethod(g, "OLD")
+def f(r): return A().h()
+""",
+    "an attribute of the function": """
+def f(r): return f.threshold
+f.threshold = "OLD"
+""",
+    "where a global begins that the function assigns": """
+state = "OLD"
+def f(r):
+    global state
+    state += r
+    return state
+""",
+    "a function that is put into a package": """
+import json
+def mine(r): return "OLD"
+json.mine = mine
+def f(r): return json.mine(r)
+""",
+    "a list instead of a tuple": """
+X = tuple("OLD") if "OLD" == "OLD" else list("OLD")
+def f(r): return f"{X}"
+""",
+    "a dict with a default": """
+import collections
+X = collections.defaultdict(int, {"OLD": 1})
+def f(r): return X[r]
+""",
+    "a number of numpy": """
+import numpy
+X = numpy.float64(len("OLD"))
+def f(r): return X
+""",
+    "a getter": """
+import operator
+f = operator.itemgetter("OLD")
+""",
+    "an object that a package's wrapper holds": """
+import contextlib
+class A:
+    def __init__(self, x): self.x = x
+    def __call__(self, r): yield self.x
+f = contextlib.contextmanager(A("OLD"))
+""",
+    "a subclass of partial": """
+import functools
+class P(functools.partial):
+    x = "OLD"
+    def __call__(self, r): return self.x
+f = P(len)
+""",
+    "a text with surrogates and a large number": """
+X = ["\\ud800", 2 ** 70, "OLD"]
+def f(r): return X
+""",
+}
+
+
+@pytest.mark.parametrize("source", HIDDEN.values(), ids=HIDDEN)
+def test_a_change_in_a_place_that_is_easily_missed_counts(tmp_path: Path, source: str) -> None:
+    before = identify(load(tmp_path, source).f)
+    assert identify(load(tmp_path, source).f).digest == before.digest
+    assert identify(load(tmp_path, source.replace("OLD", "NEWER", 1)).f).digest != before.digest
+    assert before.unknown == ()
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"app.py": "import pack.tools\ndef f(r): return pack.tools.K\n", "pack/tools.py": "K = 1\n"},
+        {
+            "app.py": "from pack.sub.m import f\n",
+            "pack/__init__.py": "",
+            "pack/sub/__init__.py": "",
+            "pack/tools.py": "K = 1\n",
+            "pack/sub/m.py": "def f(r):\n    from ..tools import K\n    return K\n",
+        },
+        {
+            "app.py": "from pack.m import f\n",
+            "pack/__init__.py": "",
+            "pack/tools.py": "K = 1\n",
+            "pack/m.py": "def f(r):\n    from . import tools\n    return tools.K\n",
+        },
+        {
+            "app.py": "def f(r):\n    import pack.tools as t\n    return t.K\n",
+            "pack/__init__.py": "",
+            "pack/tools.py": "import tools\nK = tools.K\n",
+            "tools.py": "K = 1\n",
+        },
+    ],
+    ids=["a folder without __init__", "two dots", "one dot", "an import of an import"],
+)
+def test_modules_count_however_they_are_imported(
+    tmp_path: Path, files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def write(old: str, new: str) -> Callable[..., Any]:
+        for name, source in files.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(source.replace(old, new))
+        function: Callable[..., Any] = load(tmp_path, files["app.py"]).f
+        return function
+
+    function = write("K = 1", "K = 1")
+    before = identify(function).digest
+    function("")
+    assert identify(function).digest == before  # whether the module is loaded already or not
+    assert identify(write("K = 1", "K = 2")).digest != before
+
+
+def test_a_class_of_a_file_that_is_not_in_sys_modules_counts(tmp_path: Path) -> None:
+    source = (
+        "import importlib.util as u, pathlib\n"
+        "spec = u.spec_from_file_location('nowhere', pathlib.Path(__file__).parent / 'other.py')\n"
+        "module = u.module_from_spec(spec)\nspec.loader.exec_module(module)\nA = module.A\n"
+        "def f(r): return A().g()\n"
+    )
+    digests = set()
+    for number in (1, 2):
+        (tmp_path / "other.py").write_text(f"class A:\n    def g(self): return {number}\n")
+        digests.add(identify(load(tmp_path, source).f).digest)
+    assert len(digests) == 2
+
+
+def test_a_class_of_a_text_without_file_has_no_source(tmp_path: Path) -> None:
+    source = "exec('class A:\\n    def g(self): return 1')\ndef f(r): return A().g()\n"
+    assert not identify(load(tmp_path, source).f).has_source

@@ -28,6 +28,9 @@ def command(folder: Path) -> int:
         model = str(run.info.spec.get("model", ""))
         # The name of a suite from a file is its path. Without the folder, it fits into the table.
         suite = run.info.suite.rpartition("/")[2]
+        # Many evaluations of one program have the same suite and no model: only their names tell them apart.
+        if suite == "evaluate":
+            suite += f" {run.info.spec['options']['name']}"
         done = f"{run.done:,}/{run.info.total:,}"
         rows.append([run.folder.name, started, suite, model, run.state, done, run.headline])
     if not rows:

@@ -11,67 +11,115 @@ The parts are the source of the function, without comments, and of every functio
 own files that it names, its defaults, and the values that it captured. Installed packages count by name: they are
 taken to stay as they are. Bytecode counts only where the file was edited after its import, since it differs between
 versions of Python.
+
+Not seen, so pass `version=` for it: files and environment variables that the function reads (reading a file is named in
+`unknown` where the call is plain), services, an installed package that changes or whose classes are patched, and an
+attribute that the program sets on a module that the function reaches only through a local variable.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import asyncio
+import builtins
+import collections
 import dataclasses
 import dis
 import enum
 import functools
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import linecache
+import logging
 import math
+import operator
 import os
 import re
+import string
 import sys
 import sysconfig
+import threading
 import types
 from collections.abc import Callable, Iterator
-from datetime import date, time, timedelta
+from contextlib import suppress
+from contextvars import ContextVar
+from datetime import date, time, timedelta, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
 
-from assay.core.code import code_sha256
-from assay.core.hashing import fingerprint
+from assay.core.hashing import file_sha256, fingerprint
 
 # A part that is longer is kept as its hash: run.json should stay readable.
 _MAX_PART = 2_000
 
 # Values whose repr says all about them, in every process.
-_PLAIN = (Decimal, Fraction, UUID, date, time, timedelta, range, complex, PurePath)
+_PLAIN = (
+    *(Decimal, Fraction, UUID, date, time, timedelta, range, complex, PurePath),
+    *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
+    *(types.GenericAlias, types.UnionType, TypeVar, tzinfo),
+)
+# Containers of the standard library, described by their class and their items.
+_CONTAINERS = (dict, list, collections.deque, collections.ChainMap, types.MappingProxyType)
 
-
-# Members of a class that say nothing about what it does.
+# Members of a class that say nothing about what it does, or that `_class` describes by other means.
 _CLASS_BOOKKEEPING = frozenset(
     {
         *("__module__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "__doc__"),
-        *(
-            "__annotations__",
-            "__annotate_func__",
-            "__annotations_cache__",
-            "__dataclass_fields__",
-            "__match_args__",
-        ),
+        *("__annotations__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__"),
         *("__dataclass_params__", "__abstractmethods__", "_abc_impl", "__parameters__", "__orig_bases__"),
+        *("__signature__", "__private_attributes__", "__class_vars__"),
     }
 )
-_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+# Members that attrs and pydantic derive from the fields of a class. The source of the class has the fields.
+_DERIVED_MEMBERS = ("__attrs_", "__pydantic_")
+_DESCRIPTORS = (
+    *(types.MemberDescriptorType, types.GetSetDescriptorType),
+    type(vars(collections.namedtuple("_", "field"))["field"]),  # noqa: PYI024 - there is no name for this type
+)
+# Methods that dataclasses and named tuples generate, from a text without a file.
+_GENERATED = frozenset(
+    {
+        *("__init__", "__new__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"),
+        *("__setattr__", "__delattr__", "__replace__", "_make", "_replace", "_asdict", "__getnewargs__"),
+    }
+)
+# Bases of a user's class that keep no state beyond `__dict__`, `__slots__` and the items of a container.
+_STATELESS_BASES = frozenset(
+    {
+        *(
+            "builtins.object",
+            "builtins.dict",
+            "builtins.list",
+            "builtins.tuple",
+            "builtins.str",
+            "builtins.int",
+        ),
+        *("builtins.float", "abc.ABC", "typing.Generic", "typing.Protocol", "pydantic.main.BaseModel"),
+    }
+)
+# Locks order calls in time; what a call computes does not depend on them.
+_LOCKS = (
+    *(type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.BoundedSemaphore),
+    *(asyncio.Lock, asyncio.Semaphore, asyncio.BoundedSemaphore),
+)
+# Builtins that look names up while the function runs.
+_DYNAMIC_BUILTINS = frozenset({"eval", "exec", "globals", "__import__"})
+# Methods that read a file.
+_READERS = frozenset({"read_text", "read_bytes", "read_csv", "read_json", "read_parquet", "read_excel"})
 
 
 # What is followed from a wrapper that an installed package made: the function that it wraps, and its settings.
 _FOLLOWED_IN_LIBRARIES = (
     *(types.FunctionType, types.MethodType, functools.partial),
-    *(str, int, float, bool, list, tuple, dict),
+    *(str, int, float, bool, list, tuple, dict, set, frozenset, re.Pattern),
 )
 
 
@@ -95,7 +143,11 @@ class FunctionIdentity(msgspec.Struct, frozen=True):
 def identify(function: Callable[..., Any]) -> FunctionIdentity:
     """The identity of a function, lambda, method, partial or callable object."""
     collector = _Collector()
-    collector.parts["function"] = collector.describe(function, "function")
+    try:
+        collector.parts["function"] = collector.describe(function, "function")
+    except RecursionError:
+        collector.parts["function"] = describe_callable(function)
+        collector.unknown["a value that is nested too deeply"] = None
     return FunctionIdentity(collector.parts, tuple(collector.unknown), collector.has_source)
 
 
@@ -111,18 +163,27 @@ class _Collector:
 
     def describe(self, value: Any, name: str) -> Any:
         """A value as JSON. `name` is what the user calls it. Functions and classes become parts of their own."""
-        if value is None or (isinstance(value, (bool, int, str)) and type(value) in (bool, int, str)):
+        if value is None or type(value) is bool:
             return value
+        if type(value) is str:
+            return _json_text(value)
+        if type(value) is int:
+            # JSON of msgspec has no larger numbers.
+            return value if value.bit_length() < 64 else {"repr": hex(value)}
         if type(value) is float:
-            return value if math.isfinite(value) else repr(value)
+            return value if math.isfinite(value) else {"repr": repr(value)}
         if isinstance(value, enum.Enum):
-            return [self.describe(type(value), name), value.name]
+            return [self.describe(type(value), name), value.name, self.describe(value.value, name)]
         if isinstance(value, (types.FunctionType, type)):
             return self._definition(value, name)
         if isinstance(value, types.ModuleType):
             return self._module(value)
         if isinstance(
-            value, (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType)
+            value,
+            (
+                *(types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType),
+                *(types.WrapperDescriptorType, types.ClassMethodDescriptorType),
+            ),
         ):
             return self._builtin(value, name)
         if isinstance(value, (bytes, bytearray)):
@@ -131,10 +192,10 @@ class _Collector:
             return (
                 {"pattern": value.pattern, "flags": value.flags}
                 if isinstance(value.pattern, str)
-                else repr(value)
+                else {"repr": repr(value)}
             )
-        if isinstance(value, _PLAIN):
-            return repr(value)
+        if isinstance(value, _PLAIN) and not _is_users_class(type(value)):
+            return {"repr": repr(value)}
         return self._once(value, name)
 
     def _once(self, value: Any, name: str) -> Any:
@@ -142,22 +203,26 @@ class _Collector:
         if id(value) in self._described:
             return {"same as": self._described[id(value)][0]}
         self._described[id(value)] = (name, value)
-        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-            return [self.describe(item, f"{name}[{place}]") for place, item in enumerate(value)]
+        if type(value) in (list, tuple):
+            items = [self.describe(item, f"{name}[{place}]") for place, item in enumerate(value)]
+            # A prompt shows which one it is: f"{OPTIONS}".
+            return items if type(value) is list else {"tuple": items}
         if type(value) is dict:
             pairs = [
                 [self.describe(key, name), self.describe(item, f"{name}[{key!r}]")]
                 for key, item in value.items()
             ]
             return {"dict": pairs}
-        if isinstance(value, (set, frozenset)):
+        if type(value) in (set, frozenset):
             # The order of a set differs between processes.
             return {"set": sorted(fingerprint([self.describe(item, name)]) for item in value)}
-        if isinstance(value, functools.partial):
+        if isinstance(value, (functools.partial, functools.partialmethod)):
             return {
                 "partial": self.describe(value.func, name),
+                "type": self.describe(type(value), name),
                 "args": self.describe(value.args, name),
                 "keywords": self.describe(value.keywords, name),
+                "state": self.describe(dict(vars(value)), name) if _is_users_class(type(value)) else {},
             }
         if isinstance(value, types.MethodType):
             return {"method": self.describe(value.__func__, name), "of": self.describe(value.__self__, name)}
@@ -165,32 +230,69 @@ class _Collector:
             return self.describe(value.__func__, name)
         if isinstance(value, property):
             return [self.describe(each, name) for each in (value.fget, value.fset, value.fdel)]
-        return self._object(value, name)
+        if isinstance(value, functools.cached_property):
+            return {"cached": self.describe(value.func, name)}
+        if isinstance(value, functools.singledispatchmethod):
+            return {"dispatch": self.describe(value.dispatcher, name)}
+        try:
+            return self._object(value, name)
+        except Exception:  # noqa: BLE001 - attributes of an object are code of the user, which may raise anything
+            return self._unknown(value, name)
+
+    def _unknown(self, value: Any, name: str) -> Any:
+        self.unknown[f"{name} ({type(value).__module__}.{type(value).__qualname__})"] = None
+        return self.describe(type(value), name)
 
     def _object(self, value: Any, name: str) -> Any:
         """An object of a class: by its class and its state, where both can be known."""
-        wrapped = getattr(value, "__wrapped__", None)
-        if isinstance(wrapped, types.FunctionType) and not isinstance(value, types.FunctionType):
+        users = _is_users_class(type(value))
+        # Without getattr: an object may compute attributes, and a proxy raises where nothing is behind it.
+        wrapped = inspect.getattr_static(value, "__wrapped__", None)
+        if isinstance(wrapped, types.FunctionType) and not users:
             # functools.cache and its kin keep the function that they wrap.
             return {"wrapper": type(value).__qualname__, "of": self.describe(wrapped, name)}
         kind = self.describe(type(value), name)
+        if isinstance(value, (logging.Logger, ContextVar)):
+            return [kind, value.name]
+        if type(value).__module__ == "typing":
+            return {"repr": _ADDRESS.sub("", repr(value))}
+        if type(value) in _LOCKS:
+            return kind
         if isinstance(value, msgspec.Struct):
             return [kind, self.describe(msgspec.structs.asdict(value), name)]
         if dataclasses.is_dataclass(value):
-            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-            return [kind, self.describe(fields, name)]
-        if isinstance(value, tuple):
-            return [kind, self.describe(tuple(value), name)]
-        if isinstance(value, (types.SimpleNamespace, argparse.Namespace)):
+            fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+            return [kind, self.describe(fields | _state_of(value), name)]
+        if isinstance(value, (types.SimpleNamespace, argparse.Namespace, string.Template)):
             return [kind, self.describe(dict(vars(value)), name)]
-        if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
+        if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+            if value.dtype.hasobject:
+                # The bytes of such an array are addresses.
+                return {"array": self.describe(value.tolist(), name), "type": str(value.dtype)}
             content = hashlib.sha256(value.tobytes()).hexdigest()
             return {"array": content, "type": str(value.dtype), "shape": list(value.shape)}
-        module = sys.modules.get(type(value).__module__)
-        if module is not None and _is_users_module(module) and type(value).__base__ is object:
-            return [kind, self.describe(dict(vars(value)), name)] if hasattr(value, "__dict__") else [kind]
-        self.unknown[f"{name} ({type(value).__module__}.{type(value).__qualname__})"] = None
-        return kind
+        bases = [base for base in type(value).__mro__ if not _is_users_class(base)]
+        if users and all(f"{base.__module__}.{base.__qualname__}" in _STATELESS_BASES for base in bases):
+            return [kind, self.describe(_state_of(value), name), self._items(value, name)]
+        if not users and isinstance(value, (*_CONTAINERS, tuple, set, frozenset)):
+            return [
+                kind,
+                self._items(value, name),
+                self.describe(getattr(value, "default_factory", None), name),
+            ]
+        return self._unknown(value, name)
+
+    def _items(self, value: Any, name: str) -> Any:
+        """What an object holds as a container, a text or a number."""
+        plain: Any
+        for plain in (str, int, float, tuple, list, set, frozenset):
+            if isinstance(value, plain):
+                return self.describe(plain(value), name)
+        if isinstance(value, (dict, types.MappingProxyType)):
+            return self.describe(dict(value), name)
+        if isinstance(value, collections.ChainMap):
+            return self.describe(value.maps, name)
+        return self.describe(list(value), name) if isinstance(value, collections.deque) else None
 
     def _builtin(self, value: Any, name: str) -> Any:
         owner = getattr(value, "__self__", None)
@@ -200,22 +302,18 @@ class _Collector:
         return [text, self.describe(owner, name)]
 
     def _module(self, module: types.ModuleType) -> Any:
-        """A module by its name, or by the content of its file if the user wrote it."""
+        """A module by its name, or by the content of its files if the user wrote it."""
         if not _is_users_module(module):
             return f"module {module.__name__}"
-        file = getattr(module, "__file__", None)
-        if not file or not Path(file).is_file():
-            return f"module {module.__name__}"
-        return {"module": module.__name__, "sha256": code_sha256(Path(file))}
+        return {"module": module.__name__, "files": _files_of(module.__name__)}
 
     def _definition(self, value: types.FunctionType | type, name: str) -> Any:
         """A function or class. What the user wrote becomes a part; the rest counts by its name."""
         full_name = f"{value.__module__}.{value.__qualname__}"
         if id(value) in self._described:
             return self._described[id(value)][0]
-        module = sys.modules.get(value.__module__)
         if isinstance(value, type):
-            users = module is not None and _is_users_module(module)
+            users = _is_users_class(value)
         else:
             users = _is_users_file(value.__code__.co_filename)
         if not users:
@@ -231,36 +329,71 @@ class _Collector:
 
     def _of_library(self, value: types.FunctionType | type, full_name: str) -> Any:
         """A function of an installed package, by its name. A decorator's wrapper is followed to what it wraps."""
-        if isinstance(value, type) or not value.__closure__:
+        if isinstance(value, type):
+            return full_name
+        wrapped = vars(value).get("__wrapped__")
+        if not value.__closure__ and wrapped is None:
             return full_name
         # `functools.wraps` gives the wrapper the name of the user's function, so its own code tells where it is from.
         part = f"{Path(value.__code__.co_filename).stem}.{value.__code__.co_qualname}"
         self._described[id(value)] = (part, value)
-        captured = {}
-        for variable, cell in zip(value.__code__.co_freevars, value.__closure__, strict=True):
-            try:
-                content = cell.cell_contents
-            except ValueError:
-                continue
-            # Other objects belong to the package, which is taken to stay as it is.
-            if content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES):
-                captured[variable] = self.describe(content, variable)
+        contents = {"__wrapped__": wrapped} | _captured(value)
+        captured = {
+            variable: self.describe(content, variable)
+            for variable, content in contents.items()
+            if self._is_followed(content)
+        }
         return {"function": part, "captured": captured}
 
+    @staticmethod
+    def _is_followed(content: Any) -> bool:
+        """Whether a value in an installed package is the user's. Other objects are taken to stay as they are."""
+        return content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES) or _is_users_value(content)
+
     def _class(self, cls: type) -> Any:
-        """Bases and members. Methods that Python generates, as for a dataclass, follow from the others."""
+        """Source, bases and members. Methods that Python generates, as for a dataclass, follow from the others."""
+        content: dict[str, Any] = {}
         members = {}
+        is_generated = dataclasses.is_dataclass(cls) or issubclass(cls, tuple)
         for name, member in sorted(vars(cls).items()):
             function = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
             if isinstance(function, types.FunctionType):
                 function = inspect.unwrap(function)
-                if function.__code__.co_filename == "<string>":
+                file = function.__code__.co_filename
+                if (file == "<string>" and is_generated and name in _GENERATED) or file.startswith("<attrs"):
                     continue
             if name in _CLASS_BOOKKEEPING or isinstance(member, _DESCRIPTORS):
                 continue
-            members[name] = self.describe(member, f"{cls.__qualname__}.{name}")
-        bases = [self.describe(base, base.__qualname__) for base in cls.__bases__ if base is not object]
-        return {"bases": bases, "members": members}
+            if not name.startswith(_DERIVED_MEMBERS):
+                members[name] = self.describe(member, f"{cls.__qualname__}.{name}")
+        if dataclasses.is_dataclass(cls):
+            content["settings"] = repr(vars(cls).get("__dataclass_params__"))
+            content["fields"] = [
+                [
+                    *(field.name, field.init, field.compare, field.repr, field.kw_only, field.hash),
+                    self.describe(field.default_factory, f"{cls.__qualname__}.{field.name}"),
+                ]
+                for field in dataclasses.fields(cls)
+                if field.default_factory is not dataclasses.MISSING
+            ] + [field.name for field in dataclasses.fields(cls)]
+        elif isinstance(cls.__doc__, str):
+            # A library may make a prompt of it. A dataclass without one gets its signature, with addresses in it.
+            content["doc"] = _json_text(cls.__doc__)
+        if type(cls) is not type:
+            content["metaclass"] = self.describe(type(cls), "metaclass")
+        content["bases"] = [
+            self.describe(base, base.__qualname__) for base in cls.__bases__ if base is not object
+        ]
+        content["annotations"] = {
+            name: _ADDRESS.sub("", repr(annotation))
+            for name, annotation in inspect.get_annotations(cls).items()
+        }
+        namespace = vars(sys.modules.get(cls.__module__) or types.ModuleType(""))
+        nodes = _class_definitions(cls)
+        content["source"] = sorted(ast.unparse(node) for node in nodes)
+        # Fields of a class may name functions that are no members of it, such as the factory of a default.
+        content["uses"] = self._globals(namespace, {path for node in nodes for path in _names_in(node)})
+        return content | {"members": members}
 
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
@@ -272,71 +405,123 @@ class _Collector:
             content["defaults"] = self.describe(function.__defaults__, "default")
         if function.__kwdefaults__:
             content["keyword defaults"] = self.describe(function.__kwdefaults__, "default")
-        captured = {}
-        for variable, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            try:
-                captured[variable] = self.describe(cell.cell_contents, variable)
-            except ValueError:
-                captured[variable] = "not assigned yet"
+        captured = {
+            variable: self.describe(value, variable) for variable, value in _captured(function).items()
+        }
         if captured:
             content["captured"] = captured
-        used = {}
-        # A global that the function assigns is its state, such as a counter, and not part of what it computes.
-        assigned = set(_names_assigned(code))
-        for path in sorted(set(_names_used(code))):
-            if path[0] in assigned:
-                continue
-            used.update(self._global(function.__globals__, path))
+        attributes = {
+            name: self.describe(value, f"{function.__name__}.{name}")
+            for name, value in vars(function).items()
+            # An attribute that the function assigns is its state, as a global is.
+            if name not in set(_names_stored(code, "STORE_ATTR")) and self._is_followed(value)
+        }
+        if attributes:
+            content["attributes"] = attributes
+        # A global that the function assigns is its state, such as a counter: where it begins is in the source.
+        assigned = set(_names_stored(code, "STORE_GLOBAL"))
+        used = self._globals(
+            function.__globals__, {path for path in _names_used(code) if path[0] not in assigned}
+        )
+        for name in sorted(assigned):
+            nodes = _assignments(code, function.__globals__, name)
+            used[name] = [ast.unparse(node) for node in nodes]
+            used |= self._globals(
+                function.__globals__,
+                {path for node in nodes for path in _names_in(node) if path[0] not in assigned},
+            )
         if used:
             content["uses"] = used
+        for reader in _files_read(function):
+            self.unknown[f"{reader} in {function.__name__} (a file)"] = None
         return content
+
+    def _globals(self, namespace: dict[str, Any], paths: set[tuple[str, ...]]) -> dict[str, Any]:
+        used: dict[str, Any] = {}
+        for path in sorted(paths):
+            used.update(self._global(namespace, path))
+        return used
 
     def _global(self, namespace: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         """The description of a global name. `module.attribute` of the user's own module is followed to its value."""
         name = path[0]
         if name == "import":
-            # A relative import names the module without its package.
-            package = namespace.get("__package__")
-            return self._imported(path[1]) | (self._imported(f"{package}.{path[1]}") if package else {})
+            return self._imported(namespace, path[1], int(path[2]), path[3:])
         if name not in namespace:
             # A builtin, or a name that is not defined yet: calling the function then raises.
+            if name in _DYNAMIC_BUILTINS:
+                self.unknown[f"{name}()"] = None
             return {}
-        value = namespace[name]
+        value, owner = namespace[name], None
         rest = list(path[1:])
         while rest and isinstance(value, types.ModuleType) and rest[0] in vars(value):
-            if not _is_users_module(value):
-                return {}
             name = f"{name}.{rest[0]}"
-            value = vars(value)[rest.pop(0)]
+            owner, value = value, vars(value)[rest.pop(0)]
+            if value is sys.modules or value is importlib.import_module:
+                self.unknown[name] = None
+                return {}
         if isinstance(value, types.ModuleType) and not _is_users_module(value):
+            return {}
+        if owner is not None and not _is_users_module(owner) and not _is_users_value(value):
             return {}
         return {name: self.describe(value, name)}
 
-    def _imported(self, module_name: str) -> dict[str, Any]:
-        """A module that the function imports while it runs."""
-        module = sys.modules.get(module_name)
-        if module is not None:
-            return {f"import {module_name}": self._module(module)} if _is_users_module(module) else {}
+    def _imported(
+        self, namespace: dict[str, Any], module_name: str, level: int, names: tuple[str, ...]
+    ) -> dict[str, Any]:
+        """Modules that the function imports while it runs, by their files: they may not be loaded yet."""
+        package = str(namespace.get("__package__") or "").split(".")
+        if level:
+            module_name = ".".join([*package[: len(package) - level + 1], *filter(None, [module_name])])
+        files: dict[str, str] = {}
+        for each in (module_name, *(f"{module_name}.{name}" for name in names)):
+            files |= _files_of(each)
+        return {f"import {module_name}": files} if files else {}
+
+
+def _captured(function: types.FunctionType) -> dict[str, Any]:
+    """The variables of the functions around it."""
+    captured = {}
+    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            spec = importlib.util.find_spec(module_name)
-        except (ImportError, ValueError, AttributeError):
-            return {}
-        if (
-            spec is None
-            or not spec.origin
-            or not _is_users_file(spec.origin)
-            or not Path(spec.origin).is_file()
-        ):
-            return {}
-        return {f"import {module_name}": code_sha256(Path(spec.origin))}
+            captured[variable] = cell.cell_contents
+        except ValueError:
+            captured[variable] = "not assigned yet"
+    return captured
+
+
+def _state_of(value: object) -> dict[str, Any]:
+    """The attributes of an object, in `__dict__` and in slots."""
+    state = dict(getattr(value, "__dict__", {}))
+    for cls in type(value).__mro__:
+        for name, member in vars(cls).items():
+            if isinstance(member, types.MemberDescriptorType):
+                with suppress(AttributeError):  # not assigned yet
+                    state[name] = member.__get__(value)
+    return state
+
+
+def _json_text(text: str) -> Any:
+    """The text, or its repr if it has surrogates, which JSON cannot hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return {"repr": ascii(text)}
+    return text
+
+
+# Memory addresses in a repr differ between processes.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def _names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
     """Global names that code loads, each with the attributes read from it: ("helpers", "clean").
 
-    Modules that the code imports while it runs come as ("import", name). Nested functions are part of the code.
+    Modules that the code imports while it runs come as ("import", name, level, *names). Nested functions are part of
+    the code.
     """
     chain: list[str] = []
+    constants: list[Any] = []
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
             chain.append(str(instruction.argval))
@@ -349,7 +534,11 @@ def _names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             chain = [str(instruction.argval)]
         elif instruction.opname == "IMPORT_NAME":
-            yield ("import", str(instruction.argval))
+            # The two constants before it are the level and the names of `from`.
+            level, names = constants[-2:]
+            yield ("import", str(instruction.argval), str(level), *(names or ()))
+        elif "LOAD_CONST" in instruction.opname or instruction.opname == "LOAD_SMALL_INT":
+            constants.append(instruction.argval)
     if chain:
         yield tuple(chain)
     for constant in code.co_consts:
@@ -357,14 +546,44 @@ def _names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
             yield from _names_used(constant)
 
 
-def _names_assigned(code: types.CodeType) -> Iterator[str]:
-    """Global names that code assigns."""
+def _names_stored(code: types.CodeType, operation: str) -> Iterator[str]:
+    """Names that code assigns: globals (STORE_GLOBAL) or attributes (STORE_ATTR)."""
     for instruction in dis.get_instructions(code):
-        if instruction.opname == "STORE_GLOBAL":
+        if instruction.opname == operation:
             yield str(instruction.argval)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _names_assigned(constant)
+            yield from _names_stored(constant, operation)
+
+
+def _names_in(node: ast.AST) -> Iterator[tuple[str, ...]]:
+    """Names that a piece of source loads, each with its attributes. Functions in it are left out: they are members."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return
+    chain, inner = [], node
+    while isinstance(inner, ast.Attribute):
+        chain.append(inner.attr)
+        inner = inner.value
+    if isinstance(inner, ast.Name):
+        yield (inner.id, *reversed(chain))
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _names_in(child)
+
+
+def _files_read(function: types.FunctionType) -> Iterator[str]:
+    """The calls in a function that read a file: its content is no part of the identity."""
+    definition = definition_of(function)
+    for node in ast.walk(definition) if definition else ():
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
+            yield f"{node.func.attr}()"
+        if isinstance(node.func, ast.Name) and node.func.id == "open":
+            mode = next((word.value for word in node.keywords if word.arg == "mode"), None)
+            mode = node.args[1] if len(node.args) > 1 else mode
+            if mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
+                yield "open()"
 
 
 # Which code is the user's
@@ -395,10 +614,73 @@ def _is_users_module(module: types.ModuleType) -> bool:
     if module.__name__ in sys.builtin_module_names:
         return False
     file = getattr(module, "__file__", None)
-    if file is None:
-        # `__main__` of a notebook, or a namespace package, which has no code of its own.
-        return module.__name__ == "__main__"
-    return _is_users_file(file)
+    if file is not None:
+        return _is_users_file(file)
+    # `__main__` of a notebook, a folder without __init__.py, or a module that the user made without a file.
+    folders = list(getattr(module, "__path__", ()))
+    return any(map(_is_users_file, folders)) if folders else getattr(module, "__spec__", None) is None
+
+
+def _is_users_class(cls: type) -> bool:
+    module = sys.modules.get(cls.__module__)
+    if module is None:
+        return True  # of a file that was loaded without a place in sys.modules
+    if module is builtins:
+        # `exec` in a namespace without a name gives its classes the name of this module.
+        return not hasattr(builtins, cls.__name__) and any(
+            isinstance(member, types.FunctionType) for member in vars(cls).values()
+        )
+    return _is_users_module(module)
+
+
+def _is_users_value(value: Any) -> bool:
+    """Whether it is a function, a class or an object of a class of the user."""
+    if isinstance(value, types.FunctionType):
+        return _is_users_file(value.__code__.co_filename)
+    return _is_users_class(value if isinstance(value, type) else type(value))
+
+
+def _files_of(module_name: str) -> dict[str, str]:
+    """The hash of each of the user's files that importing a module reads, by the name of the module."""
+    hashes: dict[str, str] = {}
+    names = [module_name]
+    while names:
+        name = names.pop()
+        if name in hashes or (path := _file_of(name)) is None:
+            continue
+        hashes[name] = file_sha256(path)
+        tree = _parsed(path.read_bytes())
+        parents = name.split(".")
+        names += [".".join(parents[:length]) for length in range(1, len(parents))]
+        # A relative import begins at the package, which for __init__.py is the module itself.
+        package = parents if path.stem == "__init__" else parents[:-1]
+        for node in ast.walk(tree) if tree else ():
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                base = [*package[: len(package) - node.level + 1]] if node.level else []
+                source = ".".join([*base, *filter(None, [node.module])])
+                names += [source, *(f"{source}.{alias.name}" for alias in node.names)]
+    return hashes
+
+
+def _file_of(module_name: str) -> Path | None:
+    """The file of a module of the user, loaded or not; None for any other."""
+    module = sys.modules.get(module_name)
+    if module is not None:
+        file = getattr(module, "__file__", None)
+    elif module_name.partition(".")[0] in sys.stdlib_module_names:
+        return None
+    else:
+        try:
+            spec = importlib.util.find_spec(module_name)
+        except Exception:  # noqa: BLE001 - finding a.b imports a, which may raise anything
+            return None
+        file = spec.origin if spec is not None else None
+    if not file or not _is_users_file(file):
+        return None
+    path = Path(file)
+    return path if path.suffix == ".py" and path.is_file() else None
 
 
 # Source
@@ -433,8 +715,42 @@ def definition_of(function: Callable[..., Any]) -> _Definition | None:
     return nodes[0] if len(nodes) == 1 else None
 
 
+def _class_definitions(cls: type) -> list[ast.ClassDef]:
+    """The definitions of a class by its name; several if the file has it twice, none if it cannot be found."""
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    members = (getattr(member, "__func__", member) for member in vars(cls).values())
+    codes = [member.__code__ for member in members if isinstance(member, types.FunctionType)]
+    # Classes of a notebook have no file but that of their methods.
+    files = [file] if file else [code.co_filename for code in codes]
+    for name in files:
+        tree = _parsed("".join(linecache.getlines(name)))
+        if tree is not None:
+            return [
+                node
+                for node in ast.walk(tree)
+                if isinstance(node, ast.ClassDef) and node.name == cls.__name__
+            ]
+    return []
+
+
+def _assignments(code: types.CodeType, namespace: dict[str, Any], name: str) -> list[ast.stmt]:
+    """The statements of the function's file that assign a global, outside of functions."""
+    tree = _parsed("".join(linecache.getlines(code.co_filename, namespace)))
+    nodes: list[ast.AST] = list(tree.body) if tree else []
+    matches: list[ast.stmt] = []
+    for node in nodes:  # grows by the statements inside of `if`, `for`, `with` and `try`
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
+            continue
+        nodes += ast.iter_child_nodes(node)
+        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
+                matches.append(node)
+    return matches
+
+
 @functools.lru_cache(256)
-def _parsed(text: str) -> ast.Module | None:
+def _parsed(text: str | bytes) -> ast.Module | None:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):

@@ -1,7 +1,7 @@
 """The cases of a run: every row with every subject, in data order, and their results.
 
-A case's index is `row number * number of subjects + position of the subject`. Pairs that a suite leaves out keep
-their index too, so that no other case changes its index.
+A case's index is `row number * number of subjects + position of the subject`. A suite can leave out a pair of row
+and subject (`Suite.has`). Its index stays unused, so that the index of another case never depends on it.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from assay.journal.reader import RunReader
 
 
 class CaseSource(Protocol):
-    """The interface through which the loop gets its cases."""
+    """What `engine/loop.py` needs to know of the cases it runs. `Cases` implements it."""
 
     @property
     def total(self) -> int:
-        """The number of cases."""
+        """The number of cases to run."""
         ...
 
     @property
     def slots(self) -> int:
-        """The number of possible case indexes."""
+        """The number of case indexes, left-out pairs included."""
         ...
 
     def load(self, skip: Callable[[int], Any]) -> Iterator[Case]:
@@ -34,7 +34,7 @@ class CaseSource(Protocol):
 
 
 class Cases:
-    """The cases of a suite. Each case is built from its row when the loop takes it, so few are in memory."""
+    """The cases of a suite. A case is built only when the loop starts it, so that few cases are in memory."""
 
     def __init__(self, suite: Suite[Any, Any], rows: Rows[Any]) -> None:
         self._suite = suite

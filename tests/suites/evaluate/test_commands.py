@@ -29,6 +29,7 @@ def test_commands_read_a_run_of_a_program(assay_in: Assay) -> None:
     prompts = {"plain": "{{ q }}", "nice": "nice {{ q }}"}
     run = assay.evaluate(ROWS, model=answer, prompt=prompts, score="exact_match", target="a", name="letters")
     listed = assay_in("runs").stdout
+    assert "evaluate letters" in listed
     assert "plain exact_match 0.5000; nice exact_match 1.0000" in listed
     failed = assay_in("show", "results", "--failed").stdout
     assert "case 3 with plain" in failed

@@ -345,7 +345,7 @@ def test_a_named_model_is_asked(tmp_path: Path) -> None:
             "the prompt names 'nothing', but the rows have no such column",
         ),
         ({"model": shout, "prompt": "{{ question"}, "prompt: the template does not compile"),
-        ({"answer": shout, "prompt": "x"}, "leave prompt= away"),
+        ({"answer": shout, "prompt": "x"}, "builds its own prompts: remove prompt="),
         (
             {"answer": {"a": shout}, "model": {"b": shout}},
             "only one of answer, model and prompt may be a mapping",
@@ -367,6 +367,7 @@ def test_a_named_model_is_asked(tmp_path: Path) -> None:
         ({"answer": shout, "score": [lambda answer, target: 1]}, "name the column of right answers"),
         ({"answer": shout, "score": [3]}, "score= takes functions"),
         ({"answer": shout, "score": [calculate, calculate]}, "a scorer takes any of"),
+        ({"model": shout, "target": "question"}, "model= needs a prompt.* such as prompt='{{ answer }}'"),
         ({"model": "smollm2", "prompt": "x"}, "is not a model; write PROVIDER/NAME"),
     ],
 )
@@ -431,6 +432,7 @@ def test_a_stopped_run_says_that_a_metric_was_not_measured() -> None:
         run["exact_match"]
     with pytest.raises(assay.CheckFailed, match="the run stopped"):
         run.check()
+    assert f"1 of 3 cases · stopped: {run.reason} · results" in str(run)
 
 
 def test_replies_of_another_run_are_reused() -> None:
@@ -497,6 +499,14 @@ def test_a_metric_and_a_run_print_value_interval_and_counts() -> None:
     assert str(run).splitlines()[0] == "calculate  exact_match 0.667 (0.21–0.94) 2/3"
 
 
+def test_a_run_is_no_list_but_tells_whether_it_has_a_metric() -> None:
+    run = assay.evaluate(ROWS, answer=calculate, score="exact_match", target="answer")
+    assert "exact_match" in run
+    assert "bleu" not in run
+    with pytest.raises(TypeError, match="'Run' object is not iterable"):
+        iter(run)  # type: ignore[call-overload]
+
+
 def test_an_interval_has_the_same_names_after_loading() -> None:
     """The second call returns the finished run from disk."""
     for _ in range(2):
@@ -508,7 +518,7 @@ def test_an_interval_has_the_same_names_after_loading() -> None:
 def test_subjects_of_a_run_and_two_runs_are_compared_as_objects() -> None:
     subjects: dict[str, Callable[..., str]] = {"upper": shout_row, "sum": calculate}
     run = assay.evaluate(ROWS, answer=subjects, score="exact_match", target="answer", name="sums")
-    comparison = assay.compare([run])
+    comparison = assay.compare(run)
     assert comparison.comparisons[0].rows[0].wins == 2
     assert str(comparison).splitlines() == [
         "upper → sum",

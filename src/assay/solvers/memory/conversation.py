@@ -1,6 +1,7 @@
 """The solver of `assay memory test`: runs one conversation through one memory.
 
-It inserts the messages in packets. At each test it asks all questions that can be answered so far.
+It inserts the messages two at a time. At set points of the conversation, called tests, it asks all questions
+whose evidence is already inserted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from assay.core.types import Record
 from assay.solvers.memory.answers import ANSWER_PROMPT, MemoryAnswer, PendingAnswers, answer_question
 from assay.solvers.memory.timed_memory import MemorySet, TimedMemory
 
-# Messages per call of `add`. A packet never crosses sessions.
+# Messages per call of `add`. The messages of one packet always belong to one session.
 PACKET = 2
 # Kinds of records. `fed` marks a conversation that was inserted completely.
 ANSWER, INSERTED = "answer", "fed"
@@ -32,14 +33,17 @@ class QuestionInput(Struct, frozen=True):
 
 
 class ConversationTest(Struct, frozen=True):
-    """A test after the first `after` messages. It asks the first `visible` questions."""
+    """A point of the conversation at which questions are asked.
+
+    It comes after the first `after` messages, and asks the first `visible` questions.
+    """
 
     after: int
     visible: int
 
 
 class ConversationInputs(Struct, frozen=True):
-    """One case: a conversation for a memory. `rounds` are the tests, in order."""
+    """The inputs of one case: a conversation, and the memory it runs through. `rounds` are the tests, in order."""
 
     memory: str
     sessions: tuple[tuple[Message, ...], ...]
@@ -159,7 +163,7 @@ class ConversationSolver(Solver):
 
 
 def split_packets(sessions: Sequence[Sequence[Message]]) -> Iterator[tuple[Sequence[Message], bool]]:
-    """Yield each packet, and True if it is the last of its session."""
+    """Yield each packet, with True if it is the last packet of its session."""
     for messages in sessions:
         for start in range(0, len(messages), PACKET):
             yield messages[start : start + PACKET], start + PACKET >= len(messages)

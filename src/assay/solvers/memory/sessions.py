@@ -97,9 +97,9 @@ class _SampleRun:
             await self._search(question)
 
     def _checked(self, changes: SessionChanges) -> SessionChanges:
-        """Return the changes. Raises CaseFailed if a user's memory returned fields that are not texts.
+        """Return the changes unchanged. Raises CaseFailed if a user's memory returned a field that is not a string.
 
-        Only changes are checked: the other items were checked after an earlier session.
+        Unchanged items are not checked again: they were checked after an earlier session.
         """
         try:
             return msgspec.convert(msgspec.to_builtins(changes), SessionChanges)
@@ -124,9 +124,10 @@ class _SampleRun:
         self.pending.start(self._answer(question, hits, data))
 
     def _hit_data(self, hits: list[SearchHit]) -> int | list[tuple[str, float]]:
-        """Return ids with scores. If a bundle has exactly the last items of the memory, return their number.
+        """Return the hits for the journal: a list of (item id, score), or only a number.
 
-        A bundle may contain hundreds of items per question, so the short form saves space in the journal.
+        A bundle memory (`AboutMemory.bundle`) may return hundreds of items for each question. If they are exactly
+        the newest N items in order, N is enough to rebuild the list, and the journal stays small.
         """
         count = len(hits)
         if self._is_bundle and [hit.item.id for hit in hits] == [item.id for item in self._items[-count:]]:

@@ -19,10 +19,11 @@ ADD, UPDATE, KEEP, ARCHIVE = "add", "update", "keep", "archive"
 
 
 class ItemChange(Struct, frozen=True, omit_defaults=True):
-    """An added, changed or removed item. `linked` has the ids of the items that it replaces.
+    """How one session changed one item.
 
-    `keep` means a new id with an old text, so the session added no information. An empty `session` means
-    that the item keeps the session of the item it replaces.
+    `op` is `add`, `update`, `archive` (the item was removed) or `keep`. `keep` means that an item with the same
+    text existed before under another id: the session added no information. `linked` has the ids of the items
+    that this item replaces. With `keep`, an empty `session` means the session of the replaced item.
     """
 
     op: str
@@ -43,14 +44,14 @@ class SnapshotItem(Struct, frozen=True):
 
 
 class SessionChanges(Struct, frozen=True, omit_defaults=True):
-    """All changes of a session. `order` has the ids in order, if applying the changes gives another order."""
+    """All changes of a session. `order` lists all item ids; None if `MemorySnapshot.apply` gives that order."""
 
     changes: list[ItemChange]
     order: list[str] | None = None
 
 
 def diff_snapshots(before: Sequence[MemoryItem], now: Sequence[MemoryItem], session: str) -> SessionChanges:
-    """Return the changes from one snapshot to the next. An item without a session id gets `session`."""
+    """Return the changes between two snapshots. `session` is the session id of items that have none."""
     # Fast path: most memories only append items.
     if len(now) >= len(before) and now[: len(before)] == before:
         return SessionChanges([_change(ADD, item, session) for item in now[len(before) :]])
@@ -115,7 +116,7 @@ class _RemovedItems:
 
 
 class MemorySnapshot:
-    """The items of a memory after a session. `apply` moves it to the next session."""
+    """The items of a memory after a session. `apply` adds the changes of the next session."""
 
     def __init__(self) -> None:
         self.items: dict[str, SnapshotItem] = {}

@@ -1,4 +1,4 @@
-"""Runs a step once per item of a list, some of them concurrently. A failed item does not fail the others."""
+"""Runs a pipeline step once per item of a list, concurrently if allowed. A failed item does not fail the others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ class Batch(Struct, frozen=True, kw_only=True):
     with_item: bool = False
 
     def with_settings(self, settings: dict[str, Any]) -> Batch:
-        """Return the batch with the settings of a test."""
+        """Return a copy with the batch settings that a test overrides, or `self` if it overrides none.
+
+        Raises StepError for an invalid setting.
+        """
         overrides = {key: settings[key] for key in TEST_SETTINGS if key in settings}
         if not overrides:
             return self
@@ -49,9 +52,10 @@ class BatchItem(Struct, frozen=True):
 
 
 class StepValues(NamedTuple):
-    """The values of a step, by name.
+    """The input values of a step, by name.
 
-    `mapped` are the names in the step's `input_mapping`, `overridden` those in the test's `step_inputs`.
+    `mapped` has the names that the step's `input_mapping` sets, `overridden` the names that the test's
+    `step_inputs` sets.
     """
 
     all: dict[str, Any]
@@ -100,7 +104,7 @@ async def _run_chunk(
     if batch.concurrent:
         workers = batch.max_workers or len(items)
     if workers >= len(items):
-        # No limit of its own, so the semaphore is not needed.
+        # All items may run at once, so no semaphore is needed.
         return await ctx.case.map(run_item, items)
     permits = asyncio.Semaphore(workers)
 
@@ -112,7 +116,10 @@ async def _run_chunk(
 
 
 def find_list(values: StepValues) -> tuple[str, list[Any]]:
-    """Return name and value of the list to run over: the first mapped value that is a list, else `batch_items`."""
+    """Return name and value of the list to run over: the first mapped value that is a list, else `batch_items`.
+
+    Raises StepError if there is no list.
+    """
     for name in (*values.mapped, BATCH_ITEMS):
         value = values.all.get(name)
         if isinstance(value, list):

@@ -34,10 +34,11 @@ class StepError(Exception):
 
 
 class Meter:
-    """Counts the model calls of one step: their number, tokens, and the time spent waiting for a permit.
+    """Measures the model calls of one step: their number, their tokens, and the time spent waiting for a permit.
 
-    `waited` is negative for a replayed call. The reply comes at once, but `call.seconds` is the original
-    duration. Subtracting `waited` from the elapsed time therefore gives the original duration.
+    The duration of a step is its elapsed time minus `waited`. A replayed call returns at once, but its
+    `call.seconds` is the duration of the original call. It therefore makes `waited` negative, so that a
+    replayed step gets the duration of the original step.
     """
 
     __slots__ = ("attempts", "calls", "input", "longest", "output", "waited")

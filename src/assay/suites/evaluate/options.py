@@ -1,7 +1,7 @@
 """The options of `assay.evaluate` that are written to the run folder.
 
-A function cannot be stored as an option. `subjects` and `scorers` store only names for people to read. The suite's
-identities contain the source of the functions.
+Functions cannot be written to a file. `subjects` and `scorers` therefore have only their names, for people who read
+`run.json`. The source of the functions is part of the run's identity (`EvaluateSuite.ask_identity`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
     """Evaluate functions, prompts and models from Python: `assay.evaluate(rows, answer=function, score=[...])`."""
 
     name: Annotated[str, ask("Name of the evaluation.")] = "evaluate"
-    subjects: Annotated[dict[str, str], ask("What is evaluated, by name.", content=True)] = field(
-        default_factory=dict
+    subjects: Annotated[dict[str, str], ask("Evaluated functions and models, by subject.", content=True)] = (
+        field(default_factory=dict)
     )
     target: Annotated[list[str], ask("Gold columns with the right answers.", content=True)] = field(
         default_factory=list
@@ -37,9 +37,7 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
         default_factory=dict
     )
     repeats: Annotated[int, ask("Answers per case; a score is their mean."), Meta(ge=1)] = 1
-    version: Annotated[str, ask("Version of the evaluated functions, for changes that assay cannot see.")] = (
-        ""
-    )
+    version: Annotated[str, ask("Version of the evaluated functions. A change starts another run.")] = ""
     scorers: Annotated[list[str], score("Names of the scorers.", content=True)] = field(default_factory=list)
 
     def model_arguments(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame, read to the end before the first call.
+"""The rows of `assay.evaluate`: a list, an iterator, a file or a DataFrame. All rows are read before the first call.
 
 Each row is converted to JSON and split in two: `inputs`, which the evaluated function or prompt gets, and `gold`, which
-only scorers get. Dates and UUIDs become texts, numpy scalars become numbers, and NaN, the missing value of a DataFrame,
-becomes null. Any other value without a JSON form is an error that names its row and column.
+only scorers get. Dates and UUIDs become strings, numpy scalars become numbers, and NaN becomes null, because pandas
+writes a missing value as NaN. Any other value without a JSON form is an error that names its row and column.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
 
 
 def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
-    """Return all rows as JSON objects, and the name of their source for messages: the path of the file, or `rows`.
+    """Return all rows as JSON objects, and their origin for messages: a path, or "rows".
 
-    Raises InputError for a value without a JSON form.
+    Raises InputError for values without a JSON form.
     """
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
@@ -64,9 +64,9 @@ def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
 
 
 def _from_frame(source: object) -> list[dict[str, Any]] | None:
-    """Return the rows of a DataFrame; None for anything else.
+    """Return the rows of a DataFrame, or None for any other object.
 
-    It imports nothing: if the source is a DataFrame, the caller has already imported its package.
+    It imports nothing: whoever passes a DataFrame has already imported its library.
     """
     if (pandas := sys.modules.get("pandas")) is not None and isinstance(source, pandas.DataFrame):
         return cast("list[dict[str, Any]]", source.to_dict(orient="records"))
@@ -160,12 +160,12 @@ def _plain_value(value: Any) -> Any:
 
 
 def _to_json(value: Any) -> Any:
-    """Convert a value that msgspec does not know: numpy's scalars and arrays, pandas' timestamps and missing values."""
+    """Convert a value that msgspec cannot encode: numpy scalars and arrays, pandas timestamps and missing values."""
     module = type(value).__module__.partition(".")[0]
     if module == "numpy":
         return value.tolist()
     if module == "pandas":
-        # pandas.NaT, pandas.NA and Timestamp: only the last one has a time.
+        # The value is pandas.NaT, pandas.NA or a Timestamp. The first two mean that a value is missing.
         text = str(value)
         return None if text in ("NaT", "<NA>") else value.isoformat()
     raise TypeError(
@@ -177,10 +177,10 @@ _encode_with_hook = msgspec.json.Encoder(enc_hook=_to_json).encode
 
 
 class EvaluateRows:
-    """The rows of a run, stored as JSON bytes.
+    """The rows of a run, stored as JSON bytes. `Row.data` is the number of the row.
 
-    `Row.data` is the number of the row. `inputs`, `gold` and `whole` decode a new copy of a row at each call, so a
-    function that changes its row affects no other call.
+    `inputs`, `gold` and `whole` decode a row anew for each caller, so that a user's function that changes its row
+    cannot affect other functions.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class EvaluateRows:
     ) -> None:
         self.gold_columns = tuple(gold)
         self.target_columns = tuple(target)
-        """The gold columns that scorers get as `target`. The other gold columns are named by a scorer."""
+        """The gold columns that scorers get as `target`. The other gold columns are named by a single scorer."""
         self.columns = list(dict.fromkeys(column for row in rows for column in row))
         for column in self.gold_columns:
             if column not in self.columns:
@@ -198,7 +198,7 @@ class EvaluateRows:
         self._lines = [_encode(row) for row in rows]
         self.count = len(rows)
         self.facts: dict[str, Any] = {"columns": self.columns, "gold": list(self.gold_columns)}
-        # The key identifies the question: changed gold or another order of columns does not change it.
+        # The key identifies the inputs. Gold and the order of columns do not change it.
         keys = [row_key(_encode_sorted(self._without_gold(row))) for row in rows]
         repeats = RepeatFinder()
         for key in keys:
@@ -210,7 +210,7 @@ class EvaluateRows:
         return {column: value for column, value in row.items() if column not in self.gold_columns}
 
     def iterate(self, skip: Callable[[int], bool] | None = None) -> Iterator[Row[int]]:
-        """Yield the rows in order."""
+        """Yield the rows in order, except those for whose number `skip` returns True."""
         for number, key in enumerate(self._keys):
             if skip is None or not skip(number):
                 yield Row(number, key, self._set, number)
@@ -230,9 +230,9 @@ class EvaluateRows:
         return {column: row[column] for column in self.gold_columns if column in row}
 
     def all_gold(self) -> list[dict[str, Any]]:
-        """Return the gold of every row, for the identity of the scores."""
+        """Return the gold of every row. It is part of the identity of scores."""
         return [self.gold(number) for number in range(self.count)]
 
     def as_jsonl(self) -> bytes:
-        """Return all rows as JSON lines."""
+        """Return the rows as JSON lines."""
         return b"".join(line + b"\n" for line in self._lines)

@@ -1,4 +1,4 @@
-"""Scorers of `assay.evaluate`: functions of the user, metrics and judges by name.
+"""Scorers of `assay.evaluate`: the user's functions, metrics and judges.
 
     score=[
         "exact_match",                               # a metric by name, against the target column
@@ -6,13 +6,13 @@
         assay.metric("bleu", "translation"),
         lambda answer, target: target in answer,     # any of answer, target, row, ctx, records
         assay.scorer(distance, higher_is_better=False),
-        "judge",                                     # the judge that judge= names, against the target column
+        "judge",                                     # the model of judge=, against the target column
         assay.rubric("The answer is polite."),
     ]
 
-A function returns a bool, a number, None (the case has no such score) or a dict of them. If it raises an exception, the
-score is `invalid` and has the traceback. A case without an answer scores 0 with scorers that return a bool. Other
-scorers leave it out.
+A function returns a bool, a number, None (this score does not apply to the case) or a dict of these. If it raises, the
+score is invalid and has the traceback. A case without an answer gets 0 from a scorer that returns bools. Other scorers
+leave it out.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from assay.suites.evaluate.subjects import make_function_context
 
 NO_ANSWER = "no answer"
 PAIRS = "pairs"
-"""Key in the data of a score: the target and answer of each repeat, for metrics of a whole corpus such as BLEU."""
+"""Key in the data of a score of a corpus metric such as BLEU: the (target, answer) pairs of all repeats."""
 
 
 # The items of `score=`
 
 
 class NamedMetric(Struct, frozen=True):
-    """A metric of assay, by name. Without a column it compares the answer with the target of the evaluation."""
+    """A built-in metric by name. Without a column it compares the answer with `target` of the evaluation."""
 
     metric: str
     column: str = ""
@@ -62,12 +62,12 @@ class NamedMetric(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the metric in the report: `run[name]`."""
+        """The name of the metric in the results: `run[name]`."""
         return self.label or self.metric
 
 
 class AnswerJudge(Struct, frozen=True):
-    """Item of `score=`: a judge decides whether the answer means the same as the reference."""
+    """A judge that decides whether the answer means the same as the reference."""
 
     column: str = ""
     question: str = ""
@@ -75,7 +75,7 @@ class AnswerJudge(Struct, frozen=True):
 
 
 class Rubric(Struct, frozen=True):
-    """Item of `score=`: a judge decides whether the answer meets a rubric."""
+    """A judge that decides whether the answer meets a rubric, a requirement in plain words."""
 
     text: str
     column: str = ""
@@ -83,7 +83,7 @@ class Rubric(Struct, frozen=True):
 
 
 class OwnScorer(Struct, frozen=True):
-    """Item of `score=`: a function of the user, with a name, a direction and a version."""
+    """A user's function with settings that assay cannot read from its source."""
 
     function: Callable[..., Any]
     name: str = ""
@@ -96,10 +96,11 @@ ScorerLike = str | Callable[..., Any] | NamedMetric | AnswerJudge | Rubric | Own
 
 
 def metric(metric: str, column: str = "", *, name: str = "", **options: Any) -> NamedMetric:
-    """Return a scorer that compares the answer with a column by a metric: `metric("bleu", "translation")`.
+    """Score with a text metric that docs/tasks.md lists, such as `metric("bleu", "translation")`.
 
-    docs/tasks.md lists the metrics and their options. The column becomes gold. Without a column, the metric compares
-    with `target`. `name` is the name in the report. It is needed if an evaluation uses the same metric twice.
+    The metric compares the answer with a column, or without one with `target`. The column becomes gold. `options`
+    are passed to the metric. `name` is the name of the score, by default the metric's name. If an evaluation uses
+    the same metric twice, one of them needs another name.
     """
     return NamedMetric(metric, column, options, name)
 
@@ -113,10 +114,9 @@ def exact_match(
     ignore_numbers: bool = False,
     regexes_to_ignore: Sequence[str] = (),
 ) -> NamedMetric:
-    """Return a scorer that gives 1 if the answer equals the text in the column, else 0. The column becomes gold.
+    """Score 1 if the answer equals the column, or without a column `target`, else 0. The column becomes gold.
 
-    Without a column it compares with `target`. `name` is the name in the report. It is needed if an evaluation has
-    several exact matches.
+    `name` is the name of the score. An evaluation with several exact matches needs it.
     """
     options: dict[str, Any] = {
         "ignore_case": ignore_case,
@@ -129,18 +129,20 @@ def exact_match(
 
 
 def judge(column: str = "", *, question: str = "", name: str = "judge") -> AnswerJudge:
-    """Return a scorer that asks the judge (`judge=`) whether the answer agrees with the column, which becomes gold.
+    """Let the judge model decide whether the answer means the same as the reference answer in the column.
 
-    `question` names the column with the question. By default it is the column `prompt`, `question` or `input`, or the
-    only column. If there is no such column, the judge sees the whole row without gold.
+    `judge=` of `assay.evaluate` names the model. The column becomes gold; without a column the reference is `target`.
+    `question` names the column that the judge gets as the question. The default is the column `prompt`, `question`
+    or `input`, else the only input column, else all input columns as JSON.
     """
     return AnswerJudge(column, question, name)
 
 
 def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
-    """Return a scorer that asks the judge (`judge=`) whether the answer meets a rubric.
+    """Let the judge model decide whether the answer meets the rubric `text`, a requirement in plain words.
 
-    `column` names a column with a reference answer for the judge. The column becomes gold.
+    `judge=` of `assay.evaluate` names the model. `column` names a column with a reference answer that the judge also
+    gets. It becomes gold.
     """
     return Rubric(text, column, name)
 
@@ -148,25 +150,25 @@ def rubric(text: str, *, column: str = "", name: str = "rubric") -> Rubric:
 def scorer(
     function: Callable[..., Any], *, name: str = "", higher_is_better: bool | None = True, version: str = ""
 ) -> OwnScorer:
-    """Return a function as a scorer with a name, a direction or a version.
+    """Score with your function and set its name, its direction or its version.
 
-    The function takes any of `answer, target, row, ctx, records`. assay scores again if the function's source changes.
-    Change `version` if something else changes, such as a model that the function loads.
+    The function takes any of `answer, target, row, ctx, records`. Set `version` if the function depends on something
+    that assay cannot compare between runs, such as a model that it loads. Another version scores the answers again.
     """
     return OwnScorer(function, name, higher_is_better, version)
 
 
 def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
-    """Return the columns that the scorers name."""
-    named = (NamedMetric, AnswerJudge, Rubric)
-    return [each.column for each in scorers if isinstance(each, named) and each.column]
+    """Return the columns that scorers compare with. They become gold."""
+    with_column = (NamedMetric, AnswerJudge, Rubric)
+    return [each.column for each in scorers if isinstance(each, with_column) and each.column]
 
 
 # The scorers built from these items
 
 
 class Scored(Struct, frozen=True):
-    """The result of one scorer for one answer and one metric."""
+    """The score of one answer under one metric name."""
 
     value: float | None = None
     status: ScoreStatus = "scored"
@@ -175,7 +177,7 @@ class Scored(Struct, frozen=True):
 
 
 class MetricAbout(Struct, frozen=True):
-    """How the values of the cases are aggregated to the metric in the report."""
+    """How the report combines the scores of all cases into one number."""
 
     aggregation: str = "mean"
     higher_is_better: bool | None = True
@@ -192,13 +194,13 @@ class EvaluateScorer(Scorer):
         self.name = name
         self._rows = rows
         self._target = target
-        # Changed gold or another target column changes the id, so that every case is scored again. `call_stage` does
-        # not change, so the judge's logged replies to equal requests are reused.
+        # Changed gold or another target column changes the id, so that every case is scored again. Equal judge calls
+        # are not sent again: logged replies are looked up by `call_stage`, which does not contain the id.
         self.id = f"{name}@{fingerprint([identity, rows.all_gold(), rows.target_columns])}"
 
     @property
     def call_stage(self) -> str:
-        """The name under which calls are logged. It has no version, so a changed scorer can reuse replies."""
+        """The stage under which calls are logged. It has no version, so that a changed scorer reuses logged replies."""
         return f"score:{self.name}"
 
     @abstractmethod
@@ -208,11 +210,11 @@ class EvaluateScorer(Scorer):
         """Return the scores of one answer by metric name. `number` is the number of the row."""
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """Return the scores of a case without an answer. By default the case is left out."""
+        """Return the scores of a case that failed. By default the case is left out of the metric."""
         return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
 
     async def score(self, view: View, ctx: Context) -> list[Score]:
-        """Return one score for each metric."""
+        """Return one score per metric. With repeats, it is the mean over the answers."""
         number: int = view.case.gold
         answers = [record.data for record in view.records if record.kind == "answer"]
         if view.end.status == "subject_error" or not answers:
@@ -239,7 +241,7 @@ class EvaluateScorer(Scorer):
 
 
 def _mean(repeats: list[Scored]) -> Scored:
-    """Return the score of a case with several answers: the mean over the answers that have a value."""
+    """Return the score of a case with several answers: the mean of the scores that have a value."""
     if len(repeats) == 1:
         return repeats[0]
     pairs = [
@@ -281,7 +283,7 @@ class MetricScorer(EvaluateScorer):
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Compare the answer with the target. If the target is a list, the best of its items counts."""
+        """Compare the answer with the target. If the target is a list of right answers, the best score counts."""
         target = self._target(number)
         targets = target if isinstance(target, list) and target else [target]
         values = [user_code.call_here(self._measure, (each, _like(each, answer))) for each in targets]
@@ -289,23 +291,24 @@ class MetricScorer(EvaluateScorer):
         if len(numbers) == len(values):
             best = max(numbers) if self.about.higher_is_better is not False else min(numbers)
             return {self.name: Scored(float(best))}
-        # A metric of a whole corpus, such as BLEU, has no value per case. The aggregation computes it from all pairs.
+        # A corpus metric such as BLEU returns a pair of target and answer. Its aggregation computes the number
+        # from the pairs of all cases.
         return {self.name: Scored(data={PAIRS: [values[0]]})}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """Return 0 if the metric is right or wrong per case. Otherwise the case is left out."""
+        """Score 0 if the metric tells right from wrong. Other metrics leave the case out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._right_wrong else super().without_answer()
 
 
 def _like(target: Any, answer: Any) -> Any:
-    """Return the answer as a text if the target is a text: a function may return 4 if the column has "4"."""
+    """Return the answer as a string if the target is a string: a function may return 4 for the target "4"."""
     if isinstance(target, str) and not isinstance(answer, str):
         return str(answer) if isinstance(answer, (int, float)) else msgspec.json.encode(answer).decode()
     return answer
 
 
 class FunctionScorer(EvaluateScorer):
-    """A function of the user."""
+    """Scores with a user's function."""
 
     def __init__(
         self, spec: OwnScorer, name: str, rows: EvaluateRows, target: Callable[[int], Any], *, timeout: float
@@ -317,15 +320,15 @@ class FunctionScorer(EvaluateScorer):
         self.about = MetricAbout(higher_is_better=spec.higher_is_better)
         self.identity: FunctionIdentity = identify(spec.function)
         stable = spec.version or (self.identity.has_source and not self.identity.unknown)
-        # If the function uses a value that cannot be compared between runs, a random id makes every start score
-        # again. Scoring twice is better than a stale score.
+        # assay cannot tell whether an unknown value changed. A random salt makes such a scorer run again in every
+        # start, because computing a score twice is better than reporting a stale one.
         salt = spec.version if stable else os.urandom(8).hex()
         super().__init__(name, [self.identity.parts, salt, name], rows, target)
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Call the function. If it raises an exception, the score is invalid."""
+        """Call the function. If it raises, the score is invalid."""
         context = make_function_context(self._function, ctx, ROLE)
         row = self._rows.whole(number)
         values = {
@@ -348,12 +351,12 @@ class FunctionScorer(EvaluateScorer):
         return {self.name: _scored(result)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """Return 0 if the function returns a bool. Otherwise the case is left out."""
+        """Score 0 if the function returns bools. Otherwise leave the case out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._truth else super().without_answer()
 
 
 def _scored(value: Any) -> Scored:
-    """Convert the return value of a scorer."""
+    """Convert the return value of a user's scorer. A value of another type is an invalid score."""
     if value is None:
         return Scored(None, "not_applicable", "the scorer returned None")
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "item"):
@@ -365,7 +368,7 @@ def _scored(value: Any) -> Scored:
 
 
 class JudgeScorer(EvaluateScorer):
-    """The judge compares an answer with its reference."""
+    """Asks the judge whether an answer means the same as its reference."""
 
     def __init__(
         self,
@@ -383,13 +386,16 @@ class JudgeScorer(EvaluateScorer):
 
     @property
     def call_stage(self) -> str:
-        """The name under which calls are logged. Judges with the same model share it, and so reuse equal requests."""
+        """The stage under which calls are logged. All scorers with the same judge model share it.
+
+        With a changed judge prompt, only the requests that changed are sent again.
+        """
         return f"judge:{self._panel.reply_identity}"
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Ask the judge. Raises ModelError if the call fails."""
+        """Ask the judge. Raises ModelError if the judge does not answer."""
         target = self._target(number)
         references = [
             str(each) for each in (target if isinstance(target, list) else [target]) if each is not None
@@ -402,12 +408,12 @@ class JudgeScorer(EvaluateScorer):
         return {self.name: Scored(value, status, verdict.reason, answer_data(verdict) or None)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """Return 0: a missing answer is wrong."""
+        """Score 0 without a judge call."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)}
 
 
 class RubricScorer(EvaluateScorer):
-    """A judge decides whether an answer meets a rubric."""
+    """Asks the judge whether an answer meets a rubric."""
 
     def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
         if panel.name == OFFLINE:
@@ -422,13 +428,13 @@ class RubricScorer(EvaluateScorer):
 
     @property
     def call_stage(self) -> str:
-        """The name under which calls are logged. Judges with the same model share it, and so reuse equal requests."""
+        """The stage under which calls are logged. All scorers with the same judge model share it."""
         return f"judge:{self._panel.reply_identity}"
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
-        """Ask the judge. Raises ModelError if the call fails."""
+        """Ask the judge. Raises ModelError if the judge does not answer."""
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
         reference = str(self._target(number)) if self._has_reference else None
         verdict = await self._rubric.judge(ctx.model(ROLE), self._text, text, reference)
@@ -436,11 +442,11 @@ class RubricScorer(EvaluateScorer):
         return {self.name: Scored(value, verdict.status, verdict.reason)}
 
     def without_answer(self) -> Mapping[str, Scored]:
-        """Return 0: a missing answer does not meet the rubric."""
+        """Score 0 without a judge call."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)}
 
 
-# Does a function return a bool?
+# Does a function return True or False?
 
 _TRUTH_CALLS = frozenset({"all", "any", "bool", "isinstance", "callable", "hasattr"})
 _TRUTH_METHODS = frozenset(
@@ -459,10 +465,10 @@ _TRUTH_METHODS = frozenset(
 
 
 def returns_truth(function: Callable[..., Any]) -> bool:
-    """Return whether a function returns a bool, by its annotation or its return statements.
+    """Return True if a function returns bools, by its annotation or else by its return statements.
 
-    A case without an answer scores 0 with such a function. The source decides, not the returned values, so that the
-    result does not depend on which cases have run.
+    A case without an answer then gets 0 instead of being left out. The source decides, not the values returned so
+    far, so that the result does not depend on the order of cases.
     """
     annotation = getattr(function, "__annotations__", {}).get("return")
     if annotation is not None:

@@ -1,6 +1,7 @@
-"""Subjects of an evaluation: a function that is called with a row, or a model that gets a prompt made of the row.
+"""The subjects of `assay.evaluate`: a function of a row, or a model with a prompt built from the row.
 
-A subject turns one row into one answer. The solver asks it `repeats` times per case and emits each answer as a record.
+A subject turns one row into one answer. The solver calls it once per case, or `repeats` times, and emits each answer
+as a record.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from assay.suites.evaluate.arguments import CONTEXT, ROW, Arguments
 
 T = TypeVar("T")
 Prompt = str | list[dict[str, Any]]
-"""A text, or a list of messages."""
+"""A text, or a list of chat messages."""
 
 
 class EvaluateInputs(Struct, frozen=True):
-    """One case: the name of the subject, and the row without gold."""
+    """The inputs of one case: the name of the subject, and the row without gold."""
 
     subject: str
     row: dict[str, Any]
@@ -45,7 +46,7 @@ class Subject(ABC):
 
 
 class EvaluateSolver(Solver):
-    """Asks a subject for the answers of one case."""
+    """Calls the subject of a case once per repeat."""
 
     def __init__(self, subjects: Mapping[str, Subject], repeats: int) -> None:
         self._subjects = subjects
@@ -55,14 +56,13 @@ class EvaluateSolver(Solver):
         """Emit one record of the kind `answer` for each repeat."""
         subject = self._subjects[inputs.subject]
         for number in range(self._repeats):
-            # One after another: a resumed run matches equal requests with logged replies by their order, so concurrent
-            # repeats could get the replies of each other.
+            # Not concurrently: replay matches equal requests by their order, so the repeats must call in order.
             answer = await subject.answer(inputs.row, ctx)
             ctx.emit("answer", answer, part=str(number + 1) if self._repeats > 1 else "")
 
 
 class FunctionSubject(Subject):
-    """A function of the user. Its return value is the answer."""
+    """A user's function. Its return value is the answer."""
 
     def __init__(
         self, function: Callable[..., Any], arguments: Arguments, *, role: str, timeout: float, name: str
@@ -101,7 +101,7 @@ class FunctionSubject(Subject):
 
 
 class PromptSubject(Subject):
-    """A model that is asked with a prompt. The text of its reply is the answer."""
+    """A model with a prompt. The text of its reply is the answer."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class PromptSubject(Subject):
         self._system = system_instruction
 
     async def answer(self, row: dict[str, Any], ctx: Context) -> str:
-        """Render the prompt and ask the model."""
+        """Build the prompt and ask the model."""
         try:
             prompt = self._prompt(row)
         except TemplateProblem as error:
@@ -130,11 +130,14 @@ class PromptSubject(Subject):
 async def ask_text(
     ctx: Context, role: str, prompt: Prompt, params: Mapping[str, Any], system_instruction: str = ""
 ) -> str:
-    """Ask a model and return the text of its reply. A model that only continues texts gets the messages as text."""
+    """Ask a model and return the text of its reply.
+
+    A model without a chat endpoint gets the contents of the messages as one text, separated by empty lines.
+    """
     try:
         asker = ctx.model(role)
     except UsageError:
-        # The original message tells the user to pass a command-line flag, which a Python program does not have.
+        # Replaces the engine's message, which names a command-line flag.
         parameter = role if role == "judge" else "model"
         raise UsageError(
             f"ctx.ask() has no model for the role {role!r}. Pass {parameter}='PROVIDER/NAME' to assay.evaluate"
@@ -151,12 +154,15 @@ async def ask_text(
 
 
 def template_prompt(template: Template) -> Callable[[dict[str, Any]], Prompt]:
-    """Return a function that renders a Jinja template with the columns of a row."""
+    """Return a function that renders a Jinja template over the columns of a row."""
     return template.render
 
 
 def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Callable[[dict[str, Any]], Prompt]:
-    """Return a function that builds the prompt of a row, a text or a list of messages, with a function of the user."""
+    """Return a function that builds the prompt of a row with a user's function.
+
+    It raises UserCodeError if the result is neither a text nor a list of messages.
+    """
 
     def build(row: dict[str, Any]) -> Prompt:
         args, kwargs = arguments.choose({ROW: row}, row)
@@ -173,34 +179,37 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
     return build
 
 
-# The `ctx` argument of functions
+# The `ctx` of a user's function
 
 
 class FunctionContext:
-    """The `ctx` of an async function or scorer. Its calls are logged, so a continued run does not repeat them."""
+    """The `ctx` of an async function or scorer. Its calls are logged, so that a continued run does not repeat them."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
         self._role = role
 
     async def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
-        """Return the text of a model's reply. `role="judge"` asks the judge. `params` are sent with the request."""
+        """Ask the model and return the text of its reply. `role="judge"` asks the judge.
+
+        `params` are sent with the request, such as `temperature=0`.
+        """
         return await ask_text(self._ctx, role or self._role, prompt, params)
 
     async def base_url(self, role: str = "") -> str:
-        """Return a URL at which an OpenAI SDK reaches the model while the function runs. Its calls are logged."""
+        """Return a base URL for an OpenAI SDK. It works while the function runs, and its calls are logged."""
         return await self._ctx.base_url(role or self._role)
 
     def rng(self, name: str = "") -> random.Random:
-        """Return a random generator that gives the same numbers whenever this case runs. `name` selects another one."""
+        """Return a generator that gives the same numbers whenever this case runs. Each name has its own numbers."""
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Do nothing. Called when the function has returned."""
+        """Do nothing. `SyncFunctionContext.close` refuses further calls."""
 
 
 class SyncFunctionContext:
-    """The `ctx` of a function or scorer that is not async. Its methods block until they have the result."""
+    """The `ctx` of a function or scorer that is not async: the methods of `FunctionContext`, but blocking."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
@@ -209,19 +218,22 @@ class SyncFunctionContext:
         self._closed = False
 
     def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
-        """Return the text of a model's reply. `role="judge"` asks the judge. `params` are sent with the request."""
+        """Ask the model and return the text of its reply. `role="judge"` asks the judge.
+
+        `params` are sent with the request, such as `temperature=0`.
+        """
         return self._wait(ask_text(self._ctx, role or self._role, prompt, params))
 
     def base_url(self, role: str = "") -> str:
-        """Return a URL at which an OpenAI SDK reaches the model while the function runs. Its calls are logged."""
+        """Return a base URL for an OpenAI SDK. It works while the function runs, and its calls are logged."""
         return self._wait(self._ctx.base_url(role or self._role))
 
     def rng(self, name: str = "") -> random.Random:
-        """Return a random generator that gives the same numbers whenever this case runs. `name` selects another one."""
+        """Return a generator that gives the same numbers whenever this case runs. Each name has its own numbers."""
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Refuse further calls. After a timeout the function may still run in its thread."""
+        """Refuse further calls. After a timeout, the function may still run in its thread."""
         self._closed = True
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
@@ -234,5 +246,5 @@ class SyncFunctionContext:
 def make_function_context(
     function: Callable[..., Any], ctx: Context, role: str = MAIN
 ) -> FunctionContext | SyncFunctionContext:
-    """Return a context with async methods for an async function, and with blocking methods for any other."""
+    """Return the `ctx` for a function: async methods for an async function, else blocking methods."""
     return FunctionContext(ctx, role) if user_code.is_async(function) else SyncFunctionContext(ctx, role)

@@ -1,7 +1,7 @@
 """The suite behind `assay.evaluate`: rows x subjects, where a subject is a function, a prompt or a model.
 
-Unlike the other suites it cannot be built from a spec alone, because a spec cannot contain functions.
-`assay/evaluation.py` builds it from the arguments of `evaluate`.
+Other suites are built from a `RunSpec` alone. This one is not, because a spec cannot contain functions:
+`assay/evaluation.py` builds it from the arguments of `assay.evaluate`.
 """
 
 from __future__ import annotations
@@ -66,18 +66,18 @@ from assay.suites.evaluate.tally import make_entry
 
 ROWS_FILE = "rows.jsonl"
 _FROM_PYTHON = "an evaluation has functions in it: run the Python program that called assay.evaluate again"
-# Usual names of the column with the question. It is shown to judges, and it is the default prompt.
+# Usual names for the column with the question. Used if the user names no prompt, or no question for the judge.
 _QUESTION_COLUMNS = ("prompt", "question", "input")
 
 
 def _program_name() -> str:
-    """Return the file name of the running program, for messages; empty in a notebook."""
+    """Return the file name of the running program, for messages. Empty in a notebook."""
     file = vars(sys.modules["__main__"]).get("__file__")
     return Path(file).name if isinstance(file, str) else ""
 
 
 class SubjectParts(Struct, frozen=True):
-    """The arguments of `evaluate` for one subject: a function, or a model and its prompt."""
+    """The arguments of `assay.evaluate` for one subject: a function `answer`, or a model and its prompt."""
 
     answer: Callable[..., Any] | None = None
     model: str | Callable[..., Any] | None = None
@@ -119,10 +119,13 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         self.scorers = self._scorers
         self.notices = self._notices
 
-    # The subjects
+    # Subjects
 
     def _model_roles(self, subjects: Mapping[str, SubjectParts]) -> dict[str, Role]:
-        """Return the models by role: `main` if all subjects have the same model, else the name of the subject."""
+        """Return the models by role. If all subjects use the same model, its role is `main`.
+
+        Otherwise each role has the name of its subject.
+        """
         if ROLE in subjects:
             raise UsageError(f"a subject cannot be called {ROLE!r}: that is the name of the judge's role")
         models = {name: parts.model for name, parts in subjects.items() if parts.model is not None}
@@ -139,17 +142,17 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return name if several else MAIN
 
     def role_name(self, subject: str) -> str:
-        """Return the role of the model that a subject asks."""
+        """Return the role of the model that a subject uses."""
         return self._role_names[subject]
 
     def _subject(self, name: str, parts: SubjectParts) -> Subject:
         rows, gold = self._rows, self._rows.gold_columns
         if parts.answer is not None:
             if parts.prompt is not None:
-                raise UsageError("answer= is a function that builds its own prompts: leave prompt= away")
+                raise UsageError("answer= is a function that builds its own prompts: remove prompt=")
             arguments = subject_arguments(parts.answer, rows.columns, gold, "answer=")
             if arguments.takes("ctx") and parts.model is None and not self.roles:
-                # Otherwise the user would learn only from the first failed case that ctx.ask() has no model.
+                # Without this notice, the mistake would show only when ctx.ask() fails in the first case.
                 self._notices.append(
                     f"{describe_callable(parts.answer)}() takes ctx, but no model= is named to ask"
                 )
@@ -186,11 +189,12 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if len(columns) == 1:
             return "{{ " + columns[0] + " }}"
         raise UsageError(
-            f"name the prompt, such as prompt='{{{{ {columns[0] if columns else 'question'} }}}}'"
+            f"model= needs a prompt, because the rows have no column called {', '.join(_QUESTION_COLUMNS)}. "
+            f"Pass one, such as prompt='{{{{ {columns[0] if columns else 'question'} }}}}'"
         )
 
     def _template(self, source: str) -> Template:
-        """Compile the prompt. Raises UsageError if it uses a gold column or a name that is not a column."""
+        """Return the compiled prompt. Raises UsageError for a name that is a gold column, or not a column."""
         try:
             template = Template(source)
             names = names_in(source)
@@ -209,9 +213,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return template
 
     def identity_of(self, function: Callable[..., Any], what: str) -> dict[str, Any]:
-        """Return the parts of a function's identity. Raises UsageError if its source is not available.
+        """Return the values that identify a function: its source and the values it uses.
 
-        Adds a notice if the function uses values that cannot be compared between runs.
+        Raises UsageError if the function has no source. Adds a notice if it uses a value that assay cannot compare
+        between runs. `version=` of `assay.evaluate` turns both off.
         """
         identity: FunctionIdentity = identify(function)
         name = describe_callable(function)
@@ -229,7 +234,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             )
         return identity.parts
 
-    # The scorers
+    # Scorers
 
     def _judge_panel(self, score: Sequence[ScorerLike]) -> Panel | None:
         uses_judge = any(each == "judge" or isinstance(each, (AnswerJudge, Rubric)) for each in score)
@@ -263,7 +268,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         if isinstance(each, str):
             each = AnswerJudge() if each == "judge" else NamedMetric(each)
         if isinstance(each, NamedMetric):
-            find_metric(each.metric)  # raises for a mistyped name before the target column is checked
+            find_metric(each.metric)  # reports a mistyped metric before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
             assert self._panel is not None
@@ -293,7 +298,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return scorer
 
     def _target_of(self, column: str, what: str) -> Callable[[int], Any]:
-        """Return a function that returns the gold value of a row, by the number of the row."""
+        """Return a function from the number of a row to the gold value that a metric or judge compares with."""
         if not column:
             if not self._rows.gold_columns:
                 raise UsageError(f"{what} compares with a column; name it: target='COLUMN'")
@@ -301,7 +306,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return lambda number: self._rows.gold(number).get(column)
 
     def _whole_target(self, number: int) -> Any:
-        """Return the value of the target column, or a dict if there are several target columns."""
+        """Return the value of the target column. With several target columns, return a dict."""
         gold = self._rows.gold(number)
         columns = self.options.target or self._rows.gold_columns
         if len(columns) == 1:
@@ -321,16 +326,16 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             return lambda number: str(self._rows.whole(number).get(column))
         return lambda number: msgspec.json.encode(self._rows.inputs(number)).decode()
 
-    # Identity of the run
+    # The run's identity
 
     def ask_identity(self) -> dict[str, Any]:
-        """Return the source of functions, the prompts, and the names of the gold columns."""
+        """Return the source of the evaluated functions, the prompts, and the names of the gold columns."""
         return {"subjects": self._identities, "gold": sorted(self._rows.gold_columns)}
 
     def data_identity(self) -> Any:
         """Return a fingerprint of the rows without gold, and of their tags.
 
-        Tags count, because they are written to the journal when a case ends and cannot change afterwards.
+        Tags are written to the journal when a case ends, so changed tags need a new run.
         """
         keys = [row.key for row in self._rows.iterate()]
         tags = [self._tags_of(row.data) for row in self._rows.iterate()] if self.options.tags else []
@@ -339,17 +344,21 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
     # Cases
 
     def rows(self, facts: dict[str, Any] | None = None) -> EvaluateRows:
-        """Return the rows. The facts have the number of subjects: readers compute the row of a case from it."""
+        """Return the rows.
+
+        The facts get the number of subjects, because `assay show` computes the row of a case from it, and the name
+        of the program, for messages.
+        """
         self._rows.facts["subjects"] = len(self._subjects)
         self._rows.facts["program"] = _program_name()
         return self._rows
 
     def subjects(self) -> Sequence[str]:
-        """Return the names of the subjects."""
+        """Return the names of the evaluated functions, prompts or models."""
         return list(self._subjects)
 
     def case(self, row: Row[int], subject: str) -> CaseContent:
-        """Return the content of a case: the row without gold. Scorers look up the gold by the number of the row."""
+        """Return the case of a row: the row without gold, and the row's number, by which scorers look up the gold."""
         inputs = self._rows.inputs(row.data)
         label = str(inputs.get("id", row.number + 1))
         return CaseContent(
@@ -357,7 +366,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         )
 
     def _tags_of(self, number: int) -> tuple[str, ...]:
-        """Return the tags of a row: the values of the tag columns. With several columns a tag is `column=value`."""
+        """Return the values of the tag columns. With several tag columns, a tag has the form COLUMN=VALUE."""
         columns = self.options.tags
         if not columns:
             return ()
@@ -371,9 +380,9 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return tuple(tags)
 
     def prepare(self, folder: Path) -> None:
-        """Write the rows to the run folder, so that `assay.load` and `assay show` can read them without the program.
+        """Write the rows to the run folder, so that `load` and `show` work without the program.
 
-        The file is written again if the gold has changed.
+        An existing file is replaced if gold values have changed since.
         """
         path, content = folder / ROWS_FILE, self._rows.as_jsonl()
         try:
@@ -382,10 +391,10 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         except OSError as error:
             raise cannot_write(path, error) from error
 
-    # The report
+    # Results
 
     def finish(self, results: Results[int], run: RunFacts) -> Outcome:
-        """Make the report. This suite writes no result files outside the run folder."""
+        """Build the report. Unlike other suites, this one writes no result files beside the run folder."""
         about = {scorer.name: scorer.about for scorer in self._scorers}
         scorer_of = {scorer.id: scorer.name for scorer in self._scorers}
         judges = [scorer.info for scorer in self._scorers if scorer.info is not None]
@@ -401,7 +410,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             passed = None
         return Outcome(Report(entries=entries, entry_word="subject", passed=passed))
 
-    # `assay rescore` and `assay show`, which run without the program
+    # Finished runs, read without the program
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
@@ -411,7 +420,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     @classmethod
     def sections(cls, case: CaseView) -> Sequence[Section]:
-        """Return the sections of `assay show`: the row, the answers and the scores."""
+        """Return what `assay show RUN CASE` prints: the row, the answers and the scores."""
         row = []
         if case.row is not None:
             row = [

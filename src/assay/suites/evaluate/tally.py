@@ -1,4 +1,4 @@
-"""Makes the report of an evaluation: for each subject its metrics, in total and by tag, and its failed cases."""
+"""Builds the report of an evaluation: for each subject its metrics, its metrics by tag, and its failed cases."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from assay.scoring import statistics
 from assay.scoring.metric_builders import mean_metric, proportion_metric, ratio_metric
 from assay.suites.evaluate.scorers import NO_ANSWER, PAIRS, MetricAbout
 
-# Failed cases that a report shows; `run.cases(failed=True)` gives them all.
+# Number of failed cases in the report. `run.cases(failed=True)` returns all of them.
 _SHOWN = 10
 
 
 class MetricValues:
-    """The values of one metric, in data order. `left_out` counts the cases without a value, by reason."""
+    """The values of one metric in data order. `left_out` counts the cases without a value, by reason."""
 
     def __init__(self, name: str, about: MetricAbout) -> None:
         self.name = name
@@ -32,7 +32,7 @@ class MetricValues:
         self.repeats: list[list[float]] = []
 
     def add(self, score: Score | None, why: str) -> None:
-        """Count the score of a case. If `score` is None, `why` is the reason."""
+        """Add the score of a case. If `score` is None, `why` is the reason."""
         if score is None:
             self.left_out[why] += 1
         elif score.status != "scored":
@@ -46,7 +46,7 @@ class MetricValues:
                 self.repeats.append(repeats)
 
     def metric(self) -> Metric:
-        """Return the metric with its denominator and interval. If all values are 0 or 1, the interval is Wilson's."""
+        """Return the metric with its denominator and interval. If all values are 0 or 1, it is Wilson's interval."""
         name, numbers = self.name, self._numbers
         left_out, higher = dict(self.left_out), self.about.higher_is_better
         if self._pairs:
@@ -58,7 +58,7 @@ class MetricValues:
         return mean_metric(name, numbers, left_out=left_out, higher_is_better=higher)
 
     def _corpus_metric(self, left_out: dict[str, int]) -> Metric:
-        """Return a metric that is computed from all cases together, such as BLEU."""
+        """Return a metric that is computed from all cases at once, such as BLEU."""
         aggregation, pairs = self.about.aggregation, self._pairs
         value, error, reason = None, None, ""
         try:
@@ -83,9 +83,9 @@ class MetricValues:
         )
 
     def pass_at_k(self) -> Curve | None:
-        """Return pass@k for every k: the chance that at least one of k answers is right.
+        """Return pass@k, the probability that at least one of k answers is right, for every k.
 
-        Returns None without repeats, or if a value is neither 0 nor 1.
+        None unless every case has the same number of repeats, and each repeat scores 0 or 1.
         """
         counts = {len(repeats) for repeats in self.repeats}
         if len(counts) != 1 or len(self.repeats) < len(self._numbers):
@@ -114,7 +114,7 @@ class Tally:
             if score.metric not in self.values:
                 about = self._about.get(scorer_of.get(score.scorer, ""), MetricAbout())
                 self.values[score.metric] = MetricValues(score.metric, about)
-                # A scorer that returns a dict may add a name late. The cases before this one have no such score.
+                # A scorer that returns a dict may use a name for the first time here. Earlier cases lack it.
                 before = sum(self.counts.values()) - 1
                 if before:
                     self.values[score.metric].left_out["no such score"] += before
@@ -123,17 +123,17 @@ class Tally:
             values.add(by_name.get(name), why)
 
     def metrics(self) -> list[Metric]:
-        """Return the metrics in the order of the scorers.
+        """Return all metrics in the order of the scorers.
 
-        A scorer that returned only dicts has no metric under its own name.
+        A scorer that always returns a dict has metrics named after the keys, and none under its own name.
         """
-        numbers = [values.metric() for values in self.values.values()]
-        named = [
-            number
-            for number in numbers
-            if number.denominator or set(number.left_out) - {"no such score", NO_ANSWER}
+        metrics = [values.metric() for values in self.values.values()]
+        measured = [
+            metric
+            for metric in metrics
+            if metric.denominator or set(metric.left_out) - {"no such score", NO_ANSWER}
         ]
-        return named or numbers
+        return measured or metrics
 
 
 def make_entry(
@@ -143,7 +143,7 @@ def make_entry(
     scorer_of: Mapping[str, str],
     judges: Sequence[JudgeInfo],
 ) -> Entry:
-    """Return the entry of one subject in the report."""
+    """Build the report entry of one subject from the results of its cases."""
     whole = Tally(about)
     by_tag: dict[str, Tally] = {}
     failed: list[Example] = []
@@ -171,9 +171,9 @@ def make_entry(
 
 
 def _failed_example(result: CaseResult[int], tally: Tally) -> Example | None:
-    """Return the case as an example if it failed, else None.
+    """Return the case for the list of failed cases: it has no answer, or a score that is 0 or invalid.
 
-    A case failed if it has no answer, an invalid score or a score of 0. If lower values are better, 0 is no failure.
+    None for other cases. A score of 0 does not count where lower is better.
     """
     end = result.end
     if end is None:
@@ -187,8 +187,8 @@ def _failed_example(result: CaseResult[int], tally: Tally) -> Example | None:
         )
     wrong = []
     for score in result.scores:
-        neutral = tally.values[score.metric].about.higher_is_better is False
-        if score.status == "invalid" or (score.value == 0 and not neutral):
+        lower_is_better = tally.values[score.metric].about.higher_is_better is False
+        if score.status == "invalid" or (score.value == 0 and not lower_is_better):
             wrong.append(score)
     if not wrong:
         return None

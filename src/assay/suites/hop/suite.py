@@ -315,7 +315,10 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
 
 def _check_sections(result: Check) -> list[Section]:
-    """Return a check with its sign. A failed check also has its reason, the expected and the actual value."""
+    """Return the lines that `assay show` prints for a check: ✓ or ✗ and its path.
+
+    For a failed check also the reason, the expected value (-) and the actual value (+).
+    """
     if result.passed:
         return [Section(text=f"✓ {result.path}", indent=1)]
     lines = [f"{result.path}: {result.why}"]
@@ -334,7 +337,7 @@ def _role_names(profile: str) -> tuple[str, str]:
 def _settings_of(target: Target, spec: RunSpec) -> HopSettings:
     """Return the settings of the run.
 
-    `--model` without `--settings` and `--profiles` takes precedence over a settings file that was only found.
+    With `--model`, and without `--settings` and `--profiles`, a settings file that assay finds by itself is ignored.
     """
     options = spec.options
     assert isinstance(options, HopOptions)

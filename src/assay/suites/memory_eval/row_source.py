@@ -19,7 +19,10 @@ from assay.suites.memory_eval.rows import AnswerRow, SampleRows
 
 
 class Baseline(NamedTuple):
-    """How the outputs show a memory. `reference` marks it as a reference such as `oracle`."""
+    """The name of a memory in the outputs. The format calls a memory a baseline.
+
+    `reference` is True for a memory that only serves as a reference, such as `oracle`.
+    """
 
     alias: str
     reference: bool = False
@@ -34,7 +37,7 @@ class SampleLines(NamedTuple):
 
 
 class RowSource(ABC):
-    """All samples of a run with all its baselines."""
+    """All samples of a run, each with all baselines. A baseline is an evaluated memory, the subject of a case."""
 
     writes_pipeline: bool
     """True if this run writes the pipeline files, False if it reads them."""
@@ -46,16 +49,16 @@ class RowSource(ABC):
 
     @abstractmethod
     def ask_identity(self) -> dict[str, Any]:
-        """Return everything besides options and data that changes replies. A change makes another run."""
+        """Return everything besides options and data that affects replies. A change starts another run."""
 
     @abstractmethod
     def data_identity(self) -> Any:
-        """Return what identifies the data. A change makes another run."""
+        """Return a value that identifies the data, such as a fingerprint. A change starts another run."""
 
     @property
     @abstractmethod
     def gold_fingerprint(self) -> str:
-        """Fingerprint of the gold (points, reference answers, evidence). Another fingerprint scores again."""
+        """Fingerprint of the gold (points, reference answers, evidence). If it changes, replies are scored again."""
 
     @property
     def notices(self) -> Sequence[str]:
@@ -68,7 +71,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Return whether this baseline has this sample."""
+        """Return False if the baseline `subject` has no data for this sample. The pair is then not a case."""
 
     @abstractmethod
     def total(self) -> int:
@@ -76,11 +79,11 @@ class RowSource(ABC):
 
     @abstractmethod
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """Return the inputs and the gold of one sample with one baseline."""
+        """Return the case for one sample and the baseline `subject`: its inputs and its gold."""
 
     @abstractmethod
     def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """Return the rows of a case from its gold and its records; no rows for a sample that failed."""
+        """Build the rows of a case from its gold and its records. A failed sample has no rows."""
 
     @abstractmethod
     def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> Sequence[AnswerRow]:

@@ -44,7 +44,7 @@ class MemoryDelta(Struct, frozen=True):
 
 
 class GoldState(Struct, frozen=True):
-    """The memory points of a session and of all sessions so far, unchanged from the data."""
+    """The memory points (facts to store, update or reject) of a session and of all sessions so far, as in the data."""
 
     session_id: str
     cumulative_gold_memories: list[Any] = field(default_factory=list)
@@ -54,14 +54,14 @@ class GoldState(Struct, frozen=True):
 
 
 class MemoryLabel(Struct, frozen=True):
-    """The label of a text that the session wrote. `id` is its number among those texts, from 1."""
+    """The judge's label for a text that the session stored. `id` is the number of the text in its session, from 1."""
 
     id: int
     label: str | None
 
 
 class PointLabel(Struct, frozen=True):
-    """The label of an update or interference point; null if the judge gave no valid verdict."""
+    """The judge's label for an update or interference point; null if its verdict was not valid."""
 
     memory_id: str
     label: str | None
@@ -181,7 +181,11 @@ _WRITTEN = ("add", "update")
 
 
 class GoldPoint(NamedTuple):
-    """A memory point of a row. `name` is its id, made unique: the second point of the same id gets `~2`."""
+    """A fact that a memory should store, update or reject. The format calls it a memory point.
+
+    `name` is unique in its row: it is the id, and the second point with the same id gets the suffix `~2`.
+    `original` has the texts that an update replaces.
+    """
 
     memory_id: str
     name: str
@@ -216,7 +220,7 @@ def point_text(raw: Any) -> str:
 
 
 def _original_texts(raw: Any) -> tuple[str, ...]:
-    """Return the texts that an update replaces. The data has a list of texts or points, or a single one."""
+    """Return the texts that an update replaces. In the data they are a text, a point, or a list of either."""
     original = raw.get("original_memories") if isinstance(raw, dict) else None
     if original is None:
         return ()
@@ -246,12 +250,12 @@ def active_texts(row: SessionRow) -> tuple[str, ...]:
 
 
 def session_parts(rows: Iterable[SessionRow]) -> list[str]:
-    """Return the score part of each session of one sample: its id, made unique."""
+    """Return the `part` of the scores of each session of one sample: the session id, made unique."""
     return unique_names([row.session_id for row in rows])
 
 
 def question_parts(rows: Iterable[QaRow]) -> list[str]:
-    """Return the score part of each question of one sample: CHECKPOINT/NUMBER, counted from 1."""
+    """Return the `part` of the scores of each question of one sample: CHECKPOINT/NUMBER, counted from 1."""
     counts: Counter[str] = Counter()
     parts = []
     for row in rows:
@@ -267,7 +271,7 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 class AnswerRow(NamedTuple):
-    """An answer with its reference. `part` and `about` become the part and the data of its scores."""
+    """An answer with its reference. `part` and `about` become the fields `part` and `data` of its scores."""
 
     part: str
     answer: str

@@ -72,10 +72,10 @@ def task_schema() -> JsonSchema:
     properties: dict[str, JsonSchema] = {key: {} for key in KEYS}
     for key, kinds in KEY_TYPES.items():
         names = [_TYPE_NAMES[kind] for kind in kinds]
-        # `!function module.name` reaches an editor as a text.
+        # Editors do not know the tag `!function`. They validate `!function module.name` as a string.
         if key in FUNCTION_KEYS and "string" not in names:
             names.append("string")
-        # Python takes true and false for whole numbers.
+        # assay accepts true and false for an integer, because bool is a subclass of int in Python.
         if "integer" in names:
             names.append("boolean")
         # A key that is null counts as missing.
@@ -105,7 +105,7 @@ def task_schema() -> JsonSchema:
         "type": "object",
         "properties": describe_keys(properties, _TEXTS),
         "additionalProperties": False,
-        # The keys of an included file are not known here, so nothing is required then.
+        # With `include`, required keys may be in the included file, which a schema cannot see.
         "anyOf": [
             {"required": ["include"]},
             {"required": ["group"]},

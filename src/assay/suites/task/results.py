@@ -84,8 +84,8 @@ class ResultsFile:
         value["group_subtasks"] = {group.name: list(group.children) for group in groups}
         value |= self._about_tasks()
         value |= self._about_run(run)
-        # The hashes are computed while samples are written. The key exists only then, as in the harness, and
-        # keeps the place that `_about_run` gave it.
+        # As in the harness, the key exists only if samples are written, because the hashes are computed then.
+        # `_about_run` has already inserted the key at the harness's position; assigning keeps that position.
         if options.log_samples or options.predict_only:
             value["task_hashes"] = hashes
         else:
