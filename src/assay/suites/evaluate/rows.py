@@ -29,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.decode
 
-# Enough to see what is wrong with the data without a page of repeated lines.
+# A mistake in the data usually repeats in every row. Ten messages are enough to see it.
 _MAX_PROBLEMS = 10
 
 
@@ -45,7 +45,7 @@ class DataFrame(Protocol):
 
 
 RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
-"""Everything that `assay.evaluate` takes as rows."""
+"""The types that `assay.evaluate` accepts as rows."""
 
 
 def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:

@@ -51,7 +51,7 @@ PAIRS = "pairs"
 """Key in the data of a score of a corpus metric such as BLEU: the (target, answer) pairs of all repeats."""
 
 
-# What the user writes in `score=`
+# The items of `score=`
 
 
 class NamedMetric(Struct, frozen=True):
@@ -166,7 +166,7 @@ def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
     return [each.column for each in scorers if isinstance(each, with_column) and each.column]
 
 
-# The scorers that run
+# The scorers built from these items
 
 
 class Scored(Struct, frozen=True):

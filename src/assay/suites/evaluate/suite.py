@@ -418,7 +418,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
-        """Raise UsageError: the scorers are functions of a Python program."""
+        """Raise UsageError: only the Python program has the scorers, so `assay rescore` cannot run them."""
         program = facts.get("program") or "the program that made it"
         raise UsageError(f"this run was scored by functions of a Python program: run {program} again")
 
