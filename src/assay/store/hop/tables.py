@@ -79,7 +79,7 @@ class FileStamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> FileStamp:
-        """Return the stamp of the file as it is now."""
+        """Return the stamp of a file, from its current inode, size and time of modification."""
         stat = path.stat()
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 
@@ -421,7 +421,10 @@ class _FlatStats(Struct, gc=False):
 
 
 class _FlatLine(Struct, gc=False, kw_only=True):
-    """The needed keys of a flat line, in the order of most files: msgspec finds the next key faster then."""
+    """The keys of a flat line that are needed.
+
+    They are in the order in which most files have them, because msgspec decodes keys in the expected order faster.
+    """
 
     id = None
     tag = None
