@@ -237,7 +237,5 @@ def test_the_script_is_printed(folder: Path, shell: str) -> None:
     assert done.stderr == ""
 
 
-def test_names_of_schemas_and_data_sets_are_completed(folder: Path) -> None:
+def test_names_of_schemas_are_completed(folder: Path) -> None:
     assert completions(folder, "bash", "assay schema ta") == ["plain,task"]
-    assert completions(folder, "bash", "assay memory test --dataset pl") == ["plain,plain"]
-    assert completions(folder, "bash", "assay memory eval --dataset pl") == ["file,pl"]

@@ -271,3 +271,10 @@ def test_a_traceback_of_a_suite_begins_with_its_own_error(tmp_path: Path) -> Non
     )
     assert "name 'nothing' is not defined" in done.err
     assert "no running event loop" not in done.err
+
+
+def test_a_missing_argument_is_named_as_the_help_names_it(tmp_path: Path) -> None:
+    (tmp_path / "quiz.py").write_text(QUIZ.read_text())
+    suite = Installed(tmp_path, "quiz.py:Quiz", ["run", "quiz.py:Quiz"], "quiz.py:Quiz")
+    done = suite.typed("run", "quiz.py:Quiz", "--model", "script/replies.jsonl")
+    assert (done.code, done.err.strip()) == (2, "FILE is missing")

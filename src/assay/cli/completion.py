@@ -124,16 +124,6 @@ def complete_schemas(ctx: click.Context, param: click.Parameter, incomplete: str
     return _starting_with(incomplete, list(api.file_schemas()))
 
 
-def complete_datasets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-    """Return the data sets of `memory test`; a file where none fits. In `memory eval`, --dataset is a file."""
-    names: list[str] = []
-    if ctx.info_name == "test":
-        from assay.suites.memory_test.loaders import dataset_names
-
-        names = _starting_with(incomplete, dataset_names())
-    return names or complete_files(ctx, param, incomplete)
-
-
 def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Return the providers of models as `openai/`. After `script/` and `python/`, return the files that fit."""
     from assay.core import registry
@@ -169,7 +159,6 @@ _COMPLETERS: dict[str, Completer] = {
     "reuse": complete_runs,
     "memory": complete_memories,
     "baseline": complete_memories,
-    "dataset": complete_datasets,
 }
 """Options with values of their own, by the name of the option's field."""
 
