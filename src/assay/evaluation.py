@@ -196,7 +196,12 @@ def _open(values: dict[str, Any]) -> Runner:
         spec = msgspec.structs.replace(spec, output_dir=EvaluateOptions.default_output)
     suite = EvaluateSuite(spec, rows, subjects, scorers)
     models = _connect_models(suite, subjects)
-    return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
+    try:
+        return Runner(suite, models, progress.observers(quiet=spec.quiet), command=[])
+    except UnicodeEncodeError as error:
+        raise UsageError(f"an argument has a character that is no text: {error.object[:80]!r}") from None
+    except TypeError as error:
+        raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
 
 def _connect_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:

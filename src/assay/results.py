@@ -1,4 +1,4 @@
-"""A run after its start, for Python code: its numbers, its cases, and whether all went well.
+"""The run that Python code gets back: its numbers, its cases, and a check that it went well.
 
     run = assay.evaluate(rows, answer=function, score=["exact_match"], target="answer")
     run["exact_match"].value, run["exact_match"].interval, run["exact_match"].denominator
@@ -32,7 +32,7 @@ _NAMED = 5
 
 @dataclass(frozen=True)
 class Run:
-    """A run: where it is, what came of it, and how a process should exit."""
+    """A run: its folder, its results, and the exit code of its command."""
 
     folder: Path
     info: RunInfo
@@ -41,27 +41,27 @@ class Run:
     reason: str = ""
     """Why the run stopped before its end."""
     asked: bool = True
-    """False where the run was finished before and nothing was asked."""
+    """False if the run was finished before this start, so that this start called no model."""
 
     @property
     def report(self) -> Report | None:
-        """The suite's numbers; None while the run has not come to its end."""
+        """The report with all numbers. It is None until the run is finished."""
         return self.summary.report
 
     @property
     def files(self) -> list[Path]:
-        """The format's own files."""
+        """The result files in the suite's format, such as `samples_*.jsonl` or `results.csv`."""
         return [Path(name) for name in self.summary.files]
 
     @property
     def judges(self) -> list[JudgeInfo]:
-        """The judges behind the numbers, each with its calibration or None; empty for a run without a judge."""
+        """The judges that gave the scores, each with its calibration or None. Empty for a run without a judge."""
         return [] if self.report is None else self.report.judges()
 
     # Numbers
 
     def __getitem__(self, name: str) -> Metric:
-        """The metric of this name. Raises UsageError if there are several; `metric` tells them apart."""
+        """Return the metric with this name. Raises UsageError if several have it; `metric` can select one of them."""
         return self.metric(name)
 
     def __contains__(self, name: object) -> bool:
@@ -79,7 +79,10 @@ class Run:
         set: str | None = None,  # noqa: A002 - the names of the report
         filter: str | None = None,  # noqa: A002
     ) -> Metric:
-        """The metric of this name, of this subject, data set or task, and filter."""
+        """Return the metric with this name. `subject`, `set` (data set or task) and `filter` select one of several.
+
+        Raises UsageError if no metric or more than one matches.
+        """
         if self.report is None:
             raise UsageError(
                 f"{name!r} was not measured: the run {self.summary.state} before its end; {self.reason}"
@@ -106,7 +109,7 @@ class Run:
         )
 
     def _ways(self, name: str) -> str:
-        """Every way to name a metric of this name."""
+        """Return one line per metric with this name: the call of `metric` that selects it."""
         assert self.report is not None
         lines = []
         for entry, metric in self.report.metrics():
@@ -121,9 +124,9 @@ class Run:
     def cases(
         self, *, failed: bool | None = None, tag: str | None = None, subject: str | None = None
     ) -> Iterator[RunCase]:
-        """The cases that have ended, in data order.
+        """Yield the cases that have ended, in data order.
 
-        `failed=True` gives those without an answer or with a score that is 0 or invalid, `failed=False` the others.
+        `failed=True` yields those without an answer or with a score that is 0 or invalid, `failed=False` the others.
         """
         reader = RunCases(self.folder)
         for view in reader:
@@ -174,7 +177,7 @@ class Run:
         return f"<Run {self.info.suite} {self.summary.state}: {self._headline()} · {self.folder}>"
 
     def __str__(self) -> str:
-        """A line for each metric, then the folder."""
+        """Return one line per metric, then the number of cases, the state and the folder."""
         lines = []
         for entry, metric in self.report.metrics() if self.report else ():
             lines.append(f"{entry.title}  {metric}")
@@ -217,36 +220,36 @@ class RunCase:
 
     @property
     def inputs(self) -> dict[str, Any] | None:
-        """The row without gold, for runs of `assay.evaluate`; other suites' prompts are in `calls`."""
+        """The columns of the row that are not gold. None for other suites than `assay.evaluate`; see `calls`."""
         row, gold = self._view.row, self._reader.gold_columns
         return None if row is None else {name: value for name, value in row.items() if name not in gold}
 
     @property
     def gold(self) -> dict[str, Any] | None:
-        """The gold columns of the row, for runs of `assay.evaluate`."""
+        """The gold columns of the row. None for other suites than `assay.evaluate`."""
         row, gold = self._view.row, self._reader.gold_columns
         return None if row is None else {name: value for name, value in row.items() if name in gold}
 
     @property
     def answer(self) -> Any:
-        """The answer, the first of several repeats; None if the case has none."""
+        """The answer, or the first one if the case has repeats. None if the case has no answer."""
         answers = self.answers
         return answers[0] if answers else None
 
     @property
     def answers(self) -> list[Any]:
-        """Every answer; of a suite whose cases have no plain answer, the data of the last record."""
+        """All answers. For a suite without records of the kind `answer`, the data of the last record."""
         answers = [record.data for record in self.records if record.kind == "answer"]
         return answers or [record.data for record in self.records[-1:]]
 
     @property
     def records(self) -> list[Record]:
-        """Everything that the case produced."""
+        """All records that the solver emitted for the case."""
         return self._view.records
 
     @property
     def scores(self) -> dict[str, Score]:
-        """Scores by metric, as `metric,part` where a case has several parts."""
+        """The scores by metric. If a score has a part, such as a filter, its key is `metric,part`."""
         scores = {}
         for score in self._view.scores:
             if not score.interim:
@@ -255,11 +258,11 @@ class RunCase:
 
     @cached_property
     def calls(self) -> list[Call]:
-        """Every request with its reply. Reads the call log when it is asked for."""
+        """All model calls of the case, each request with its reply. Read from `calls.jsonl` at the first use."""
         return self._reader.calls(self.index)
 
     def to_dict(self) -> dict[str, Any]:
-        """The case as one flat row, for a table: `pandas.DataFrame(case.to_dict() for case in run.cases())`.
+        """Return the case as one flat row, for a table: `pandas.DataFrame(case.to_dict() for case in run.cases())`.
 
         Columns of the row come first, then `subject`, `answer`, the value of each score, and `error`. A name that the
         row has already gets a prefix: `case.answer`, `score.exact_match`.

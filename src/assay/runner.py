@@ -494,7 +494,7 @@ class Runner:
         outcome: Outcome | None,
     ) -> Summary:
         counts = journal.counts(cases.slots)
-        # Subtracted from the total, because a case that never ran has no count. `assay rescore` runs no cases.
+        # Subtracted from the total, because cases that never ran are not counted: `assay rescore` runs no cases.
         unanswered = cases.total - counts["ok"] - counts["subject_error"] + self._unscored
         if stopped:
             state = "stopped"

@@ -509,3 +509,55 @@ def test_a_class_of_a_file_that_is_not_in_sys_modules_counts(tmp_path: Path) -> 
 def test_a_class_of_a_text_without_file_has_no_source(tmp_path: Path) -> None:
     source = "exec('class A:\\n    def g(self): return 1')\ndef f(r): return A().g()\n"
     assert not identify(load(tmp_path, source).f).has_source
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import dataclasses\n@dataclasses.dataclass\nclass A:\n    x: str = 'OLD'\n",
+        "import pydantic\nclass A(pydantic.BaseModel):\n    x: str = 'OLD'\n",
+        "import pydantic\nclass A(pydantic.BaseModel):\n    x: str = pydantic.Field(description='OLD')\n",
+        "import msgspec\nclass A(msgspec.Struct):\n    x: str = 'OLD'\n",
+    ],
+    ids=["dataclass", "pydantic", "pydantic description", "msgspec"],
+)
+def test_the_fields_of_a_class_without_a_file_count(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class of a notebook has no file: only its methods tell their cell."""
+    digests = []
+    for text in (source, source, source.replace("OLD", "NEW")):
+        module = types.ModuleType("app")
+        monkeypatch.setitem(sys.modules, "app", module)
+        exec(text, vars(module))
+        digests.append(identify(module.A).digest)
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_a_counter_of_a_notebook_counts_by_the_latest_cell_that_assigns_it(tmp_path: Path) -> None:
+    module = load(tmp_path, "def f(r):\n    global count\n    count += 1\n    return count\n")
+    vars(module).update(count=1, In=["", "count = 1"])
+    before = identify(module.f).digest
+    module.f(1)
+    assert identify(module.f).digest == before
+    module.In.append("count = 100")
+    assert identify(module.f).digest != before
+
+
+def test_a_global_that_begins_outside_the_functions_file_counts_by_its_value(tmp_path: Path) -> None:
+    module = load(tmp_path, "def f(r):\n    global count\n    count += 1\n    return count\n")
+    vars(module)["count"] = 1
+    before = identify(module.f).digest
+    vars(module)["count"] = 100
+    assert identify(module.f).digest != before
+
+
+def test_a_large_container_counts_item_by_item() -> None:
+    def make(captured: Any) -> Callable[[], Any]:
+        return lambda: captured
+
+    rows = [{"number": number, "words": ("a", "b")} for number in range(1000)]
+    same = [{"number": number, "words": ("a", "b")} for number in range(1000)]
+    other = [{"number": number, "words": ("a", "b" if number < 999 else "c")} for number in range(1000)]
+    functions = [*rows, len]
+    assert identify(make(rows)).digest == identify(make(same)).digest
+    assert identify(make(rows)).digest != identify(make(other)).digest
+    assert identify(make(functions)).digest != identify(make([*rows, max])).digest

@@ -24,7 +24,7 @@ LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
     "suite",
     metavar="SUITE",
     shell_complete=complete_suites,
-    help="Suite that reads the files, where several could.",
+    help="Suite whose rules apply to the files. Default: recognised from their content.",
 )
 def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
     """List every problem in files and folders, with its line. Exit code 1 if a problem is an error.

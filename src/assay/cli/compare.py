@@ -38,8 +38,8 @@ class CompareCommand(click.Command):
     "gate",
     type=click.Choice(["any", "significant"]),
     metavar="[=significant]",
-    help="Exit with 1 if a case that was right is wrong now, or if another metric is significantly worse. "
-    "With =significant, only if a metric is significantly worse.",
+    help="Exit with 1 if a case that was right is wrong now, or if a metric with graded scores is "
+    "significantly worse. With =significant, only if a metric is significantly worse.",
 )
 @click.option(
     "--min-kappa",

@@ -54,9 +54,10 @@ _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class FileRecord(NamedTuple):
-    """One object of a file with its bytes and its position. It is a `schema.ValueSource`.
+    """One JSON object of a file, with its bytes and its place in the file. It is a `schema.ValueSource`.
 
-    `line` is the line on which it begins. It is 0 in a `.json` file, where `root`, the JSON path, is the position.
+    In a `.jsonl` file the place is `line`, the line on which the object begins. In a `.json` file `line` is 0, and the
+    place is `root`, a JSON path such as `$[3]`.
     """
 
     path: Path
@@ -238,7 +239,8 @@ class _Scan:
             data = _COMMENT_LINE.sub(lambda comment: b" " * len(comment[0]), data)
         self._path = path
         self._data = data
-        # Decoded as Latin-1, so that offsets in the text and in the bytes agree. Used only to find the end of values.
+        # The data decoded as Latin-1, so that offsets in the text and in the bytes agree. It is needed only to find the
+        # end of an object that spans several lines, so it stays empty until the first such object.
         self._text = ""
         self._problems = problems
         self._torn = torn

@@ -168,7 +168,10 @@ class Field(NamedTuple):
 
 
 def fields(struct: type[Struct]) -> Iterator[Field]:
-    """Yield the fields of a spec or options struct in order. Raises TypeError for a field without a mark."""
+    """Yield the fields of a spec or options struct in order.
+
+    Raises TypeError for a field that is not marked `ask`, `score` or `how`.
+    """
     hints = get_type_hints(struct, include_extras=True)
     for item in msgspec.structs.fields(struct):
         kind, *metas = get_args(hints[item.name]) or [None]

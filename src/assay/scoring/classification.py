@@ -23,7 +23,11 @@ RowStatistic = Callable[["NDArray[Any]"], "NDArray[np.float64] | list[float]"]
 
 
 class LabelGroups(NamedTuple):
-    """The codes of each label, in the form that numpy's `reduceat` expects. A label may have no codes."""
+    """Codes of pairs, grouped by label. This is the form that numpy's `reduceat` expects.
+
+    `order` lists the codes, group after group. `starts` are the positions in `order` at which the groups begin.
+    `labels` are the labels of the groups, as indexes into `LabelPairs.labels`. A label without codes has no group.
+    """
 
     order: Ints
     starts: Ints
@@ -31,9 +35,10 @@ class LabelGroups(NamedTuple):
 
 
 class LabelPairs(NamedTuple):
-    """Pairs as codes: equal pairs have the same code.
+    """Pairs of target and answer, each distinct pair replaced by an integer code.
 
-    `target` and `answer` group the codes by label. `right` groups the codes whose two labels are equal.
+    `codes` has one code per pair. `target` groups the codes by the label of the target, `answer` by the label of the
+    answer. `right` groups only the codes whose two labels are equal.
     """
 
     codes: Ints
@@ -58,13 +63,13 @@ def matthews_corrcoef(pairs: Sequence[Any]) -> float:
 
 
 def resampled_f1(pairs: Sequence[Any]) -> tuple[Ints, RowStatistic]:
-    """Return the pairs as codes, and the function that computes F1 of rows of codes."""
+    """Return the codes of the pairs, and a function that returns the F1 of each resample (a row of codes)."""
     coded = _coded(pairs)
     return coded.codes, partial(_of_rows, coded, _f1)
 
 
 def resampled_matthews(pairs: Sequence[Any]) -> tuple[Ints, RowStatistic]:
-    """Return the pairs as codes, and the function that computes the correlation of rows of codes."""
+    """Return the codes of the pairs, and a function that returns the correlation of each resample (a row of codes)."""
     coded = _coded(pairs)
     return coded.codes, partial(_of_rows, coded, _matthews)
 
@@ -74,7 +79,7 @@ def _of_all(coded: LabelPairs, statistic: Any) -> float:
 
 
 def _of_rows(coded: LabelPairs, statistic: Any, rows: Ints) -> Floats:
-    """Count the codes of every row, and compute the statistic from the counts."""
+    """Return the statistic of every row of codes. It is computed from the count of each code in the row."""
     import numpy as np
 
     kinds = len(coded.target.order)
@@ -103,7 +108,10 @@ def _f1(coded: LabelPairs, counts: Ints) -> Floats:
 
 
 def _has_positive(labels: list[Any]) -> bool:
-    """Return whether F1 is that of label 1. Decided by all pairs, so that every resample is treated alike."""
+    """Return True if F1 is the F1 of label 1, False if it is the mean over all labels.
+
+    `labels` are those of all pairs, so that every resample is treated alike.
+    """
     if len(labels) > 2:
         return False
     if len(labels) == 1 or set(labels) == {"0", "1"}:
@@ -126,7 +134,10 @@ def _matthews(coded: LabelPairs, counts: Ints) -> Floats:
 
 
 def _by_label(coded: LabelPairs, groups: LabelGroups, counts: Ints) -> Floats:
-    """Return the counts of the codes of each label, one column per label. Sums of whole numbers are exact."""
+    """Return how many pairs each label has in every resample, one column per label.
+
+    The sums are exact, because the counts are integers.
+    """
     import numpy as np
 
     sums = np.zeros((len(counts), len(coded.labels)))

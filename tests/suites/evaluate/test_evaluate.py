@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import assay
@@ -97,9 +98,14 @@ def test_rows_may_be_a_file(suffix: str) -> None:
         ("rows.txt", "rows are read from .jsonl"),
         ("missing.jsonl", "there is no such file"),
         ({"question": "2+2"}, "rows must be a list of dicts"),
+        ([{"question": "\ud800"}], "rows row 1 column 'question': .*surrogates"),
+        ([{"\ud800": "x"}], "surrogates"),
+        (pd.DataFrame([[1, 2]], columns=["q", "q"]), "two columns are called 'q'"),
+        ("twice.csv", "twice.csv: two columns are called 'q'"),
     ],
 )
 def test_rows_that_cannot_be_used_are_refused_before_the_first_call(rows: Any, message: str) -> None:
+    Path("twice.csv").write_text("q,q\n1,2\n")
     with pytest.raises((assay.InputError, assay.UsageError), match=message):
         assay.evaluate(rows, answer=lambda _row: pytest.fail("it was called"), score=[])
     assert not Path("results").exists()
@@ -118,6 +124,30 @@ def test_dates_numbers_of_numpy_and_missing_values_become_json() -> None:
     assert answers[0] == {"day": "2026-01-02T00:00:00", "size": 1.5}
     assert answers[1] == {"day": None, "size": None}
     assert answers[2] == {"day": "2026-01-03", "size": 4}
+
+
+def test_a_value_of_pandas_without_a_time_becomes_a_text() -> None:
+    frame = pd.DataFrame({"year": pd.period_range("2020", periods=1, freq="Y")})
+    assert next(assay.evaluate(frame, answer=lambda year: year).cases()).answer == "2020"
+
+
+def test_an_answer_of_numpy_is_the_number_and_nan_is_no_answer() -> None:
+    import numpy as np
+
+    run = assay.evaluate([{"q": 4}, {"q": np.nan}], answer=lambda q: np.nan if q is None else np.int64(q))
+    answers = [(case.answer, case.error_message) for case in run.cases()]
+    assert answers[0] == (4, "")
+    assert "lambda() returned nan; return the answer" in answers[1][1]
+
+
+def test_an_argument_that_is_no_text_is_refused() -> None:
+    with pytest.raises(assay.UsageError, match="an argument has a character that is no text"):
+        assay.evaluate(ROWS, answer=calculate, name="\ud800")
+
+
+def test_a_parameter_of_a_request_that_is_no_json_is_refused() -> None:
+    with pytest.raises(assay.UsageError, match="gen_kwargs and model_args take values of JSON only"):
+        assay.evaluate(ROWS, model=str, prompt="x", gen_kwargs={"stop": object()}, target="answer")
 
 
 def test_rows_are_kept_in_the_run_folder() -> None:
@@ -299,6 +329,14 @@ def test_a_prompt_may_be_a_function_that_returns_messages() -> None:
 
     run = assay.evaluate(ROWS, model=last, prompt=prompt, target="answer")
     assert {case.answer for case in run.cases()} == {"hm"}
+
+
+def test_a_prompt_function_that_changes_its_row_changes_no_repeat() -> None:
+    def prompt(row: dict[str, str]) -> str:
+        return row.pop("question")
+
+    run = assay.evaluate(ROWS[:1], model=lambda prompt: prompt, prompt=prompt, repeats=2, target="answer")
+    assert next(run.cases()).answers == [ROWS[0]["question"]] * 2
 
 
 def test_a_function_asks_a_model_through_its_context() -> None:

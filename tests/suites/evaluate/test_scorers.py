@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,7 @@ def test_a_scorer_takes_any_of_its_values_by_name() -> None:
         ("good", "invalid", None),
         (math.nan, "invalid", None),
         ([1], "invalid", None),
+        (10**400, "invalid", None),
     ],
 )
 def test_what_a_scorer_returns_is_a_truth_a_number_or_none(
@@ -208,3 +211,86 @@ def test_a_run_names_its_judges_with_their_calibration() -> None:
     assert judge.name == "offline"
     assert judge.calibration is not None
     assert judge.calibration.overall.kappa == pytest.approx(0.63, abs=0.01)
+
+
+def test_two_scorers_cannot_give_one_number() -> None:
+    """The name of a dict's key may be that of another scorer, or of another dict's key."""
+
+    def first(answer: str) -> dict[str, float]:
+        return {"second": 0.0}
+
+    def second(answer: str) -> float:
+        return 1.0
+
+    def third(answer: str) -> dict[str, float]:
+        return {"shared": 0.0}
+
+    def fourth(answer: str) -> dict[str, float]:
+        return {"shared": 1.0}
+
+    run = assay.evaluate(ROWS, answer=echo, score=[first, second, third, fourth])
+    assert (run["second"].value, run["shared"].value) == (1.0, 0.0)
+    with pytest.raises(assay.CheckFailed, match="'second', which is a number of the scorer 'second'"):
+        run.check()
+    reasons = {name: score.reason for name, score in next(run.cases()).scores.items()}
+    assert "'shared', which is a number of the scorer 'third'" in reasons["fourth"]
+
+
+def test_a_scorer_cannot_change_the_answer_of_the_next() -> None:
+    def greedy(answer: list[int], records: list[Any]) -> float:
+        answer.append(9)
+        records[0].data.append(9)
+        return 1.0
+
+    def length(answer: list[int], records: list[Any]) -> float:
+        return float(len(answer) + len(records[0].data))
+
+    run = assay.evaluate(ROWS, answer=lambda row: [1], score=[greedy, length])
+    assert run["length"].value == 2.0
+
+
+def test_another_direction_is_shown_at_once() -> None:
+    def size(answer: str) -> float:
+        return float(len(answer))
+
+    assay.evaluate(ROWS, answer=echo, score=assay.scorer(size))
+    run = assay.evaluate(ROWS, answer=echo, score=assay.scorer(size, higher_is_better=False))
+    assert run["size"].higher_is_better is False
+
+
+def test_a_row_without_a_target_is_left_out_of_a_metric() -> None:
+    run = assay.evaluate(
+        [{"q": "1", "a": "1"}, {"q": "2", "a": None}], answer=echo, score="exact_match", target="a"
+    )
+    assert (run["exact_match"].value, run["exact_match"].denominator) == (1.0, 1)
+    assert run["exact_match"].left_out == {"not applicable": 1}
+
+
+def near(answer: str, target: str, *, shift: int = 0) -> bool:
+    return int(answer) + shift == int(target)
+
+
+def counted(function: Callable[..., bool]) -> Callable[..., bool]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> bool:
+        return function(*args, **kwargs)
+
+    return call
+
+
+class Near:
+    def __call__(self, answer: str, target: str) -> bool:
+        return near(answer, target)
+
+    def method(self, answer: str, target: str) -> bool:
+        return near(answer, target)
+
+
+@pytest.mark.parametrize(
+    "scorer",
+    [near, functools.partial(near, shift=0), Near(), Near().method, counted(near)],
+    ids=["function", "partial", "object", "method", "wrapped"],
+)
+def test_a_case_without_an_answer_is_wrong_however_the_scorer_is_built(scorer: Any) -> None:
+    run = assay.evaluate(ROWS, answer=one, score=assay.scorer(scorer, name="near"), target="a")
+    assert (run["near"].value, run["near"].denominator) == (0.5, 2)

@@ -50,20 +50,20 @@ class PromptAsker:
         self._memory = memory
 
     async def text(self, prompt: str, **values: str) -> str:
-        """Ask for any text that is not empty."""
+        """Return the text of the reply. An empty reply is unusable."""
         return await self._ask_usable(prompt, values, parse_text)
 
     async def lines(self, prompt: str, number: int, **values: str) -> list[str]:
-        """Ask for a list. Returns at least one line and at most `number`."""
+        """Ask for a list. Returns its lines, at least one and at most `number`."""
         lines = await self._ask_usable(prompt, {**values, "number": str(number)}, parse_lines)
         return lines[:number]
 
     async def choice(self, prompt: str, **values: str) -> bool:
-        """Ask for yes or no."""
+        """Ask for yes or no. Returns True for yes."""
         return await self._ask_usable(prompt, values, parse_choice)
 
     async def rating(self, prompt: str, default: float, **values: str) -> float:
-        """Ask for a number from 1 to 10. Returns `default` if two replies have none."""
+        """Ask for a number from 1 to 10. Returns `default` if neither of two replies has such a number."""
         rating, _ = await self._ask_twice(prompt, values, parse_rating)
         return default if rating is None else rating
 

@@ -4,7 +4,8 @@
     span = span_after_prompt(ids("The sky is"), ids("The sky is blue"))
     span = truncate_left(span, max_tokens=2047)
 
-A span is the input of one pass of the model. The likelihood is that of its `scored` tokens after its `context`.
+A span is the input of one forward pass of the model. The pass measures the likelihood of the `scored` tokens after the
+`context` tokens.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ Ids = list[int]
 
 
 class TokenSpan(NamedTuple):
-    """The tokens of one pass: the context, and the tokens whose likelihood is measured."""
+    """The tokens of one forward pass: the context, and the tokens whose likelihood is measured."""
 
     context: Ids
     scored: Ids
 
     @property
     def ids(self) -> Ids:
-        """All tokens of the pass, in order."""
+        """The tokens of the context, then the scored tokens."""
         return self.context + self.scored
 
 
@@ -38,7 +39,7 @@ class Likelihood(NamedTuple):
 
 
 class MeasuredSpan(NamedTuple):
-    """The likelihood of one span, with the tokens and the price of the pass."""
+    """The likelihood of one span, with the token counts and the price of its forward pass."""
 
     likelihood: Likelihood
     usage: Usage | None = None

@@ -88,7 +88,7 @@ class Session:
 
     @cached_property
     def model(self) -> PlainModel:
-        """The run model, for calls without verification."""
+        """The profile's run model, called directly: no operator, and no second model that verifies the reply."""
         return PlainModel(self)
 
     @property
@@ -293,7 +293,7 @@ class Session:
 
 
 class PlainModel:
-    """The run model, for calls without verification."""
+    """Calls the run model directly. The verify model does not check the reply."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -68,7 +68,7 @@ class AggregateStep(Struct, frozen=True, kw_only=True):
 
     @property
     def enforces_timeout(self) -> bool:
-        """True for code, which runs in a process that must be killed. Built-in strategies have none."""
+        """True for `code`: after a timeout, its process is killed. Built-in strategies run in this process."""
         return self.code is not None
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:

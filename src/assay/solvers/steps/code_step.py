@@ -27,7 +27,7 @@ class CodeStep(Struct, frozen=True, kw_only=True):
 
     @property
     def enforces_timeout(self) -> bool:
-        """True: the runner must kill the process in which the code runs."""
+        """True: after a timeout, the runner kills the process in which the code runs."""
         return True
 
     async def run(self, values: dict[str, Any], ctx: StepContext) -> Any:

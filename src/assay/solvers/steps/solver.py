@@ -111,7 +111,7 @@ class TestRun:
 
         If none failed, the first required step that was skipped counts.
         """
-        # A straight pipeline needs no tasks and events.
+        # Fast path: if each step needs the previous one, no asyncio tasks and events are needed.
         if self._pipeline.straight:
             for step in self._pipeline.steps:
                 await self._run_step(step)

@@ -148,9 +148,9 @@ def _read_view(rec: Mapping[str, Any]) -> Audit:
 
 
 def _read_plain(rec: Mapping[str, Any], key: str | None) -> Audit | None:
-    """Read a result without a wrapper. Returns None for an input row.
+    """Read a line that has no `hop_result` and no `input`. Returns None if the line is an input row.
 
-    If the task has a key field, the fields of the result must contain it.
+    With `key`, a line is a result only if it, or the JSON in its `result`, has this field.
     """
     audit = Audit(_row(rec), profile=_profile(rec))
     result = rec.get("result")

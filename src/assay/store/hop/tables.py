@@ -421,7 +421,10 @@ class _FlatStats(Struct, gc=False):
 
 
 class _FlatLine(Struct, gc=False, kw_only=True):
-    """The needed keys of a flat line, in the order of most files: msgspec finds the next key faster then."""
+    """The keys of a flat line that are needed.
+
+    They are in the order in which most files have them, because msgspec decodes keys in the expected order faster.
+    """
 
     id = None
     tag = None

@@ -150,7 +150,7 @@ class RowFields:
 
     def _answer_is(self, row: Mapping[str, Any], field: str) -> bool:
         """Return whether the key `answer` of this row has the meaning of this field."""
-        # `reference` is the only other field that `answer` can be, so one comparison decides for both.
+        # `answer` is the response, unless the row has a response under another name. Then `answer` is the reference.
         names = [self._names.get("response"), *FIELD_NAMES["response"]]
         has_response = any(row.get(name) is not None for name in names if name and name != "answer")
         return has_response is (field != "response")

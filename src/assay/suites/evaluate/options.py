@@ -41,5 +41,5 @@ class EvaluateOptions(SuiteOptions, frozen=True, kw_only=True):
     scorers: Annotated[list[str], score("Names of the scorers.", content=True)] = field(default_factory=list)
 
     def model_arguments(self) -> dict[str, Any]:
-        """Arguments of the provider of each model."""
+        """Return the arguments for the provider of each model."""
         return self.model_args

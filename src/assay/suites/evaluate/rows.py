@@ -11,6 +11,7 @@ import csv
 import math
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -28,7 +29,7 @@ _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.decode
 
-# Enough to see what is wrong with the data without a page of repeated lines.
+# A mistake in the data usually repeats in every row. Ten messages are enough to see it.
 _MAX_PROBLEMS = 10
 
 
@@ -44,7 +45,7 @@ class DataFrame(Protocol):
 
 
 RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
-"""Everything that `assay.evaluate` takes as rows."""
+"""The types that `assay.evaluate` accepts as rows."""
 
 
 def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
@@ -69,12 +70,21 @@ def _from_frame(source: object) -> list[dict[str, Any]] | None:
     It imports nothing: whoever passes a DataFrame has already imported its library.
     """
     if (pandas := sys.modules.get("pandas")) is not None and isinstance(source, pandas.DataFrame):
+        _refuse_repeated(source.columns, "rows")
         return cast("list[dict[str, Any]]", source.to_dict(orient="records"))
     if (polars := sys.modules.get("polars")) is not None and isinstance(source, polars.DataFrame):
         return cast("list[dict[str, Any]]", source.to_dicts())
     if (arrow := sys.modules.get("pyarrow")) is not None and isinstance(source, arrow.Table):
+        _refuse_repeated(source.column_names, "rows")
         return cast("list[dict[str, Any]]", source.to_pylist())
     return None
+
+
+def _refuse_repeated(columns: Iterable[Any], where: str) -> None:
+    """Raise InputError for a column name that occurs twice: a row would keep only one of the two values."""
+    repeated = [column for column, count in Counter(columns).items() if count > 1]
+    if repeated:
+        raise InputError(Problem(where, f"two columns are called {repeated[0]!r}"))
 
 
 def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
@@ -82,7 +92,9 @@ def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
     if suffix in (".csv", ".tsv"):
         try:
             with path.open(encoding="utf-8-sig", newline="") as file:
-                return list(csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ","))
+                reader = csv.DictReader(file, delimiter="\t" if suffix == ".tsv" else ",")
+                _refuse_repeated(reader.fieldnames or (), str(path))
+                return list(reader)
         except OSError as error:
             raise InputError(unreadable(path, error)) from None
         except (UnicodeDecodeError, csv.Error) as error:
@@ -141,6 +153,8 @@ def _plain_row(row: Mapping[Any, Any], place: str, problems: list[Problem]) -> d
             problems.append(Problem(place, f"column names are texts, not {column!r}"))
             continue
         try:
+            if not column.isascii():
+                column.encode()
             values[column] = _plain_value(value)
         except (TypeError, ValueError, RecursionError) as error:
             problems.append(Problem(f"{place} column {column!r}", str(error)))
@@ -149,14 +163,18 @@ def _plain_row(row: Mapping[Any, Any], place: str, problems: list[Problem]) -> d
 
 def _plain_value(value: Any) -> Any:
     """Return the value as JSON. Raises TypeError or ValueError if it has no JSON form."""
-    if value is None or type(value) in (str, int, bool):
+    if type(value) is str:
+        if not value.isascii():
+            value.encode()  # raises for half of a surrogate pair, which is no text
+        return value
+    if value is None or type(value) in (int, bool):
         return value
     if type(value) is float:
         if math.isinf(value):
             raise ValueError("infinity is not a JSON value")
         return None if math.isnan(value) else value
     # Encoding and decoding finds every nested value that has no JSON form, at the speed of C.
-    return _decode(_encode_with_hook(value))
+    return _decode(encode_json(value))
 
 
 def _to_json(value: Any) -> Any:
@@ -165,15 +183,18 @@ def _to_json(value: Any) -> Any:
     if module == "numpy":
         return value.tolist()
     if module == "pandas":
-        # The value is pandas.NaT, pandas.NA or a Timestamp. The first two mean that a value is missing.
+        # pandas.NaT and pandas.NA mean that a value is missing.
         text = str(value)
-        return None if text in ("NaT", "<NA>") else value.isoformat()
+        if text in ("NaT", "<NA>"):
+            return None
+        # A Timestamp; a Period or an Interval has no such form.
+        return value.isoformat() if hasattr(value, "isoformat") else text
     raise TypeError(
         f"a value of type {type(value).__name__} has no JSON form; turn it into a text or a number first"
     )
 
 
-_encode_with_hook = msgspec.json.Encoder(enc_hook=_to_json).encode
+encode_json = msgspec.json.Encoder(enc_hook=_to_json).encode
 
 
 class EvaluateRows:

@@ -18,9 +18,11 @@ leave it out.
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import math
 import os
+import types
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -49,7 +51,7 @@ PAIRS = "pairs"
 """Key in the data of a score of a corpus metric such as BLEU: the (target, answer) pairs of all repeats."""
 
 
-# What the user writes in `score=`
+# The items of `score=`
 
 
 class NamedMetric(Struct, frozen=True):
@@ -164,7 +166,7 @@ def gold_columns(scorers: Sequence[ScorerLike]) -> list[str]:
     return [each.column for each in scorers if isinstance(each, with_column) and each.column]
 
 
-# The scorers that run
+# The scorers built from these items
 
 
 class Scored(Struct, frozen=True):
@@ -187,6 +189,8 @@ class EvaluateScorer(Scorer):
     """Scores each answer of a case; the value of the case is the mean over its repeats."""
 
     about = MetricAbout()
+    needs_target = False
+    """Whether a row without a target has no score."""
     info: JudgeInfo | None = None
     """The judge behind the scores, if there is one."""
 
@@ -216,12 +220,15 @@ class EvaluateScorer(Scorer):
     async def score(self, view: View, ctx: Context) -> list[Score]:
         """Return one score per metric. With repeats, it is the mean over the answers."""
         number: int = view.case.gold
+        expected = self._target(number)
         answers = [record.data for record in view.records if record.kind == "answer"]
-        if view.end.status == "subject_error" or not answers:
+        repeats: list[Mapping[str, Scored]]
+        if self.needs_target and expected is None:
+            repeats = [{self.name: Scored(None, "not_applicable", "the row has no target")}]
+        elif view.end.status == "subject_error" or not answers:
             repeats = [self.without_answer()]
         else:
             repeats = [await self.measure(answer, number, view.records, ctx) for answer in answers]
-        expected = self._target(number)
         scores = []
         for name in dict.fromkeys(name for repeat in repeats for name in repeat):
             scored = _mean([repeat[name] for repeat in repeats if name in repeat])
@@ -269,6 +276,8 @@ def find_metric(name: str) -> Any:
 class MetricScorer(EvaluateScorer):
     """A metric of assay, compared with a gold column."""
 
+    needs_target = True
+
     def __init__(self, spec: NamedMetric, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
         module = find_metric(spec.metric)
         parameters = inspect.signature(module.build).parameters
@@ -311,8 +320,17 @@ class FunctionScorer(EvaluateScorer):
     """Scores with a user's function."""
 
     def __init__(
-        self, spec: OwnScorer, name: str, rows: EvaluateRows, target: Callable[[int], Any], *, timeout: float
+        self,
+        spec: OwnScorer,
+        name: str,
+        rows: EvaluateRows,
+        target: Callable[[int], Any],
+        *,
+        timeout: float,
+        owners: dict[str, str],
     ) -> None:
+        """`owners` is shared by all scorers of a run: the name of each number, and the scorer that returns it."""
+        self._owners = owners
         self._function = spec.function
         self._timeout = timeout
         self._arguments: Arguments = scorer_arguments(spec.function, has_target=bool(rows.gold_columns))
@@ -323,18 +341,20 @@ class FunctionScorer(EvaluateScorer):
         # assay cannot tell whether an unknown value changed. A random salt makes such a scorer run again in every
         # start, because computing a score twice is better than reporting a stale one.
         salt = spec.version if stable else os.urandom(8).hex()
-        super().__init__(name, [self.identity.parts, salt, name], rows, target)
+        super().__init__(name, [self.identity.parts, salt, name, spec.higher_is_better], rows, target)
 
     async def measure(
         self, answer: Any, number: int, records: Sequence[Record], ctx: Context
     ) -> Mapping[str, Scored]:
         """Call the function. If it raises, the score is invalid."""
         context = make_function_context(self._function, ctx, ROLE)
-        row = self._rows.whole(number)
+        # Copies of what can be changed: the next scorer must see the answer as it was.
+        if self._arguments.takes("records"):
+            records = [msgspec.structs.replace(record, data=_copy(record.data)) for record in records]
         values = {
-            "answer": answer,
+            "answer": _copy(answer),
             "target": self._target(number),
-            "row": row,
+            "row": self._rows.whole(number),
             "ctx": context,
             "records": list(records),
         }
@@ -346,13 +366,22 @@ class FunctionScorer(EvaluateScorer):
         except UserCodeError as error:
             data = {"traceback": error.traceback} if error.traceback else None
             return {self.name: Scored(None, "invalid", str(error), data)}
-        if isinstance(result, Mapping):
-            return {str(key): _scored(value) for key, value in result.items()}
-        return {self.name: _scored(result)}
+        if not isinstance(result, Mapping):
+            return {self.name: _scored(result)}
+        for key in map(str, result):
+            # Two scorers of one name would give one number, of whichever comes last.
+            if (owner := self._owners.setdefault(key, self.name)) != self.name:
+                reason = f"the scorer returned the name {key!r}, which is a number of the scorer {owner!r}"
+                return {self.name: Scored(None, "invalid", reason)}
+        return {str(key): _scored(value) for key, value in result.items()}
 
     def without_answer(self) -> Mapping[str, Scored]:
         """Score 0 if the function returns bools. Otherwise leave the case out."""
         return {self.name: Scored(0.0, reason=NO_ANSWER)} if self._truth else super().without_answer()
+
+
+def _copy(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value)) if isinstance(value, (list, dict)) else value
 
 
 def _scored(value: Any) -> Scored:
@@ -361,14 +390,20 @@ def _scored(value: Any) -> Scored:
         return Scored(None, "not_applicable", "the scorer returned None")
     if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "item"):
         value = value.item()
-    if isinstance(value, (bool, int, float)) and math.isfinite(value):
-        return Scored(float(value))
-    reason = f"the scorer returned {value!r:.80}; return a truth, a number, None, or a dict of them"
+    try:
+        if isinstance(value, (bool, int, float)) and math.isfinite(value):
+            return Scored(float(value))
+        text = f"{value!r:.80}"
+    except Exception:  # noqa: BLE001 - an int beyond every float, or a repr of the user that raises
+        text = f"a value of type {type(value).__name__} that cannot be used"
+    reason = f"the scorer returned {text}; return a truth, a number, None, or a dict of them"
     return Scored(None, "invalid", reason)
 
 
 class JudgeScorer(EvaluateScorer):
     """Asks the judge whether an answer means the same as its reference."""
+
+    needs_target = True
 
     def __init__(
         self,
@@ -469,7 +504,13 @@ def returns_truth(function: Callable[..., Any]) -> bool:
 
     A case without an answer then gets 0 instead of being left out. The source decides, not the values returned so
     far, so that the result does not depend on the order of cases.
+    For a partial, a method, a callable object or a wrapped function, the function behind it decides.
     """
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not isinstance(function, (types.FunctionType, types.MethodType, type)):
+        function = getattr(type(function), "__call__", function)  # noqa: B004 - the method is read, not tested for
+    function = inspect.unwrap(getattr(function, "__func__", function))
     annotation = getattr(function, "__annotations__", {}).get("return")
     if annotation is not None:
         return annotation in (bool, "bool")

@@ -24,6 +24,7 @@ from assay.core.templates import Template, TemplateProblem
 from assay.core.types import Failure, Request
 from assay.core.user_code import UserCodeError
 from assay.suites.evaluate.arguments import CONTEXT, ROW, Arguments
+from assay.suites.evaluate.rows import encode_json
 
 T = TypeVar("T")
 Prompt = str | list[dict[str, Any]]
@@ -84,12 +85,8 @@ class FunctionSubject(Subject):
             )
         except UserCodeError as error:
             raise CaseFailed(error.failure()) from error
-        if value is None:
-            raise CaseFailed(
-                Failure("user_code", f"{self._name}() returned None; return the answer, or '' for no answer")
-            )
         try:
-            return msgspec.json.decode(msgspec.json.encode(value))
+            answer = msgspec.json.decode(encode_json(value))
         except (TypeError, ValueError, RecursionError) as error:
             raise CaseFailed(
                 Failure(
@@ -98,6 +95,14 @@ class FunctionSubject(Subject):
                     "return a text, a number, a list or a dict",
                 )
             ) from None
+        if answer is None:
+            # NaN, too: JSON writes it as null.
+            raise CaseFailed(
+                Failure(
+                    "user_code", f"{self._name}() returned {value}; return the answer, or '' for no answer"
+                )
+            )
+        return answer
 
 
 class PromptSubject(Subject):
@@ -165,7 +170,9 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
     """
 
     def build(row: dict[str, Any]) -> Prompt:
-        args, kwargs = arguments.choose({ROW: row}, row)
+        # A copy, so that a repeat sees the row unchanged.
+        copy = msgspec.json.decode(msgspec.json.encode(row))
+        args, kwargs = arguments.choose({ROW: copy}, copy)
         prompt = user_code.call_here(function, args, kwargs)
         if isinstance(prompt, str) or (
             isinstance(prompt, list) and all(isinstance(item, dict) for item in prompt)

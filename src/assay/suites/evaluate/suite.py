@@ -253,6 +253,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     def _build_scorers(self, score: Sequence[ScorerLike]) -> list[EvaluateScorer]:
         built: list[EvaluateScorer] = []
+        self._owners: dict[str, str] = {}
         for each in score:
             new = self._scorer(each, {other.name for other in built})
             if any(new.name == other.name for other in built):
@@ -261,6 +262,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
                     "assay.exact_match(…, name='NAME'), assay.scorer(FUNCTION, name='NAME')"
                 )
             built.append(new)
+            self._owners[new.name] = new.name
         return built
 
     def _scorer(self, each: ScorerLike, taken: set[str]) -> EvaluateScorer:
@@ -289,7 +291,9 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         number = 2
         while name in taken and name.startswith("lambda"):
             name, number = f"lambda{number}", number + 1
-        scorer = FunctionScorer(each, name, rows, self._whole_target, timeout=self.spec.timeout)
+        scorer = FunctionScorer(
+            each, name, rows, self._whole_target, timeout=self.spec.timeout, owners=self._owners
+        )
         if scorer.identity.unknown and not each.version:
             self._notices.append(
                 f"the scorer {name}() uses {', '.join(scorer.identity.unknown)}, which cannot be compared between "
@@ -414,7 +418,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     @classmethod
     def replace_files(cls, spec: RunSpec, files: Sequence[str], facts: Mapping[str, Any]) -> RunSpec:
-        """Raise UsageError: the scorers are functions of a Python program."""
+        """Raise UsageError: only the Python program has the scorers, so `assay rescore` cannot run them."""
         program = facts.get("program") or "the program that made it"
         raise UsageError(f"this run was scored by functions of a Python program: run {program} again")
 

@@ -48,7 +48,8 @@ assay hop --analyse Tasks/Verify/TestCases"""
     shared_endpoint: Annotated[
         bool,
         ask(
-            "Set OPENAI_BASE_URL to the run's model while rows run, for functions that create their own client.",
+            "While rows run, point OPENAI_BASE_URL to a local URL that serves the run's model, for functions that "
+            "create their own client.",
             content=True,
         ),
     ] = False

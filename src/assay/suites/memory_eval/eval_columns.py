@@ -57,7 +57,7 @@ class SampleEvals(NamedTuple):
 
 
 def sample_evals(rows: SampleRows, scores: Sequence[Score]) -> SampleEvals:
-    """Return the eval of every row of a sample, built from the scores with the row's part."""
+    """Return the `eval` object of every session and every question of a sample, built from their scores."""
     by_question: dict[str, list[Score]] = defaultdict(list)
     by_session: dict[str, list[Score]] = defaultdict(list)
     for score in scores:

@@ -1,8 +1,8 @@
 """`--eval-only`: reads the two pipeline files of a baseline, written by assay or by another tool.
 
-A run of assay leaves marks in its folder, `pipeline.json` with the hashes of the files that it wrote. If the hashes
-match, the files are judged within that run, and its cases get further scores. Edited files and files from another tool
-become a new run.
+A run that writes pipeline files also writes their hashes to `pipeline.json` in its run folder. If the hashes match, the
+files are judged within that run, and its cases get further scores. Edited files and files from another tool become a
+new run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from assay.suites.memory_eval.rows import (
 )
 
 SESSIONS, QUESTIONS = "pipeline_sessions.jsonl", "pipeline_qa.jsonl"
-MARKS = "pipeline.json"
+WRITTEN_FILES = "pipeline.json"
 """File in the run folder with the hashes of the pipeline files that the run wrote."""
 T = TypeVar("T")
 
@@ -395,7 +395,7 @@ def _baseline_in(folder: Path) -> str:
 # The run that wrote the files.
 
 
-class PipelineMarks(Struct):
+class WrittenFiles(Struct):
     """The pipeline files that a run wrote: fingerprint of their gold, and sha256 by baseline and file name."""
 
     gold: str
@@ -403,7 +403,10 @@ class PipelineMarks(Struct):
 
 
 class OwnRun(NamedTuple):
-    """The run that wrote the pipeline files. `data` is its data identity."""
+    """The run of assay that wrote the pipeline files.
+
+    `gold` is the fingerprint of its gold, `data` its data identity, and `subjects` are its baselines in order.
+    """
 
     folder: Path
     gold: str
@@ -412,41 +415,41 @@ class OwnRun(NamedTuple):
 
 
 def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
-    """Return the newest run in the output folder whose marks have exactly these files; None if there is none.
+    """Return the newest run in the output folder that wrote exactly these files, or None.
 
-    A run of several baselines does not match one of them alone: that one is judged as a new run. Raises UsageError
-    if the files match but `--baseline` has other names, because judging would be paid twice.
+    If the run had several baselines and only one is judged now, the result is None: it is judged as a new run. Raises
+    UsageError if the files match but `--baseline` has other names, because judging would be paid twice.
     """
     hashes = {name: pipeline_hashes(folder) for name, folder in folders.items()}
     for run in reversed(list(run_folders(output))):
-        for marks in reversed(read_marks(run)):
-            if marks.files == hashes:
+        for written in reversed(read_written_files(run)):
+            if written.files == hashes:
                 ask_parts = state_of(run).info.parts["ask"]
-                return OwnRun(run, marks.gold, ask_parts["data"], ask_parts["plan"]["subjects"])
-            if list(marks.files.values()) == list(hashes.values()):
-                run_names, names = ",".join(marks.files), ",".join(hashes)
+                return OwnRun(run, written.gold, ask_parts["data"], ask_parts["plan"]["subjects"])
+            if list(written.files.values()) == list(hashes.values()):
+                run_names, names = ",".join(written.files), ",".join(hashes)
                 raise UsageError(
                     f"{output} has results for {run_names}, but --baseline is {names}. Pass --baseline {run_names}."
                 )
     return None
 
 
-def read_marks(run: Path) -> list[PipelineMarks]:
-    """Return the marks of a run, oldest first; an empty list for a run without marks."""
+def read_written_files(run: Path) -> list[WrittenFiles]:
+    """Return the hashes in a run's `pipeline.json`, oldest first; an empty list if the run has no such file."""
     try:
-        return msgspec.json.decode((run / MARKS).read_bytes(), type=list[PipelineMarks])
+        return msgspec.json.decode((run / WRITTEN_FILES).read_bytes(), type=list[WrittenFiles])
     except (OSError, msgspec.DecodeError):
         return []
 
 
-def add_marks(run: Path, marks: PipelineMarks) -> None:
-    """Write the marks of files that a run is about to publish.
+def add_written_files(run: Path, files: WrittenFiles) -> None:
+    """Add the hashes of files that a run is about to publish to its `pipeline.json`.
 
-    The marks come first: a run that is killed before the files get their names must recognise them later.
+    Call it before the files get their final names, so that a run that is killed in between recognises them later.
     """
-    earlier_marks = read_marks(run)
-    if marks not in earlier_marks:
-        write_json(run / MARKS, msgspec.to_builtins([*earlier_marks, marks]))
+    earlier = read_written_files(run)
+    if files not in earlier:
+        write_json(run / WRITTEN_FILES, msgspec.to_builtins([*earlier, files]))
 
 
 def pipeline_hashes(folder: Path) -> dict[str, str]:
@@ -461,9 +464,9 @@ def refuse_foreign_files(output: Path, folders: Mapping[str, Path]) -> None:
     Such files cost model calls, so they are never overwritten. Each file is looked up separately, because a run that is
     killed while its files get their names leaves one new and one old file.
     """
-    all_marks = [marks for run in run_folders(output) for marks in read_marks(run)]
+    all_written = [written for run in run_folders(output) for written in read_written_files(run)]
     for name, folder in folders.items():
-        own_files = {file for marks in all_marks for file in marks.files.get(name, {}).items()}
+        own_files = {file for written in all_written for file in written.files.get(name, {}).items()}
         if not own_files.issuperset(pipeline_hashes(folder).items()):
             raise UsageError(
                 f"{folder} has pipeline files that were edited or come from another tool. Judge them with "

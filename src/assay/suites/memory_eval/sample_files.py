@@ -362,7 +362,7 @@ def _add_missing_evidence(
 ) -> None:
     for number, checkpoint in enumerate(checkpoints):
         for row, question in enumerate(checkpoint.questions):
-            # After a wrong item, which is reported already, `question.evidence` is None.
+            # `question.evidence` is None if an item is invalid. That problem is already reported.
             raw_items = place.value[number]["questions"][row].get("evidence") if question.evidence else None
             for item, raw in enumerate(raw_items or ()):
                 if raw.get("memory_id") is None and raw.get("image_id") is None:

@@ -48,9 +48,9 @@ from assay.suites.memory_eval.live import LiveSource
 from assay.suites.memory_eval.options import MemoryEvalOptions
 from assay.suites.memory_eval.output_files import BaselineFiles
 from assay.suites.memory_eval.recorded import (
-    PipelineMarks,
     RecordedSource,
-    add_marks,
+    WrittenFiles,
+    add_written_files,
     find_own_run,
     pipeline_folders,
     refuse_foreign_files,
@@ -232,9 +232,9 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
                     files[result.subject].add_sample(lines, sample_evals(lines.rows, result.scores))
                     _count_sample(tally, result, lines)
             hashes = {name: each.close() for name, each in files.items()}
-            # The marks must be on disk before the files get their names: see `add_marks`.
+            # The hashes must be on disk before the files get their names: see `add_written_files`.
             if source.writes_pipeline:
-                add_marks(run.folder, PipelineMarks(source.gold_fingerprint, hashes))
+                add_written_files(run.folder, WrittenFiles(source.gold_fingerprint, hashes))
             written = [path for each in files.values() for path in each.publish()]
         finally:
             for each in files.values():

@@ -199,7 +199,7 @@ class BaselineTally:
         self._failures.append(Example(label=f"sample {sample_id}", index=index, reason=reason))
 
     def _add_record(self, record: Record) -> None:
-        """Count seconds, tokens and citations, which the format's files do not have."""
+        """Count seconds, tokens and citations. The pipeline and record files do not have them."""
         data = record.data
         if record.kind == SESSION:
             self.add_use("storage", data["seconds"], None)

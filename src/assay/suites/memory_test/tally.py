@@ -213,9 +213,11 @@ class MemoryTally:
         )
 
     def _curves(self, metric: str) -> list[Curve]:
-        """Return the curve over all conversations, and the curve over only those that have each test.
+        """Return two curves of the metric over the tests.
 
-        The second curve is left out if it equals the first, as with a single conversation.
+        A short conversation has fewer tests than a long one. In the first curve it keeps the value of its last test.
+        In the second curve each point covers only the conversations that have this test. The second curve is left out
+        if it equals the first.
         """
         all_points: list[Point] = []
         own_points: list[Point] = []

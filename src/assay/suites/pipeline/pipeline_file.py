@@ -167,7 +167,7 @@ class PipelineFile:
         return frozenset(field.name for field in self.inputs)
 
     def add(self, path: KeyPath, message: str, level: str = "error") -> None:
-        """Add a problem of the value at a key path."""
+        """Add a problem. `path` is the key path of the wrong value, such as `("steps", 0, "template")`."""
         self.problems.append(self.yaml.problem(path, message, level))
 
     def variant(self, name: str) -> list[dict[str, Any]]:

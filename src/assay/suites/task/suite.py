@@ -205,7 +205,10 @@ class TaskSuite(Suite[TaskOptions, TaskRow]):
         return identity
 
     def data_identity(self) -> list[Any]:
-        """Return the hashes of every task's data files, as a list: the position of a case depends on the order."""
+        """Return the hashes of every task's data files, in the order of the tasks.
+
+        The order matters: the number of a case counts the cases of all tasks before it.
+        """
         return [[task.name, task.data_identity()] for task in self.tasks]
 
     def score_identity(self) -> dict[str, Any]:

@@ -72,10 +72,10 @@ class Dependencies:
                 walks.append(iter(self._needs.get(following, ())))
 
     def chains(self, selected: set[int]) -> list[DependencyChain]:
-        """Return the groups of selected cases with dependencies, including all cases they depend on.
+        """Group the selected cases that depend on other cases, together with all cases they depend on.
 
-        An unselected case that depends on two groups does not join them. A case without any dependency, in
-        either direction, is in no chain.
+        A case that depends on no case, and on which no selected case depends, is in no chain. Unselected cases
+        belong to a chain only if a selected case depends on them.
         """
         members = {place for place in selected if place in self._needs}
         waiting = list(members)

@@ -334,10 +334,10 @@ def spool_documents(documents: Documents) -> SpooledDocuments:
 
 
 def spool_rows(rows: Iterable[Any], path: Path, unit: str, *, fill: bool = False) -> SpooledDocuments:
-    """Write rows from code or from a library to a spool.
+    """Write rows that come from code or from a library to a spool, a temporary file.
 
-    Raises InputError for a row that is not a mapping or that has a value without a JSON form. With `fill`,
-    structs with different keys get all keys.
+    With `fill`, nested objects of one column get the same keys, with None for missing ones. Raises InputError for a
+    row that is not a mapping or that has a value without a JSON form.
     """
     spool = Spool()
     for number, row in enumerate(rows):

@@ -355,7 +355,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
     @property
     def has_header(self) -> bool:
-        """Whether the first line has column names. With `header: 0` and `names`, the line is ignored."""
+        """Whether the first line is a header. With `header: 0` and `names`, `names` replace the names in the header."""
         return self.header == 0 or (self.header == "infer" and self.names_option is None)
 
     @property
@@ -544,7 +544,10 @@ def _parse_boolean(cell: str) -> bool:
 
 
 class DataFormat(NamedTuple):
-    """A file format: its reader, the unit of its places, and the options of `datasets` that are implemented."""
+    """A file format: its reader, and the options of `datasets` that are implemented.
+
+    `unit` returns how messages name a place in a file of this format: by line, or by row.
+    """
 
     rows: Callable[[Path, dict[str, Any], list[Problem]], Rows]
     unit: Callable[[Path, dict[str, Any]], str]

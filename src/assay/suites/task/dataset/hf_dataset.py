@@ -123,7 +123,7 @@ class Dataset:
 
     @property
     def features(self) -> dict[str, str]:
-        """The type of each column in one word. The real class has objects here."""
+        """The type of each column in one word. In `datasets` the values are objects instead."""
         kinds = self._documents.facts.kinds
         return {name: kinds.get(stored, "null") for name, stored in self._columns.items()}
 
