@@ -54,8 +54,8 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     answer_prompt: Annotated[
         str,
         ask(
-            "Prompt file for the answers, instead of the built-in prompt. It needs a `=== user ===` part with {memories} "
-            "and {question}.",
+            "Prompt file for the answers, instead of the built-in prompt. It needs a `=== user ===` part with "
+            "{memories} and {question}.",
             content=True,
         ),
     ] = ""
