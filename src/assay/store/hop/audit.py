@@ -181,7 +181,7 @@ def _profile(rec: Mapping[str, Any]) -> str | None:
 
 
 def _with_error(audit: Audit, error: Any, result: Any) -> Audit:
-    """Make an audit an error. Returns the audit."""
+    """Set the error message of an audit and its status to ERROR. Returns the audit."""
     audit.status = "ERROR"
     audit.error = NO_MESSAGE if _is_empty(error) else _text(error)
     audit.raw = result if isinstance(result, str) and result else None
