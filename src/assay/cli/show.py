@@ -40,8 +40,8 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is the number of a
-    case, which the list of cases shows first; what the suite calls it: the id of a test, a row or a conversation,
-    also as SET/ID; or the beginning of its key. If ids are numbers too, write `row 4` or `row 4 with PROFILE`.
+    case, which the list of cases shows first; the id in the data of a test, a row or a conversation, also as
+    SET/ID; or the beginning of its key. If ids are numbers too, write `row 4` or `row 4 with PROFILE`.
 
     \b
     Examples:

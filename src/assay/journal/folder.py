@@ -221,7 +221,8 @@ def lock_folder(path: Path) -> int:
     except BlockingIOError:
         os.close(fd)
         raise RunBusy(
-            f"another process is working on {path}. Wait for it, or pass --fresh to start a second run"
+            f"another process is working on {path}. Wait for it, or pass --fresh (in Python fresh=True) "
+            "to start a second run"
         ) from None
     return fd
 

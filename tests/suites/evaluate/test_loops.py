@@ -236,3 +236,16 @@ def test_a_program_that_is_a_pytest_test_can_gate_on_an_interval() -> None:
         env={**os.environ, "PYTEST_ADDOPTS": ""},
     )
     assert "1 failed, 1 passed" in done.stdout, done.stdout
+
+
+def test_a_context_cannot_be_used_after_its_case() -> None:
+    """The files of the run are closed: a late call would write to whatever file has their number now."""
+    contexts: list[Any] = []
+
+    async def answer(row: dict[str, Any], ctx: Any) -> str:
+        contexts.append(ctx)
+        return "x"
+
+    assay.evaluate([{"q": 1}], answer=answer, model=lambda prompt: "y", quiet=True)
+    with pytest.raises(RuntimeError, match="this case is over"):
+        asyncio.run(contexts[0].ask("late"))

@@ -212,8 +212,8 @@ def _unwrap_result(value: Any) -> _OpenedResult:
             try:
                 value = read_json(value) if value.strip() else None
             except (ValueError, RecursionError):
-                # At depth 0 this is text that is not JSON: a parse error. Deeper, it was a JSON string,
-                # which is a valid value.
+                # Not JSON. At depth 0, or inside a [status, result] pair, this is a parse error. Deeper, the text
+                # was itself read from JSON, so it is a valid value.
                 if depth and opened.outcome is None:
                     opened.fields[SCALAR] = value
                 else:

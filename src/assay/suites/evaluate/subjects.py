@@ -189,22 +189,28 @@ def function_prompt(function: Callable[..., Any], arguments: Arguments) -> Calla
 # The `ctx` of a user's function
 
 
+_CASE_OVER = "this case is over; its context cannot be used any more"
+
+
 class FunctionContext:
     """The `ctx` of an async function or scorer. Its calls are logged, so that a continued run does not repeat them."""
 
     def __init__(self, ctx: Context, role: str = MAIN) -> None:
         self._ctx = ctx
         self._role = role
+        self._closed = False
 
     async def ask(self, prompt: Prompt, *, role: str = "", **params: Any) -> str:
         """Ask the model and return the text of its reply. `role="judge"` asks the judge.
 
         `params` are sent with the request, such as `temperature=0`.
         """
+        self._check_open()
         return await ask_text(self._ctx, role or self._role, prompt, params)
 
     async def base_url(self, role: str = "") -> str:
         """Return a base URL for an OpenAI SDK. It works while the function runs, and its calls are logged."""
+        self._check_open()
         return await self._ctx.base_url(role or self._role)
 
     def rng(self, name: str = "") -> random.Random:
@@ -212,7 +218,12 @@ class FunctionContext:
         return self._ctx.rng(name)
 
     def close(self) -> None:
-        """Do nothing. `SyncFunctionContext.close` refuses further calls."""
+        """Refuse further calls: a task that the function started may still run, and the run's files may be closed."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(_CASE_OVER)
 
 
 class SyncFunctionContext:
@@ -246,7 +257,7 @@ class SyncFunctionContext:
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         if self._closed:
             work.close()
-            raise RuntimeError("this case is over; its context cannot be used any more")
+            raise RuntimeError(_CASE_OVER)
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
