@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from assay.models.calling.http_client import status_error
+from assay.models.calling.http_wire import HttpResponse
+
 from servers.fake_openai import FakeOpenAI
 from support.commands import task_job
 from support.tasks import question, write_task
@@ -134,3 +137,11 @@ def test_failed_subjects_are_asked_again_only_when_told(tmp_path: Path) -> None:
     assert job.summary()["subject_error"] == 0
     assert not [row for row in job.rows() if "error" in row]
     assert {end["try"] for end in job.ends()[-2:]} == {2}
+
+
+def test_an_html_page_is_shown_as_its_text_in_one_line() -> None:
+    page = b"<!DOCTYPE html>\n<html><style>p {}</style><h1>Not Found</h1>\n<p>Nothing here.</p></html>"
+    failure = status_error(HttpResponse(404, {}, page), "http://h").failure
+    assert failure.message.startswith(
+        "http://h answered 404: Not Found Nothing here.. Check the model's name"
+    )

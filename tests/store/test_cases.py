@@ -36,6 +36,8 @@ def cases(tmp_path: Path) -> RunCases:
         ("two/ab", 2),
         ("second", 1),
         ("row second", 1),
+        ("row second with m", 1),
+        ("second with m", 1),
         ("two/first", 2),
         ("test-a", 3),
         ("two/test-b", 3),
