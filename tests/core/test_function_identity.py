@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from assay.core.function_identity import definition_of, identify
+from assay.core.function_identity import identify
+from assay.core.function_source import definition_of
 
 
 def load(folder: Path, source: str, name: str = "app") -> types.ModuleType:

@@ -22,29 +22,24 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
-import builtins
 import collections
 import dataclasses
-import dis
 import enum
 import functools
 import hashlib
 import importlib
 import importlib.util
 import inspect
-import linecache
 import logging
 import marshal
 import math
 import operator
-import os
 import re
 import string
 import sys
-import sysconfig
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import date, time, timedelta, tzinfo
@@ -56,7 +51,18 @@ from uuid import UUID
 
 import msgspec
 
-from assay.core.hashing import file_sha256, fingerprint
+from assay.core.function_source import (
+    assignments,
+    class_definitions,
+    describe_callable,
+    files_read,
+    names_in,
+    names_stored,
+    names_used,
+    source_of,
+)
+from assay.core.hashing import fingerprint
+from assay.core.user_ownership import files_of, is_users_class, is_users_file, is_users_module, is_users_value
 
 # A part that is longer is kept as its hash: run.json should stay readable.
 _MAX_PART = 2_000
@@ -116,8 +122,6 @@ _LOCKS = (
 )
 # Builtins that look names up while the function runs.
 _DYNAMIC_BUILTINS = frozenset({"eval", "exec", "globals", "__import__"})
-# Methods that read a file.
-_READERS = frozenset({"read_text", "read_bytes", "read_csv", "read_json", "read_parquet", "read_excel"})
 
 
 # What is followed from a wrapper that an installed package made: the function that it wraps, and its settings.
@@ -198,7 +202,7 @@ class _Collector:
                 if isinstance(value.pattern, str)
                 else {"repr": repr(value)}
             )
-        if isinstance(value, _PLAIN) and not _is_users_class(type(value)):
+        if isinstance(value, _PLAIN) and not is_users_class(type(value)):
             return {"repr": repr(value)}
         return self._once(value, name)
 
@@ -230,7 +234,7 @@ class _Collector:
                 "type": self.describe(type(value), name),
                 "args": self.describe(value.args, name),
                 "keywords": self.describe(value.keywords, name),
-                "state": self.describe(dict(vars(value)), name) if _is_users_class(type(value)) else {},
+                "state": self.describe(dict(vars(value)), name) if is_users_class(type(value)) else {},
             }
         if isinstance(value, types.MethodType):
             return {"method": self.describe(value.__func__, name), "of": self.describe(value.__self__, name)}
@@ -253,7 +257,7 @@ class _Collector:
 
     def _object(self, value: Any, name: str) -> Any:
         """An object of a class: by its class and its state, where both can be known."""
-        users = _is_users_class(type(value))
+        users = is_users_class(type(value))
         # Without getattr: an object may compute attributes, and a proxy raises where nothing is behind it.
         wrapped = inspect.getattr_static(value, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType) and not users:
@@ -279,7 +283,7 @@ class _Collector:
                 return {"array": self.describe(value.tolist(), name), "type": str(value.dtype)}
             content = hashlib.sha256(value.tobytes()).hexdigest()
             return {"array": content, "type": str(value.dtype), "shape": list(value.shape)}
-        bases = [base for base in type(value).__mro__ if not _is_users_class(base)]
+        bases = [base for base in type(value).__mro__ if not is_users_class(base)]
         if users and all(f"{base.__module__}.{base.__qualname__}" in _STATELESS_BASES for base in bases):
             return [kind, self.describe(_state_of(value), name), self._items(value, name)]
         if not users and isinstance(value, (*_CONTAINERS, tuple, set, frozenset)):
@@ -311,9 +315,9 @@ class _Collector:
 
     def _module(self, module: types.ModuleType) -> Any:
         """A module by its name, or by the content of its files if the user wrote it."""
-        if not _is_users_module(module):
+        if not is_users_module(module):
             return f"module {module.__name__}"
-        return {"module": module.__name__, "files": _files_of(module.__name__)}
+        return {"module": module.__name__, "files": files_of(module.__name__)}
 
     def _definition(self, value: types.FunctionType | type, name: str) -> Any:
         """A function or class. What the user wrote becomes a part; the rest counts by its name."""
@@ -321,9 +325,9 @@ class _Collector:
         if id(value) in self._described:
             return self._described[id(value)][0]
         if isinstance(value, type):
-            users = _is_users_class(value)
+            users = is_users_class(value)
         else:
-            users = _is_users_file(value.__code__.co_filename)
+            users = is_users_file(value.__code__.co_filename)
         if not users:
             return self._of_library(value, full_name)
         # Two lambdas of one function have the same name.
@@ -356,7 +360,7 @@ class _Collector:
     @staticmethod
     def _is_followed(content: Any) -> bool:
         """Whether a value in an installed package is the user's. Other objects are taken to stay as they are."""
-        return content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES) or _is_users_value(content)
+        return content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES) or is_users_value(content)
 
     def _class(self, cls: type) -> Any:
         """Source, bases and members. Methods that Python generates, as for a dataclass, follow from the others."""
@@ -409,15 +413,15 @@ class _Collector:
             for name, annotation in inspect.get_annotations(cls).items()
         }
         namespace = vars(sys.modules.get(cls.__module__) or types.ModuleType(""))
-        nodes = _class_definitions(cls)
+        nodes = class_definitions(cls)
         content["source"] = sorted(ast.unparse(node) for node in nodes)
         # Fields of a class may name functions that are no members of it, such as the factory of a default.
-        content["uses"] = self._globals(namespace, {path for node in nodes for path in _names_in(node)})
+        content["uses"] = self._globals(namespace, {path for node in nodes for path in names_in(node)})
         return content | {"members": members}
 
     def _function(self, function: types.FunctionType) -> Any:
         code = function.__code__
-        source = _source_of(code, function.__globals__)
+        source = source_of(code, function.__globals__)
         if source is None:
             self.has_source = False
         content: dict[str, Any] = {"source": source}
@@ -434,27 +438,27 @@ class _Collector:
             name: self.describe(value, f"{function.__name__}.{name}")
             for name, value in vars(function).items()
             # An attribute that the function assigns is its state, as a global is.
-            if name not in set(_names_stored(code, "STORE_ATTR")) and self._is_followed(value)
+            if name not in set(names_stored(code, "STORE_ATTR")) and self._is_followed(value)
         }
         if attributes:
             content["attributes"] = attributes
         # A global that the function assigns is its state, such as a counter: where it begins is in the source.
-        assigned = set(_names_stored(code, "STORE_GLOBAL"))
+        assigned = set(names_stored(code, "STORE_GLOBAL"))
         used = self._globals(
-            function.__globals__, {path for path in _names_used(code) if path[0] not in assigned}
+            function.__globals__, {path for path in names_used(code) if path[0] not in assigned}
         )
         for name in sorted(assigned):
-            nodes = _assignments(code, function.__globals__, name)
+            nodes = assignments(code, function.__globals__, name)
             used[name] = [ast.unparse(node) for node in nodes]
             if not nodes:  # another module assigns it
                 used |= self._global(function.__globals__, (name,))
             used |= self._globals(
                 function.__globals__,
-                {path for node in nodes for path in _names_in(node) if path[0] not in assigned},
+                {path for node in nodes for path in names_in(node) if path[0] not in assigned},
             )
         if used:
             content["uses"] = used
-        for reader in _files_read(function):
+        for reader in files_read(function):
             self.unknown[f"{reader} in {function.__name__} (a file)"] = None
         return content
 
@@ -482,9 +486,9 @@ class _Collector:
             if value is sys.modules or value is importlib.import_module:
                 self.unknown[name] = None
                 return {}
-        if isinstance(value, types.ModuleType) and not _is_users_module(value):
+        if isinstance(value, types.ModuleType) and not is_users_module(value):
             return {}
-        if owner is not None and not _is_users_module(owner) and not _is_users_value(value):
+        if owner is not None and not is_users_module(owner) and not is_users_value(value):
             return {}
         return {name: self.describe(value, name)}
 
@@ -497,7 +501,7 @@ class _Collector:
             module_name = ".".join([*package[: len(package) - level + 1], *filter(None, [module_name])])
         files: dict[str, str] = {}
         for each in (module_name, *(f"{module_name}.{name}" for name in names)):
-            files |= _files_of(each)
+            files |= files_of(each)
         return {f"import {module_name}": files} if files else {}
 
 
@@ -524,7 +528,7 @@ def _parts_of(field: Any) -> list[Any]:
     parts = [getattr(default, "factory", default)]
     parts += [getattr(field, name, None) for name in ("default_factory", "validator", "converter")]
     parts += getattr(field, "metadata", ())
-    return [part for part in parts if _is_users_value(part) or dataclasses.is_dataclass(part)]
+    return [part for part in parts if is_users_value(part) or dataclasses.is_dataclass(part)]
 
 
 def _state_of(value: object) -> dict[str, Any]:
@@ -549,348 +553,3 @@ def _json_text(text: str) -> Any:
 
 # Memory addresses in a repr differ between processes.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-
-
-def _names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """Global names that code loads, each with the attributes read from it: ("helpers", "clean").
-
-    Modules that the code imports while it runs come as ("import", name, level, *names). Nested functions are part of
-    the code.
-    """
-    chain: list[str] = []
-    constants: list[Any] = []
-    for instruction in dis.get_instructions(code):
-        if instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and chain:
-            chain.append(str(instruction.argval))
-            continue
-        if instruction.opname in ("PRECALL", "CACHE"):
-            continue
-        if chain:
-            yield tuple(chain)
-            chain = []
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            chain = [str(instruction.argval)]
-        elif instruction.opname == "IMPORT_NAME":
-            # The two constants before it are the level and the names of `from`.
-            level, names = constants[-2:]
-            yield ("import", str(instruction.argval), str(level), *(names or ()))
-        elif "LOAD_CONST" in instruction.opname or instruction.opname == "LOAD_SMALL_INT":
-            constants.append(instruction.argval)
-    if chain:
-        yield tuple(chain)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_used(constant)
-
-
-def _names_stored(code: types.CodeType, operation: str) -> Iterator[str]:
-    """Names that code assigns: globals (STORE_GLOBAL) or attributes (STORE_ATTR)."""
-    for instruction in dis.get_instructions(code):
-        if instruction.opname == operation:
-            yield str(instruction.argval)
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names_stored(constant, operation)
-
-
-def _names_in(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Names that a piece of source loads, each with its attributes. Functions in it are left out: they are members."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return
-    chain, inner = [], node
-    while isinstance(inner, ast.Attribute):
-        chain.append(inner.attr)
-        inner = inner.value
-    if isinstance(inner, ast.Name):
-        yield (inner.id, *reversed(chain))
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _names_in(child)
-
-
-def _files_read(function: types.FunctionType) -> Iterator[str]:
-    """The calls in a function that read a file: its content is no part of the identity."""
-    definition = definition_of(function)
-    for node in ast.walk(definition) if definition else ():
-        if not isinstance(node, ast.Call):
-            continue
-        if isinstance(node.func, ast.Attribute) and node.func.attr in _READERS:
-            yield f"{node.func.attr}()"
-        if isinstance(node.func, ast.Name) and node.func.id == "open":
-            mode = next((word.value for word in node.keywords if word.arg == "mode"), None)
-            mode = node.args[1] if len(node.args) > 1 else mode
-            if mode is None or (isinstance(mode, ast.Constant) and "r" in str(mode.value)):
-                yield "open()"
-
-
-# Which code is the user's
-
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
-_INSTALLED = tuple(
-    {
-        path + os.sep
-        for key in ("stdlib", "platstdlib", "purelib", "platlib")
-        if (path := sysconfig.get_paths().get(key))
-    }
-    | {str(Path(os.__file__).parent) + os.sep, _PACKAGE}
-)
-
-
-def _is_users_file(file: str) -> bool:
-    """Whether the user wrote a file: neither assay, nor the standard library, nor an installed package.
-
-    Cells of a notebook and text given to `exec` have no file: the user wrote them.
-    """
-    if file.startswith("<frozen"):
-        return False
-    path = file if file.startswith("<") else str(Path(file).absolute())
-    return not path.startswith(_INSTALLED) and f"{os.sep}site-packages{os.sep}" not in path
-
-
-def _is_users_module(module: types.ModuleType) -> bool:
-    if module.__name__ in sys.builtin_module_names:
-        return False
-    file = getattr(module, "__file__", None)
-    if file is not None:
-        return _is_users_file(file)
-    # `__main__` of a notebook, a folder without __init__.py, or a module that the user made without a file.
-    folders = list(getattr(module, "__path__", ()))
-    return any(map(_is_users_file, folders)) if folders else getattr(module, "__spec__", None) is None
-
-
-def _is_users_class(cls: type) -> bool:
-    module = sys.modules.get(cls.__module__)
-    if module is None:
-        return True  # of a file that was loaded without a place in sys.modules
-    if module is builtins:
-        # `exec` in a namespace without a name gives its classes the name of this module.
-        return not hasattr(builtins, cls.__name__) and any(
-            isinstance(member, types.FunctionType) for member in vars(cls).values()
-        )
-    return _is_users_module(module)
-
-
-def _is_users_value(value: Any) -> bool:
-    """Whether it is a function, a class or an object of a class of the user."""
-    if isinstance(value, types.FunctionType):
-        return _is_users_file(value.__code__.co_filename)
-    return _is_users_class(value if isinstance(value, type) else type(value))
-
-
-def _files_of(module_name: str) -> dict[str, str]:
-    """The hash of each of the user's files that importing a module reads, by the name of the module."""
-    hashes: dict[str, str] = {}
-    names = [module_name]
-    while names:
-        name = names.pop()
-        if name in hashes or (path := _file_of(name)) is None:
-            continue
-        hashes[name] = file_sha256(path)
-        tree = _parsed(path.read_bytes())
-        parents = name.split(".")
-        names += [".".join(parents[:length]) for length in range(1, len(parents))]
-        # A relative import begins at the package, which for __init__.py is the module itself.
-        package = parents if path.stem == "__init__" else parents[:-1]
-        for node in ast.walk(tree) if tree else ():
-            if isinstance(node, ast.Import):
-                names += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = [*package[: len(package) - node.level + 1]] if node.level else []
-                source = ".".join([*base, *filter(None, [node.module])])
-                names += [source, *(f"{source}.{alias.name}" for alias in node.names)]
-    return hashes
-
-
-def _file_of(module_name: str) -> Path | None:
-    """The file of a module of the user, loaded or not; None for any other."""
-    module = sys.modules.get(module_name)
-    if module is not None:
-        file = getattr(module, "__file__", None)
-    elif module_name.partition(".")[0] in sys.stdlib_module_names:
-        return None
-    else:
-        try:
-            spec = importlib.util.find_spec(module_name)
-        except Exception:  # noqa: BLE001 - finding a.b imports a, which may raise anything
-            return None
-        file = spec.origin if spec is not None else None
-    if not file or not _is_users_file(file):
-        return None
-    path = Path(file)
-    return path if path.suffix == ".py" and path.is_file() else None
-
-
-# Source
-
-
-def _source_of(code: types.CodeType, namespace: dict[str, Any]) -> Any:
-    """The source of a function without comments and layout; None where there is none.
-
-    If the file was edited after its import, the source is not what runs. Then the bytecode is part of the result.
-    """
-    linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, namespace))
-    if not text:
-        return None
-    nodes = _definitions(text, code)
-    if not nodes:
-        return None
-    sources = sorted({ast.unparse(node) for node in nodes})
-    if len(sources) == 1 and any(_same_code(code, other) for other in _compiled(text, code.co_name)):
-        return sources[0]
-    # Edited after the import, changed by an import hook such as pytest's, or several lambdas on one line.
-    return {"source": sources, "bytecode": _code_digest(code)}
-
-
-def definition_of(function: Callable[..., Any]) -> _Definition | None:
-    """The syntax tree of a function or lambda; None where its source cannot be found."""
-    if not isinstance(function, types.FunctionType):
-        return None
-    code = function.__code__
-    linecache.checkcache(code.co_filename)
-    nodes = _definitions("".join(linecache.getlines(code.co_filename, function.__globals__)), code)
-    return nodes[0] if len(nodes) == 1 else None
-
-
-def _class_definitions(cls: type) -> list[ast.ClassDef]:
-    """The definitions of a class by its name; several if the file has it twice, none if it cannot be found."""
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    members = (getattr(member, "__func__", member) for member in vars(cls).values())
-    codes = [member.__code__ for member in members if isinstance(member, types.FunctionType)]
-    # Classes of a notebook have no file but that of their methods.
-    files = [file] if file else [code.co_filename for code in codes]
-    for name in files:
-        tree = _parsed("".join(linecache.getlines(name)))
-        if tree is not None:
-            return [
-                node
-                for node in ast.walk(tree)
-                if isinstance(node, ast.ClassDef) and node.name == cls.__name__
-            ]
-    return []
-
-
-def _assignments(code: types.CodeType, namespace: dict[str, Any], name: str) -> list[ast.stmt]:
-    """The statements that assign a global outside of functions: in the function's file, or in the latest cell."""
-    texts = ["".join(linecache.getlines(code.co_filename, namespace))]
-    cells = namespace.get("In")  # IPython's list of the cells that ran
-    texts += reversed(cells) if isinstance(cells, list) else []
-    for text in texts:
-        tree = _parsed(text) if isinstance(text, str) else None
-        if tree is not None and (matches := _assignments_in(tree, name)):
-            return matches
-    return []
-
-
-def _assignments_in(tree: ast.Module, name: str) -> list[ast.stmt]:
-    nodes: list[ast.AST] = list(tree.body)
-    matches: list[ast.stmt] = []
-    for node in nodes:  # grows by the statements inside of `if`, `for`, `with` and `try`
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
-            continue
-        nodes += ast.iter_child_nodes(node)
-        if isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                matches.append(node)
-    return matches
-
-
-@functools.lru_cache(256)
-def _parsed(text: str | bytes) -> ast.Module | None:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError):
-        return None
-
-
-_Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-
-
-def _definitions(text: str, code: types.CodeType) -> list[_Definition]:
-    """The definitions that the code may come from: those of its name that begin in its line."""
-    tree = _parsed(text)
-    nodes: list[_Definition] = []
-    for node in ast.walk(tree) if tree else ():
-        if isinstance(node, ast.Lambda):
-            if code.co_name == "<lambda>" and node.lineno <= code.co_firstlineno <= (node.end_lineno or 0):
-                nodes.append(node)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == code.co_name:
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            if first == code.co_firstlineno:
-                nodes.append(node)
-    if len(nodes) <= 1:
-        return nodes
-    # Several lambdas in one line: the positions of the instructions tell them apart.
-    exact: list[_Definition] = [
-        node for node in nodes if isinstance(node, ast.Lambda) and _covers(node, code)
-    ]
-    return exact[-1:] or nodes
-
-
-def _covers(node: ast.Lambda, code: types.CodeType) -> bool:
-    """Whether every instruction stands inside the body of the lambda."""
-    body = node.body
-    start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
-    seen = False
-    for line, end_line, column, end_column in code.co_positions():
-        if line is None or end_line is None or column is None or end_column is None:
-            continue
-        if (line, column) == (code.co_firstlineno, 0) and end_column == 0:
-            continue  # RESUME stands at the first line
-        seen = True
-        if not (start <= (line, column) and (end_line, end_column) <= end):
-            return False
-    return seen
-
-
-@functools.lru_cache(256)
-def _compiled_all(text: str) -> dict[str, list[types.CodeType]]:
-    """Every code object of a file by its name, as it is on disk now."""
-    by_name: dict[str, list[types.CodeType]] = {}
-    try:
-        waiting = [compile(text, "<source>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)]
-    except (SyntaxError, ValueError):
-        return {}
-    while waiting:
-        code = waiting.pop()
-        by_name.setdefault(code.co_name, []).append(code)
-        waiting += [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
-    return by_name
-
-
-def _compiled(text: str, name: str) -> list[types.CodeType]:
-    return _compiled_all(text).get(name, [])
-
-
-def _same_code(left: types.CodeType, right: types.CodeType) -> bool:
-    return left.co_firstlineno == right.co_firstlineno and _code_digest(left) == _code_digest(right)
-
-
-def _code_digest(code: types.CodeType) -> str:
-    """The instructions of a function with their constants and names, wherever its file is."""
-    constants = [
-        _code_digest(constant) if isinstance(constant, types.CodeType) else repr(constant)
-        for constant in code.co_consts
-        # A set constant has no fixed order.
-        if not isinstance(constant, frozenset)
-    ]
-    sets = [sorted(map(repr, constant)) for constant in code.co_consts if isinstance(constant, frozenset)]
-    names = [code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, constants, sets]
-    return hashlib.sha256(code.co_code + repr(names).encode(errors="backslashreplace")).hexdigest()[:32]
-
-
-def describe_callable(function: Callable[..., Any]) -> str:
-    """The name of a function for people: `answer`, or the type of a callable object."""
-    if isinstance(function, functools.partial):
-        return describe_callable(function.func)
-    name = getattr(function, "__name__", "") or type(function).__name__
-    return "lambda" if name == "<lambda>" else str(name)
-
-
-def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    """The parameters by name; None for a builtin that does not tell them."""
-    try:
-        return dict(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return None
