@@ -1,4 +1,4 @@
-"""Draws request.svg, the way of a request through assay: `python docs/pictures/request.py`.
+"""Draws request.svg, the path of a request through assay: `python docs/pictures/request.py`.
 
 The picture has no dependency and no randomness, so a test compares the committed file with the output.
 """
@@ -138,7 +138,7 @@ def draw() -> str:
         elements += draw_box(box)
     for arrow in ARROWS:
         elements += draw_arrow(arrow)
-    title = "The way of a request: solver, log, caller, provider, model, and back; then scorer and report"
+    title = "The path of a request: solver, log, caller, provider, model, and back; then scorer and report"
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',

@@ -600,6 +600,9 @@ class _RunThread:
         self._loop = _new_event_loop()
         self._run: Run | None = None
         self._error: BaseException | None = None
+        # Thread.join and is_alive cannot be used to wait: a KeyboardInterrupt in join makes Python 3.11 and 3.12
+        # take a running thread for ended.
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="assay-run", daemon=True)
 
     def wait(self) -> Run:
@@ -610,13 +613,15 @@ class _RunThread:
         self._thread.start()
         caller = asyncio.current_task()
         requests = 0
-        while self._thread.is_alive():
+        while not self._ended.is_set():
             try:
-                self._thread.join(_POLL_SECONDS)
-            except KeyboardInterrupt:
-                self._loop.call_soon_threadsafe(self._interrupt)
-            if caller is not None and caller.cancelling() > requests:
+                self._ended.wait(_POLL_SECONDS)
+                if caller is None or caller.cancelling() <= requests:
+                    continue
                 requests = caller.cancelling()
+            except KeyboardInterrupt:
+                pass
+            with suppress(RuntimeError):  # the loop is closed: the run ended in this moment
                 self._loop.call_soon_threadsafe(self._interrupt)
         if self._error is not None:
             raise self._error
@@ -637,6 +642,8 @@ class _RunThread:
                 self._run = loop.run(_opened(self._open, signals=False))
         except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
             self._error = error
+        finally:
+            self._ended.set()
 
 
 def _new_event_loop() -> asyncio.AbstractEventLoop:

@@ -27,13 +27,13 @@ LEVELS = {"error": "errors", "warning": "warnings", "advice": "advice"}
     help="Suite whose rules apply to the files. Default: recognised from their content.",
 )
 def command(files: tuple[Path, ...], pipeline: Path | None, suite: str | None) -> int:
-    """List every problem of the given files and folders, with its line. Exit code 1 if there is an error.
+    """List every problem in files and folders, with its line. Exit code 1 if a problem is an error.
 
     FILES can be task YAML files, folders of them, and their data; pipelines and testsets; HOP task folders,
     settings, contracts and rows; conversations with questions; samples of memory evaluations; and files of
     installed suites or of a suite passed with --as FILE.py:NAME.
 
-    Duplicate documents are warnings. Testsets also get advice.
+    Warnings, such as duplicate documents, and advice on testsets do not change the exit code.
 
     \b
     Examples:

@@ -10,12 +10,13 @@ import click
 
 @click.command("convert", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("testset", type=click.Path(path_type=Path))
-@click.option("--to", type=click.Choice(["v2"]), default="v2", show_default=True, help="Form to write.")
+@click.option("--to", type=click.Choice(["v2"]), default="v2", show_default=True, help="Format to write.")
 @click.option("--output", type=click.Path(path_type=Path), help="File to write.  [default: standard output]")
 def command(testset: Path, to: str, output: Path | None) -> int:
-    """Convert a v1 or v2 testset to v2, one compact record per line. The result loads to the same cases.
+    """Convert a pipeline testset from Prompt Lab's format v1 to v2. A v2 testset is reformatted.
 
-    Comments are lost. Custom keys stay; those of v1 records become inputs, as v1 treats them.
+    The new file has one record per line and contains the same tests. Comments are lost. Keys that the format does
+    not define are kept. In a v1 record such keys are inputs, so they are written to `inputs`.
 
     \b
     Example:

@@ -41,7 +41,7 @@ def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
     RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order, the beginning of a case's key, or what the suite calls it: the id of a test, a row or a
+    data order, the beginning of a case's key, or the id in the data of a test, a row or a
     conversation, also as SET/ID.
 
     \b

@@ -1,20 +1,23 @@
-"""What a Python function computes, as far as its source and the values it uses tell.
+"""Identity of a user's function: detects whether the function has changed since an earlier process.
 
-`assay.evaluate` runs functions of the user. A run may continue only if the function is still the same, so a function
-needs an identity that survives a new process:
+`assay.evaluate` runs functions of the user. A run may continue only if the functions are unchanged:
 
     identity = identify(answer)
     identity.parts      # {"app.answer": "def answer(row): …", "app.clean": "def clean…", "app.LIMIT": 3}
-    identity.unknown    # ("client (openai.OpenAI)",): values that nobody can compare between two processes
+    identity.unknown    # ("client (openai.OpenAI)",): values that cannot be compared between two processes
 
-The parts are the source of the function, without comments, and of every function, class and constant of the user's
-own files that it names, its defaults, and the values that it captured. Installed packages count by name: they are
-taken to stay as they are. Bytecode counts only where the file was edited after its import, since it differs between
-versions of Python.
+The parts are the source of the function without comments, its defaults, the values of its closure, and every function,
+class and constant in the user's own files that it uses. Functions of installed packages are identified only by name,
+because assay assumes that packages do not change. Bytecode differs between versions of Python. It is a part only if the
+file was edited after its import.
 
-Not seen, so pass `version=` for it: files and environment variables that the function reads (reading a file is named in
-`unknown` where the call is plain), services, an installed package that changes or whose classes are patched, and an
-attribute that the program sets on a module that the function reaches only through a local variable.
+These changes are not detected; the user passes another `version=` for them:
+
+- the content of files and environment variables that the function reads (a plain call that reads a file is listed in
+  `unknown`);
+- remote services;
+- a new version of an installed package, or a patch of its classes;
+- an attribute that the program sets on a module, if the function reaches the module only through a local variable.
 """
 
 from __future__ import annotations
@@ -64,13 +67,13 @@ from assay.core.function_source import (
 from assay.core.hashing import fingerprint
 from assay.core.user_ownership import files_of, is_users_class, is_users_file, is_users_module, is_users_value
 
-# A part that is longer is kept as its hash: run.json should stay readable.
+# Longer parts are stored as a hash, so that run.json stays readable.
 _MAX_PART = 2_000
 
-# Larger containers are hashed at the speed of C if they hold plain data only: 100,000 rows take 0.1 s instead of 5 s.
+# Larger containers of plain data are hashed in one call: 100,000 rows then take 0.1 s instead of 5 s.
 _MANY_ITEMS = 200
 
-# Values whose repr says all about them, in every process.
+# Types whose repr describes the value completely and is the same in every process.
 _PLAIN = (
     *(Decimal, Fraction, UUID, date, time, timedelta, range, complex, PurePath),
     *(operator.itemgetter, operator.attrgetter, operator.methodcaller),
@@ -79,7 +82,7 @@ _PLAIN = (
 # Containers of the standard library, described by their class and their items.
 _CONTAINERS = (dict, list, collections.deque, collections.ChainMap, types.MappingProxyType)
 
-# Members of a class that say nothing about what it does, or that `_class` describes by other means.
+# Members of a class that do not affect its behaviour, or that `_class` describes in another way.
 _CLASS_BOOKKEEPING = frozenset(
     {
         *("__module__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "__doc__"),
@@ -94,14 +97,14 @@ _DESCRIPTORS = (
     *(types.MemberDescriptorType, types.GetSetDescriptorType),
     type(vars(collections.namedtuple("_", "field"))["field"]),  # noqa: PYI024 - there is no name for this type
 )
-# Methods that dataclasses and named tuples generate, from a text without a file.
+# Methods that dataclasses and named tuples generate. They have no source file.
 _GENERATED = frozenset(
     {
         *("__init__", "__new__", "__repr__", "__eq__", "__hash__", "__lt__", "__le__", "__gt__", "__ge__"),
         *("__setattr__", "__delattr__", "__replace__", "_make", "_replace", "_asdict", "__getnewargs__"),
     }
 )
-# Bases of a user's class that keep no state beyond `__dict__`, `__slots__` and the items of a container.
+# Bases of a user's class whose objects have no state besides `__dict__`, `__slots__` and the items of a container.
 _STATELESS_BASES = frozenset(
     {
         *(
@@ -115,16 +118,17 @@ _STATELESS_BASES = frozenset(
         *("builtins.float", "abc.ABC", "typing.Generic", "typing.Protocol", "pydantic.main.BaseModel"),
     }
 )
-# Locks order calls in time; what a call computes does not depend on them.
+# The state of a lock does not affect what a function computes.
 _LOCKS = (
     *(type(threading.Lock()), type(threading.RLock()), threading.Semaphore, threading.BoundedSemaphore),
     *(asyncio.Lock, asyncio.Semaphore, asyncio.BoundedSemaphore),
 )
-# Builtins that look names up while the function runs.
+# Builtins that can use any name at run time, so the names cannot be found in the source.
 _DYNAMIC_BUILTINS = frozenset({"eval", "exec", "globals", "__import__"})
 
 
-# What is followed from a wrapper that an installed package made: the function that it wraps, and its settings.
+# If an installed package wraps a user's function (a decorator), values of these types in the wrapper are described:
+# the wrapped function, and the settings of the decorator.
 _FOLLOWED_IN_LIBRARIES = (
     *(types.FunctionType, types.MethodType, functools.partial),
     *(str, int, float, bool, list, tuple, dict, set, frozenset, re.Pattern),
@@ -132,10 +136,10 @@ _FOLLOWED_IN_LIBRARIES = (
 
 
 class FunctionIdentity(msgspec.Struct, frozen=True):
-    """The parts that make a function what it is, by their full names.
+    """The parts of a function's identity, by their full names.
 
-    `unknown` names the values that two processes cannot compare, such as a client: only their types are in `parts`.
-    `has_source` is False where some function that the user wrote has no readable source.
+    `unknown` lists the values that cannot be compared between two processes, such as a client. `parts` has only their
+    types. `has_source` is False if the source of one of the user's functions cannot be read.
     """
 
     parts: dict[str, Any]
@@ -144,12 +148,12 @@ class FunctionIdentity(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Sixteen hex digits over all parts."""
+        """A hash of all parts, as 16 hex digits."""
         return fingerprint(self.parts)
 
 
 def identify(function: Callable[..., Any]) -> FunctionIdentity:
-    """The identity of a function, lambda, method, partial or callable object."""
+    """Return the identity of a function, lambda, method, partial or callable object."""
     collector = _Collector()
     try:
         collector.parts["function"] = collector.describe(function, "function")
@@ -160,23 +164,23 @@ def identify(function: Callable[..., Any]) -> FunctionIdentity:
 
 
 class _Collector:
-    """Walks from a function to everything that it names. Each part is described once."""
+    """Collects the parts of an identity: the function, and everything that it uses, directly or indirectly."""
 
     def __init__(self) -> None:
         self.parts: dict[str, Any] = {}
         self.unknown: dict[str, None] = {}
         self.has_source = True
-        # Objects by id, with the object itself: it must not be freed while its id is a key.
+        # Name and object by the id of the object. Holding the object ensures that its id is not used again.
         self._described: dict[int, tuple[str, Any]] = {}
 
     def describe(self, value: Any, name: str) -> Any:
-        """A value as JSON. `name` is what the user calls it. Functions and classes become parts of their own."""
+        """Return a value as JSON. `name` is its name in the user's code. Functions and classes become parts."""
         if value is None or type(value) is bool:
             return value
         if type(value) is str:
             return _json_text(value)
         if type(value) is int:
-            # JSON of msgspec has no larger numbers.
+            # msgspec cannot encode larger integers.
             return value if value.bit_length() < 64 else {"repr": hex(value)}
         if type(value) is float:
             return value if math.isfinite(value) else {"repr": repr(value)}
@@ -207,17 +211,17 @@ class _Collector:
         return self._once(value, name)
 
     def _once(self, value: Any, name: str) -> Any:
-        """Describe a container or an object. Within itself it is only named, since it may hold itself."""
+        """Describe a container or an object once. Later uses refer to it by name, because it may contain itself."""
         if id(value) in self._described:
             return {"same as": self._described[id(value)][0]}
         self._described[id(value)] = (name, value)
         if type(value) in (list, tuple, dict) and len(value) > _MANY_ITEMS:
-            with suppress(ValueError):  # it holds something else than plain data
-                # Version 2 writes equal data as equal bytes, whatever objects share their parts.
+            with suppress(ValueError):  # it contains objects that marshal cannot write
+                # Version 2 of the format has no references to shared objects, so equal data gives equal bytes.
                 return {"plain": hashlib.sha256(marshal.dumps(value, 2)).hexdigest()}
         if type(value) in (list, tuple):
             items = [self.describe(item, f"{name}[{place}]") for place, item in enumerate(value)]
-            # A prompt shows which one it is: f"{OPTIONS}".
+            # Lists and tuples are distinguished, because a prompt such as f"{OPTIONS}" shows the difference.
             return items if type(value) is list else {"tuple": items}
         if type(value) is dict:
             pairs = [
@@ -256,12 +260,12 @@ class _Collector:
         return self.describe(type(value), name)
 
     def _object(self, value: Any, name: str) -> Any:
-        """An object of a class: by its class and its state, where both can be known."""
+        """Describe an object by its class and its state. It is unknown if its state cannot be read completely."""
         users = is_users_class(type(value))
-        # Without getattr: an object may compute attributes, and a proxy raises where nothing is behind it.
+        # getattr would run code of the object: it may compute attributes, and a proxy without a target raises.
         wrapped = inspect.getattr_static(value, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType) and not users:
-            # functools.cache and its kin keep the function that they wrap.
+            # functools.cache and similar decorators store the wrapped function here.
             return {"wrapper": type(value).__qualname__, "of": self.describe(wrapped, name)}
         kind = self.describe(type(value), name)
         if isinstance(value, (logging.Logger, ContextVar)):
@@ -279,7 +283,7 @@ class _Collector:
             return [kind, self.describe(dict(vars(value)), name)]
         if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
             if value.dtype.hasobject:
-                # The bytes of such an array are addresses.
+                # The bytes of an array of objects are memory addresses, which differ between processes.
                 return {"array": self.describe(value.tolist(), name), "type": str(value.dtype)}
             content = hashlib.sha256(value.tobytes()).hexdigest()
             return {"array": content, "type": str(value.dtype), "shape": list(value.shape)}
@@ -295,7 +299,7 @@ class _Collector:
         return self._unknown(value, name)
 
     def _items(self, value: Any, name: str) -> Any:
-        """What an object holds as a container, a text or a number."""
+        """Describe the content of an object that is also a container, a text or a number."""
         plain: Any
         for plain in (str, int, float, tuple, list, set, frozenset):
             if isinstance(value, plain):
@@ -314,13 +318,13 @@ class _Collector:
         return [text, self.describe(owner, name)]
 
     def _module(self, module: types.ModuleType) -> Any:
-        """A module by its name, or by the content of its files if the user wrote it."""
+        """Describe a module by its name; if the user wrote it, also by the content of its files."""
         if not is_users_module(module):
             return f"module {module.__name__}"
         return {"module": module.__name__, "files": files_of(module.__name__)}
 
     def _definition(self, value: types.FunctionType | type, name: str) -> Any:
-        """A function or class. What the user wrote becomes a part; the rest counts by its name."""
+        """Describe a function or class. If the user wrote it, it becomes a part; otherwise only its name counts."""
         full_name = f"{value.__module__}.{value.__qualname__}"
         if id(value) in self._described:
             return self._described[id(value)][0]
@@ -330,23 +334,23 @@ class _Collector:
             users = is_users_file(value.__code__.co_filename)
         if not users:
             return self._of_library(value, full_name)
-        # Two lambdas of one function have the same name.
+        # Two lambdas in one function have the same full name.
         number = sum(1 for part in self.parts if part.partition("~")[0] == full_name) + 1
         part = full_name if number == 1 else f"{full_name}~{number}"
         self._described[id(value)] = (part, value)
-        self.parts[part] = ""  # taken, so that a function with the same name gets a number
+        self.parts[part] = ""  # reserves the name: another function with this name gets a number
         content = self._class(value) if isinstance(value, type) else self._function(value)
         self.parts[part] = content if len(repr(content)) <= _MAX_PART else {"digest": fingerprint(content)}
         return part
 
     def _of_library(self, value: types.FunctionType | type, full_name: str) -> Any:
-        """A function of an installed package, by its name. A decorator's wrapper is followed to what it wraps."""
+        """Describe a function of an installed package by its name; a decorator also by the function that it wraps."""
         if isinstance(value, type):
             return full_name
         wrapped = vars(value).get("__wrapped__")
         if not value.__closure__ and wrapped is None:
             return full_name
-        # `functools.wraps` gives the wrapper the name of the user's function, so its own code tells where it is from.
+        # `functools.wraps` copies the name of the user's function to the wrapper. Only the code has the real name.
         part = f"{Path(value.__code__.co_filename).stem}.{value.__code__.co_qualname}"
         self._described[id(value)] = (part, value)
         contents = {"__wrapped__": wrapped} | _captured(value)
@@ -359,11 +363,11 @@ class _Collector:
 
     @staticmethod
     def _is_followed(content: Any) -> bool:
-        """Whether a value in an installed package is the user's. Other objects are taken to stay as they are."""
+        """Return whether a value in a wrapper of an installed package comes from the user. Others do not count."""
         return content is None or isinstance(content, _FOLLOWED_IN_LIBRARIES) or is_users_value(content)
 
     def _class(self, cls: type) -> Any:
-        """Source, bases and members. Methods that Python generates, as for a dataclass, follow from the others."""
+        """Describe a class by its source, bases and members. Generated methods, as of a dataclass, are left out."""
         content: dict[str, Any] = {}
         members = {}
         is_generated = dataclasses.is_dataclass(cls) or issubclass(cls, tuple)
@@ -415,7 +419,7 @@ class _Collector:
         namespace = vars(sys.modules.get(cls.__module__) or types.ModuleType(""))
         nodes = class_definitions(cls)
         content["source"] = sorted(ast.unparse(node) for node in nodes)
-        # Fields of a class may name functions that are no members of it, such as the factory of a default.
+        # The body of a class may use functions outside of it, for example as `default_factory` of a field.
         content["uses"] = self._globals(namespace, {path for node in nodes for path in names_in(node)})
         return content | {"members": members}
 
@@ -437,12 +441,13 @@ class _Collector:
         attributes = {
             name: self.describe(value, f"{function.__name__}.{name}")
             for name, value in vars(function).items()
-            # An attribute that the function assigns is its state, as a global is.
+            # An attribute that the function itself assigns changes while it runs, so its value does not count.
             if name not in set(names_stored(code, "STORE_ATTR")) and self._is_followed(value)
         }
         if attributes:
             content["attributes"] = attributes
-        # A global that the function assigns is its state, such as a counter: where it begins is in the source.
+        # A global that the function itself assigns, such as a counter, changes while it runs. Its value does not count;
+        # the statements that give it its first value do.
         assigned = set(names_stored(code, "STORE_GLOBAL"))
         used = self._globals(
             function.__globals__, {path for path in names_used(code) if path[0] not in assigned}
@@ -450,7 +455,7 @@ class _Collector:
         for name in sorted(assigned):
             nodes = assignments(code, function.__globals__, name)
             used[name] = [ast.unparse(node) for node in nodes]
-            if not nodes:  # another module assigns it
+            if not nodes:  # another module assigns the global, so only its value is known
                 used |= self._global(function.__globals__, (name,))
             used |= self._globals(
                 function.__globals__,
@@ -469,12 +474,12 @@ class _Collector:
         return used
 
     def _global(self, namespace: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        """The description of a global name. `module.attribute` of the user's own module is followed to its value."""
+        """Describe a global name. For `module.attribute` of a user's module, describe the value of the attribute."""
         name = path[0]
         if name == "import":
             return self._imported(namespace, path[1], int(path[2]), path[3:])
         if name not in namespace:
-            # A builtin, or a name that is not defined yet: calling the function then raises.
+            # A builtin, or an undefined name, which raises NameError when the function runs.
             if name in _DYNAMIC_BUILTINS:
                 self.unknown[f"{name}()"] = None
             return {}
@@ -495,7 +500,10 @@ class _Collector:
     def _imported(
         self, namespace: dict[str, Any], module_name: str, level: int, names: tuple[str, ...]
     ) -> dict[str, Any]:
-        """Modules that the function imports while it runs, by their files: they may not be loaded yet."""
+        """Describe the modules that the function imports while it runs, by the hashes of their files.
+
+        They may not be loaded yet, so their content cannot be inspected.
+        """
         package = str(namespace.get("__package__") or "").split(".")
         if level:
             module_name = ".".join([*package[: len(package) - level + 1], *filter(None, [module_name])])
@@ -506,7 +514,7 @@ class _Collector:
 
 
 def _captured(function: types.FunctionType) -> dict[str, Any]:
-    """The variables of the functions around it."""
+    """Return the values of the function's closure, by the names of the variables."""
     captured = {}
     for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
@@ -517,13 +525,13 @@ def _captured(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _library_fields(cls: type) -> list[tuple[str, Any]]:
-    """The fields of a class of pydantic or attrs, by name."""
+    """Return the fields of a pydantic or attrs class, by name."""
     fields = vars(cls).get("__pydantic_fields__") or {}
     return [*fields.items(), *((field.name, field) for field in vars(cls).get("__attrs_attrs__") or ())]
 
 
 def _parts_of(field: Any) -> list[Any]:
-    """What the user passed to a field and its repr does not show: functions that make, check or convert values."""
+    """Return the user's functions and objects in a field that its repr does not show, such as a validator."""
     default = getattr(field, "default", None)
     parts = [getattr(default, "factory", default)]
     parts += [getattr(field, name, None) for name in ("default_factory", "validator", "converter")]
@@ -532,7 +540,7 @@ def _parts_of(field: Any) -> list[Any]:
 
 
 def _state_of(value: object) -> dict[str, Any]:
-    """The attributes of an object, in `__dict__` and in slots."""
+    """Return the attributes of an object, from `__dict__` and from slots."""
     state = dict(getattr(value, "__dict__", {}))
     for cls in type(value).__mro__:
         for name, member in vars(cls).items():
@@ -543,7 +551,7 @@ def _state_of(value: object) -> dict[str, Any]:
 
 
 def _json_text(text: str) -> Any:
-    """The text, or its repr if it has surrogates, which JSON cannot hold."""
+    """Return the text, or its repr if it contains surrogates, which JSON cannot represent."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -22,9 +22,10 @@ _READERS = frozenset({"read_text", "read_bytes", "read_csv", "read_json", "read_
 
 
 def source_of(code: types.CodeType, namespace: dict[str, Any]) -> Any:
-    """The source of a function without comments and layout; None where there is none.
+    """Return the source of a function without comments and layout, or None if it cannot be found.
 
-    If the file was edited after its import, the source is not what runs. Then the bytecode is part of the result.
+    If the file was edited after its import, its source differs from the running code. Then the result also has a hash
+    of the bytecode.
     """
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename, namespace))
@@ -36,12 +37,13 @@ def source_of(code: types.CodeType, namespace: dict[str, Any]) -> Any:
     sources = sorted({ast.unparse(node) for node in nodes})
     if len(sources) == 1 and any(_same_code(code, other) for other in _compiled(text, code.co_name)):
         return sources[0]
-    # Edited after the import, changed by an import hook such as pytest's, or several lambdas on one line.
+    # The file was edited after its import, an import hook such as pytest's changed the code, or several lambdas are on
+    # one line.
     return {"source": sources, "bytecode": _code_digest(code)}
 
 
 def definition_of(function: Callable[..., Any]) -> _Definition | None:
-    """The syntax tree of a function or lambda; None where its source cannot be found."""
+    """Return the syntax tree of a function or lambda, or None if its source cannot be found."""
     if not isinstance(function, types.FunctionType):
         return None
     code = function.__code__
@@ -51,11 +53,11 @@ def definition_of(function: Callable[..., Any]) -> _Definition | None:
 
 
 def class_definitions(cls: type) -> list[ast.ClassDef]:
-    """The definitions of a class by its name; several if the file has it twice, none if it cannot be found."""
+    """Return the definitions of a class in its file: several if the name is defined twice, none if not found."""
     file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     members = (getattr(member, "__func__", member) for member in vars(cls).values())
     codes = [member.__code__ for member in members if isinstance(member, types.FunctionType)]
-    # Classes of a notebook have no file but that of their methods.
+    # The module of a notebook has no file. The methods of the class then have the name of the cell.
     files = [file] if file else [code.co_filename for code in codes]
     for name in files:
         tree = parse_source("".join(linecache.getlines(name)))
@@ -69,7 +71,10 @@ def class_definitions(cls: type) -> list[ast.ClassDef]:
 
 
 def assignments(code: types.CodeType, namespace: dict[str, Any], name: str) -> list[ast.stmt]:
-    """The statements that assign a global outside of functions: in the function's file, or in the latest cell."""
+    """Return the statements outside of functions that assign a global.
+
+    They are in the function's file, or in the latest notebook cell that assigns the global.
+    """
     texts = ["".join(linecache.getlines(code.co_filename, namespace))]
     cells = namespace.get("In")  # IPython's list of the cells that ran
     texts += reversed(cells) if isinstance(cells, list) else []
@@ -96,7 +101,7 @@ def _assignments_in(tree: ast.Module, name: str) -> list[ast.stmt]:
 
 @functools.lru_cache(256)
 def parse_source(text: str | bytes) -> ast.Module | None:
-    """The syntax tree of a text; None if it is not Python."""
+    """Return the syntax tree of a text; None if it is not Python."""
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError):
@@ -107,7 +112,7 @@ _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def _definitions(text: str, code: types.CodeType) -> list[_Definition]:
-    """The definitions that the code may come from: those of its name that begin in its line."""
+    """Return the definitions that may have produced the code: those with its name that begin on its line."""
     tree = parse_source(text)
     nodes: list[_Definition] = []
     for node in ast.walk(tree) if tree else ():
@@ -120,7 +125,7 @@ def _definitions(text: str, code: types.CodeType) -> list[_Definition]:
                 nodes.append(node)
     if len(nodes) <= 1:
         return nodes
-    # Several lambdas in one line: the positions of the instructions tell them apart.
+    # If several lambdas are on one line, the column positions of the instructions identify the right one.
     exact: list[_Definition] = [
         node for node in nodes if isinstance(node, ast.Lambda) and _covers(node, code)
     ]
@@ -128,7 +133,7 @@ def _definitions(text: str, code: types.CodeType) -> list[_Definition]:
 
 
 def _covers(node: ast.Lambda, code: types.CodeType) -> bool:
-    """Whether every instruction stands inside the body of the lambda."""
+    """Return whether all instructions of the code lie inside the body of the lambda."""
     body = node.body
     start, end = (body.lineno, body.col_offset), (body.end_lineno or 0, body.end_col_offset or 0)
     seen = False
@@ -136,7 +141,7 @@ def _covers(node: ast.Lambda, code: types.CodeType) -> bool:
         if line is None or end_line is None or column is None or end_column is None:
             continue
         if (line, column) == (code.co_firstlineno, 0) and end_column == 0:
-            continue  # RESUME stands at the first line
+            continue  # the instruction RESUME has the position of the first line
         seen = True
         if not (start <= (line, column) and (end_line, end_column) <= end):
             return False
@@ -145,7 +150,7 @@ def _covers(node: ast.Lambda, code: types.CodeType) -> bool:
 
 @functools.lru_cache(256)
 def _compiled_all(text: str) -> dict[str, list[types.CodeType]]:
-    """Every code object of a file by its name, as it is on disk now."""
+    """Compile a source text and return all its code objects, by name."""
     by_name: dict[str, list[types.CodeType]] = {}
     try:
         waiting = [compile(text, "<source>", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)]
@@ -167,11 +172,11 @@ def _same_code(left: types.CodeType, right: types.CodeType) -> bool:
 
 
 def _code_digest(code: types.CodeType) -> str:
-    """The instructions of a function with their constants and names, wherever its file is."""
+    """Return a hash of a function's instructions, constants and names. The path of its file does not count."""
     constants = [
         _code_digest(constant) if isinstance(constant, types.CodeType) else repr(constant)
         for constant in code.co_consts
-        # A set constant has no fixed order.
+        # Set constants are sorted below, because the order of a set differs between processes.
         if not isinstance(constant, frozenset)
     ]
     sets = [sorted(map(repr, constant)) for constant in code.co_consts if isinstance(constant, frozenset)]
@@ -180,10 +185,9 @@ def _code_digest(code: types.CodeType) -> str:
 
 
 def names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
-    """Global names that code loads, each with the attributes read from it: ("helpers", "clean").
+    """Yield the global names that code loads, each with the attributes read from it: ("helpers", "clean").
 
-    Modules that the code imports while it runs come as ("import", name, level, *names). Nested functions are part of
-    the code.
+    A module that the code imports while it runs is ("import", name, level, *names). Nested functions are included.
     """
     chain: list[str] = []
     constants: list[Any] = []
@@ -199,7 +203,7 @@ def names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             chain = [str(instruction.argval)]
         elif instruction.opname == "IMPORT_NAME":
-            # The two constants before it are the level and the names of `from`.
+            # The two constants loaded before are the level of a relative import and the imported names.
             level, names = constants[-2:]
             yield ("import", str(instruction.argval), str(level), *(names or ()))
         elif "LOAD_CONST" in instruction.opname or instruction.opname == "LOAD_SMALL_INT":
@@ -212,7 +216,7 @@ def names_used(code: types.CodeType) -> Iterator[tuple[str, ...]]:
 
 
 def names_stored(code: types.CodeType, operation: str) -> Iterator[str]:
-    """Names that code assigns: globals (STORE_GLOBAL) or attributes (STORE_ATTR)."""
+    """Yield the names that code assigns: globals (STORE_GLOBAL) or attributes (STORE_ATTR)."""
     for instruction in dis.get_instructions(code):
         if instruction.opname == operation:
             yield str(instruction.argval)
@@ -222,7 +226,10 @@ def names_stored(code: types.CodeType, operation: str) -> Iterator[str]:
 
 
 def names_in(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Names that a piece of source loads, each with its attributes. Functions in it are left out: they are members."""
+    """Yield the names that a piece of source loads, each with its attributes.
+
+    Functions inside are left out, because they are described as members of their class.
+    """
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return
     chain, inner = [], node
@@ -237,7 +244,7 @@ def names_in(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def files_read(function: types.FunctionType) -> Iterator[str]:
-    """The calls in a function that read a file: its content is no part of the identity."""
+    """Yield the calls in a function that read a file. The content of the file is not part of the identity."""
     definition = definition_of(function)
     for node in ast.walk(definition) if definition else ():
         if not isinstance(node, ast.Call):
@@ -252,7 +259,7 @@ def files_read(function: types.FunctionType) -> Iterator[str]:
 
 
 def describe_callable(function: Callable[..., Any]) -> str:
-    """The name of a function for people: `answer`, or the type of a callable object."""
+    """Return the name of a function for messages: `answer`, or the type of a callable object."""
     if isinstance(function, functools.partial):
         return describe_callable(function.func)
     name = getattr(function, "__name__", "") or type(function).__name__
@@ -260,7 +267,7 @@ def describe_callable(function: Callable[..., Any]) -> str:
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter] | None:
-    """The parameters by name; None for a builtin that does not tell them."""
+    """Return the parameters by name, or None for a builtin without a readable signature."""
     try:
         return dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):

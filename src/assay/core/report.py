@@ -261,7 +261,7 @@ class Report(Struct, kw_only=True, omit_defaults=True):
     entry_word: str = "subject"
     """The word for an entry in this suite: task, variant, profile, memory."""
     passed: bool | None = True
-    """Decides the exit code: True is 0, False is 1, None is 4 (a judge's verdict is missing)."""
+    """Decides the exit code: True is 0, False is 1, None is 4 (a judge replied without a valid verdict)."""
     notices: list[str] = field(default_factory=list)
     """Sentences to print on stderr, once for the whole report."""
     differences: list[PairedSubjects] = field(default_factory=list)

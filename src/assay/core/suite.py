@@ -388,7 +388,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
         """Return the data. `facts` are the `Rows.facts` of an earlier start of this run. Raises InputError."""
 
     def subjects(self) -> Sequence[str]:
-        """Return the names of what is evaluated: variants, profiles, memories. The default is the one model."""
+        """Return the names of the subjects: variants, profiles or memories. The default is the run's model."""
         return [self.spec.model or self.name]
 
     def has(self, row: Row[DataT], subject: str) -> bool:

@@ -31,9 +31,9 @@ _INSTALLED = tuple(
 
 
 def is_users_file(file: str) -> bool:
-    """Whether the user wrote a file: neither assay, nor the standard library, nor an installed package.
+    """Return False for files of assay, of the standard library and of installed packages, True for all others.
 
-    Cells of a notebook and text given to `exec` have no file: the user wrote them.
+    Notebook cells and code passed to `exec` have no file; they count as written by the user.
     """
     if file.startswith("<frozen"):
         return False
@@ -42,7 +42,7 @@ def is_users_file(file: str) -> bool:
 
 
 def is_users_module(module: types.ModuleType) -> bool:
-    """Whether the user wrote a module. A module without a file counts, such as `__main__` of a notebook."""
+    """Return whether the user wrote a module. One without a file counts, such as `__main__` of a notebook."""
     if module.__name__ in sys.builtin_module_names:
         return False
     file = getattr(module, "__file__", None)
@@ -54,12 +54,12 @@ def is_users_module(module: types.ModuleType) -> bool:
 
 
 def is_users_class(cls: type) -> bool:
-    """Whether the user wrote a class."""
+    """Return whether the user wrote a class."""
     module = sys.modules.get(cls.__module__)
     if module is None:
-        return True  # of a file that was loaded without a place in sys.modules
+        return True  # its file was loaded without an entry in sys.modules
     if module is builtins:
-        # `exec` in a namespace without a name gives its classes the name of this module.
+        # A class that `exec` defines in a namespace without `__name__` gets the module name `builtins`.
         return not hasattr(builtins, cls.__name__) and any(
             isinstance(member, types.FunctionType) for member in vars(cls).values()
         )
@@ -67,14 +67,14 @@ def is_users_class(cls: type) -> bool:
 
 
 def is_users_value(value: Any) -> bool:
-    """Whether it is a function, a class or an object of a class of the user."""
+    """Return whether a value is a function or class that the user wrote, or an object of such a class."""
     if isinstance(value, types.FunctionType):
         return is_users_file(value.__code__.co_filename)
     return is_users_class(value if isinstance(value, type) else type(value))
 
 
 def files_of(module_name: str) -> dict[str, str]:
-    """The hash of each of the user's files that importing a module reads, by the name of the module."""
+    """Return the hashes of the user's files that are read when a module is imported, by the name of their module."""
     hashes: dict[str, str] = {}
     names = [module_name]
     while names:
@@ -85,7 +85,7 @@ def files_of(module_name: str) -> dict[str, str]:
         tree = parse_source(path.read_bytes())
         parents = name.split(".")
         names += [".".join(parents[:length]) for length in range(1, len(parents))]
-        # A relative import begins at the package, which for __init__.py is the module itself.
+        # A relative import starts at the package of the module. For __init__.py the module is the package.
         package = parents if path.stem == "__init__" else parents[:-1]
         for node in ast.walk(tree) if tree else ():
             if isinstance(node, ast.Import):
@@ -98,7 +98,7 @@ def files_of(module_name: str) -> dict[str, str]:
 
 
 def _file_of(module_name: str) -> Path | None:
-    """The file of a module of the user, loaded or not; None for any other."""
+    """Return the file of a user's module, loaded or not. Returns None for any other module."""
     module = sys.modules.get(module_name)
     if module is not None:
         file = getattr(module, "__file__", None)

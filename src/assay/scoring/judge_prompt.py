@@ -49,11 +49,11 @@ class JudgePrompt(ABC, Generic[QuestionT]):
 
     @property
     def fingerprint(self) -> str:
-        """Version of the prompt and sha256 of its file."""
+        """The version of the prompt, and the sha256 of its file."""
         return prompts.fingerprint(self._prompt.stem, self._prompt)
 
     def parts(self, question: QuestionT) -> Sequence[QuestionT]:
-        """Return the question in parts that fit into one prompt each. Their labels, joined, are its labels."""
+        """Split the question into parts that each fit into one prompt. Its labels are those of all parts, in order."""
         return [question]
 
     def messages(self, question: QuestionT) -> list[dict[str, Any]]:
@@ -78,7 +78,7 @@ class JudgePrompt(ABC, Generic[QuestionT]):
     def _nearest(
         self, texts: Sequence[str], queries: Sequence[str], budget: int = CHARACTERS
     ) -> tuple[str, str]:
-        """Return the numbered texts that fit, and a sentence for the prompt if some are left out."""
+        """Return the most similar texts that fit, numbered, and a sentence for the prompt if some are left out."""
         chosen = nearest(texts, queries, budget)
         if chosen is texts:
             return numbered(texts), ""

@@ -56,9 +56,9 @@ class Paired(NamedTuple):
 
 
 def paired(base: NDArray[Any], new: NDArray[Any], clusters: NDArray[Any]) -> Paired:
-    """Compare at least one pair. Pairs with the same number in `clusters` belong together.
+    """Compare paired values, at least one pair. `clusters` has the number of each pair's cluster.
 
-    There is no interval if the values are so large that their sum is infinite.
+    The result has no interval if the values are so large that their sum is infinite.
     """
     import numpy as np
 

@@ -188,6 +188,36 @@ def test_ctrl_c_in_a_notebook_stops_the_run_in_its_thread() -> None:
     assert answered() >= 4
 
 
+def test_ctrl_c_in_a_jupyter_cell_waits_for_the_run_and_the_cell_continues_it() -> None:
+    """Jupyter keeps Python's own SIGINT handler, which raises KeyboardInterrupt wherever the cell waits."""
+    Path("cell.py").write_text(
+        "import asyncio, signal, time\n"
+        "from pathlib import Path\n"
+        "import assay\n\n\n"
+        "def double(number):\n"
+        "    Path(f'started-{number}').touch()\n"
+        "    time.sleep(0.3)\n"
+        "    return number * 2\n\n\n"
+        "async def cell():\n"
+        "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "    rows = [{'number': number} for number in range(8)]\n"
+        "    try:\n"
+        "        assay.evaluate(rows, answer=double, concurrency=1)\n"
+        "    except KeyboardInterrupt as error:\n"
+        "        print(error)\n"
+        "    print(assay.evaluate(rows, answer=double, concurrency=1).summary.state)\n\n\n"
+        "asyncio.run(cell())\n"
+    )
+    process = subprocess.Popen([sys.executable, "cell.py"], stdout=subprocess.PIPE, text=True)
+    wait_for("started-2", process)
+    process.send_signal(signal.SIGINT)
+    stdout, _ = process.communicate()
+    assert process.returncode == 0
+    interrupted, state = stdout.splitlines()
+    assert interrupted.startswith("interrupted; the same call continues results/assay/")
+    assert state == "finished"
+
+
 def test_a_program_that_is_a_pytest_test_can_gate_on_an_interval() -> None:
     Path("test_gate.py").write_text(
         "import assay\n\nROWS = [{'q': 'a', 'a': 'A'}, {'q': 'b', 'a': 'B'}]\n\n\n"

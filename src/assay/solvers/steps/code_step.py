@@ -35,7 +35,10 @@ class CodeStep(Struct, frozen=True, kw_only=True):
         return await run_code(self.runner, self.code, values, self.timeout)
 
     def with_settings(self, settings: dict[str, Any]) -> StepRunner:
-        """Return a step that runs the test's code, if the test has code. It runs in the sandbox."""
+        """Return a step that runs the test's code in the sandbox, or `self` if the test has no code.
+
+        Raises StepError if `--allow-code` is not set.
+        """
         if "code" not in settings:
             return self
         return replace(self, code=testset_code(settings["code"]), runner=require_sandbox(self.sandbox))

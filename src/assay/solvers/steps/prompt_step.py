@@ -71,7 +71,7 @@ class PromptStep(Struct, frozen=True, kw_only=True):
 
     @property
     def enforces_timeout(self) -> bool:
-        """False: the solver can cancel a model call."""
+        """False, so that the solver applies the timeout: it can cancel a model call at any time."""
         return False
 
     def with_settings(self, settings: dict[str, Any]) -> StepRunner:

@@ -181,7 +181,7 @@ def _profile(rec: Mapping[str, Any]) -> str | None:
 
 
 def _with_error(audit: Audit, error: Any, result: Any) -> Audit:
-    """Make an audit an error. Returns the audit."""
+    """Set the error message of an audit and its status to ERROR. Returns the audit."""
     audit.status = "ERROR"
     audit.error = NO_MESSAGE if _is_empty(error) else _text(error)
     audit.raw = result if isinstance(result, str) and result else None
@@ -212,8 +212,8 @@ def _unwrap_result(value: Any) -> _OpenedResult:
             try:
                 value = read_json(value) if value.strip() else None
             except (ValueError, RecursionError):
-                # At depth 0 this is text that is not JSON: a parse error. Deeper, it was a JSON string,
-                # which is a valid value.
+                # Not JSON. At depth 0, or inside a [status, result] pair, this is a parse error. Deeper, the text
+                # was itself read from JSON, so it is a valid value.
                 if depth and opened.outcome is None:
                     opened.fields[SCALAR] = value
                 else:

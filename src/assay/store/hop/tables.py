@@ -79,7 +79,7 @@ class FileStamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> FileStamp:
-        """Return the stamp of the file as it is now."""
+        """Return the stamp of a file, from its current inode, size and time of modification."""
         stat = path.stat()
         return cls(stat.st_ino, stat.st_size, stat.st_mtime_ns)
 

@@ -36,7 +36,7 @@ assay hop --analyse Tasks/Verify/TestCases"""
     ] = ""
     data: Annotated[str, ask("JSONL file of rows.", positional="DATA.jsonl", cli=False, content=True)] = ""
     profiles: Annotated[
-        list[str], ask("Profiles of the settings to run.  [default: all]", flags=["--profiles"])
+        list[str], ask("Profiles to run, from the settings file.  [default: all]", flags=["--profiles"])
     ] = field(default_factory=list)
     settings: Annotated[
         str | None,

@@ -11,12 +11,13 @@ from assay.core.spec import SuiteOptions, ask, how, score
 
 
 class MemoryEvalOptions(SuiteOptions, frozen=True, kw_only=True):
-    """Insert samples into memories session by session, ask questions at checkpoints, and judge six dimensions.
+    """Evaluate memories on multi-session conversations in six dimensions, such as recall, updates and answers.
 
-    Stage one writes pipeline_sessions.jsonl and pipeline_qa.jsonl. Stage two judges these files and writes
-    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. Judge: --judge, else $OPENAI_MODEL_JUDGE,
-    $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls). The same command continues an interrupted
-    run.
+    Stage one inserts the sessions of each sample into each memory, asks the questions of its checkpoints, and writes
+    pipeline_sessions.jsonl and pipeline_qa.jsonl. Stage two lets a judge label these files, and writes
+    session_records.jsonl, qa_records.jsonl and aggregate_metrics.json. The judge is --judge, else
+    $OPENAI_MODEL_JUDGE, $JUDGE_MODEL or $OPENAI_MODEL, else `offline` (rules, no model calls). The same command
+    continues an interrupted run.
     """
 
     command: ClassVar[str] = "memory eval"
@@ -38,7 +39,7 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     ] = field(default_factory=list)
     memory_args: Annotated[
         dict[str, Any],
-        ask("Options for the memories as key=value,key=value. Each memory takes the ones it knows."),
+        ask("Options for the memories as key=value,key=value. Each memory uses the options it has."),
     ] = field(default_factory=dict)
     embedder: Annotated[
         str, ask("Embeddings for memories that use vectors: wordllama, or PROVIDER/NAME of an endpoint.")
@@ -46,15 +47,15 @@ assay memory eval --output-dir results/FU --eval-only --judge openai/OTHER
     top_k: Annotated[int, ask("Number of items to retrieve per question."), Meta(ge=1)] = 5
     max_sessions: Annotated[
         Annotated[int, Meta(ge=1)] | None,
-        ask("Only the first N sessions of each sample. Skips checkpoints that need later sessions."),
+        ask("Insert only the first N sessions of each sample. Skips checkpoints that need later sessions."),
     ] = None
-    sample_id: Annotated[list[str], ask("Only the samples with these ids.")] = field(default_factory=list)
-    smoke: Annotated[bool, ask("Only the first sample.")] = False
+    sample_id: Annotated[list[str], ask("Run only the samples with these ids.")] = field(default_factory=list)
+    smoke: Annotated[bool, ask("Run only the first sample.")] = False
     answer_prompt: Annotated[
         str,
         ask(
-            "Prompt file for the answers, in place of the shipped one. Needs a `=== user ===` part with {memories} and "
-            "{question}.",
+            "Prompt file for the answers, instead of the built-in prompt. It needs a `=== user ===` part with "
+            "{memories} and {question}.",
             content=True,
         ),
     ] = ""

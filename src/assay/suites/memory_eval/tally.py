@@ -283,7 +283,7 @@ class BaselineTally:
         if not self._failures:
             return []
         total, examples = len(self._failures), self._failures[:_MOST_FAILURES]
-        return [Examples(title="samples without lines", total=total, shown=examples)]
+        return [Examples(title="failed samples", total=total, shown=examples)]
 
 
 def _slices(by: str, tallies: Mapping[str, DimensionTallies], names: Sequence[str]) -> list[Slice]:

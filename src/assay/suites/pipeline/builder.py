@@ -261,7 +261,7 @@ class PipelineBuilder:
         return self._prompt(step, keys, key_path)
 
     def _hop(self, step: dict[str, Any], keys: HopKeys, key_path: KeyPath, timeout: float | None) -> HopStep:
-        """Build a step that calls a function. Without a model the function cannot call one."""
+        """Build a step that calls a user's function. If neither the step nor --model names a model, it gets none."""
         role = self._models.role(keys.model) if keys.model or self._models.main else MAIN
         target = keys.target
         if not target:

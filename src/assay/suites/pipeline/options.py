@@ -12,9 +12,9 @@ from assay.core.spec import SuiteOptions, ask, how
 class PipelineOptions(SuiteOptions, frozen=True, kw_only=True):
     """Run a pipeline on its testsets. For each failed test, report the first step that went wrong.
 
-    Exit code: 1 if a check failed, 3 if a test got no reply, 4 if a judge's verdict is missing. The same command
-    continues an interrupted run. After a changed expectation it scores the stored replies again; after a
-    changed prompt or input it starts a new run.
+    Exit code: 1 if a check failed, 3 if the model or the judge did not answer in some test, 4 if a judge replied
+    without a valid verdict. The same command continues an interrupted run. After a changed expectation it scores the
+    stored replies again; after a changed prompt or input it starts a new run.
     """
 
     command: ClassVar[str] = "pipeline"

@@ -364,7 +364,8 @@ def _template_field(template: Template, where: str, read: Callable[[str], Any] |
     source, render = template.source, template.render
 
     def field(document: Document) -> Any:
-        # An inline few-shot example may have columns that the data set lacks. The value is then a column name.
+        # `source` is no column of the data set, so it was taken for a template. But an inline few-shot example may
+        # have a column of that name.
         if source in document:
             return document[source]
         try:

@@ -141,9 +141,10 @@ def _score_data(
 def _repeat_curve(
     scoring: TaskScoring, chain: FilterChain, gold: TaskGold, replies: list[Any]
 ) -> dict[str, Any] | None:
-    """Return the data for pass@k and maj@k: the number of correct repeats, and for each k one digit of `votes`.
+    """Return the data for pass@k and maj@k of one document, or None if no metric tells right from wrong.
 
-    The k-th digit is 1 if the majority of the first k repeats is correct. None without a right/wrong metric.
+    `right` is the number of correct repeats. `votes` is a string with one digit for each k from 1: the digit is 1 if
+    the majority answer of the first k repeats is correct, else 0.
     """
     if scoring.output != GENERATE or scoring.process is not None:
         return None

@@ -180,8 +180,8 @@ class TaskTally:
         self._repeats = {chain.name: RepeatTally() for chain in scoring.chains}
         self._counts = {"ok": 0, "subject_error": 0, "infra_error": 0, "unfinished": 0}
         self._without_scores: Counter[str] = Counter()
-        # If Python returns the names of metrics, a document on which it raises has no names. Such documents
-        # are counted per filter and added to each of its metrics at the end.
+        # The user's Python code may return the names of metrics. If it raises for a document, assay does not know
+        # the names. Such documents are counted per filter, and added to all metrics of that filter at the end.
         self._learns_names = scoring.process is not None or any(
             metric.user_function for metric in scoring.metrics.values()
         )
@@ -212,7 +212,7 @@ class TaskTally:
                 self._repeats[score.part].add(score.data["repeats"])
 
     def _with_names(self, scores: list[Score]) -> Iterator[Score]:
-        """Yield the scores of filters with at least one value. A filter without one is counted as a whole."""
+        """Yield the scores of filters with at least one value. Other filters are counted in `_without_names`."""
         for part, group in groupby(scores, key=lambda score: score.part):
             filter_scores = list(group)
             if any(score.status == "scored" for score in filter_scores):
@@ -226,7 +226,7 @@ class TaskTally:
         for part, tallies in self._tallies.items():
             part_tallies = list(tallies.values())
             if not part_tallies and self._without_names[part]:
-                # No document was scored, so no name is known. The metrics of the task file are shown as empty.
+                # No document was scored, so no metric name is known. Show the task file's metrics without values.
                 part_tallies = [MetricScores(part, metric) for metric in self._scoring.metrics.values()]
             without = self._without_scores + self._without_names[part]
             metrics += [tally.result(draws, without) for tally in part_tallies]

@@ -25,9 +25,10 @@ _SCALARS = {int: "int", float: "float", bool: "bool", str: "str", type(None): "n
 
 
 class ColumnTypes:
-    """The types of the rows seen so far. `see` learns from one row.
+    """The types of the rows seen so far. `see` adds one row.
 
-    `times` converts columns of dates to timestamps. `fill` gives structs with different keys all keys.
+    With `times`, columns of dates become timestamps. With `fill`, if the structs of a column have different keys, each
+    gets all keys, with None for missing ones.
     """
 
     def __init__(self, *, times: bool, fill: bool = False) -> None:
@@ -68,7 +69,7 @@ class _StructType:
         self._maybe_times: list[str] = []
 
     def see(self, value: dict[str, Any]) -> None:
-        """Learn from one struct. A flat struct with known keys and types costs one dictionary lookup."""
+        """Add the types of one struct. A flat struct with known keys and types costs one dictionary lookup."""
         form = (*value, *map(type, value.values()))
         nested = self._seen_forms.get(form)
         if nested is None:
@@ -133,7 +134,7 @@ class _ValueType:
         return "json" if kinds else "null"
 
     def see(self, value: Any) -> None:
-        """Learn from one value."""
+        """Add the type of one value."""
         kind = _SCALARS.get(type(value))
         if kind == "str":
             if "str" not in self.kinds:
@@ -147,7 +148,7 @@ class _ValueType:
             self.nested_learner(value)(value)
 
     def nested_learner(self, value: Any) -> Callable[[Any], None]:
-        """Return the method that learns from lists or structs, whichever the value is."""
+        """Return the method that adds the types inside a value: one for lists, one for structs."""
         if isinstance(value, list):
             self.kinds.add("list")
             return self._see_list
