@@ -42,7 +42,9 @@ if TYPE_CHECKING:
         Suite,
     )
     from assay.core.types import Call, Failure, Record, Request, Score
-    from assay.suites.evaluate.scorers import exact_match, judge, metric, rubric, scorer
+    from assay.store.comparison import ComparisonResult
+    from assay.suites.evaluate.scorers import ScorerLike, exact_match, judge, metric, rubric, scorer
+    from assay.suites.evaluate.subjects import FunctionContext, SyncFunctionContext
 
 __version__ = "0.1.0"
 
@@ -61,7 +63,9 @@ _MODULES = {
         *("Results", "Row", "Rows", "RunFacts", "Section", "Suite"),
     ),
     "assay.core.types": ("Call", "Failure", "Record", "Request", "Score"),
-    "assay.suites.evaluate.scorers": ("exact_match", "judge", "metric", "rubric", "scorer"),
+    "assay.store.comparison": ("ComparisonResult",),
+    "assay.suites.evaluate.scorers": ("ScorerLike", "exact_match", "judge", "metric", "rubric", "scorer"),
+    "assay.suites.evaluate.subjects": ("FunctionContext", "SyncFunctionContext"),
     "msgspec": ("Struct",),  # for the rows of a user's own suite
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -71,9 +75,11 @@ __all__ = [
     "CaseFailed",
     "CaseView",
     "CheckFailed",
+    "ComparisonResult",
     "Context",
     "Entry",
     "Failure",
+    "FunctionContext",
     "InputError",
     "ListedRows",
     "Match",
@@ -96,12 +102,14 @@ __all__ = [
     "RunSpec",
     "Score",
     "Scorer",
+    "ScorerLike",
     "Section",
     "Slice",
     "Solver",
     "Struct",
     "Suite",
     "SuiteOptions",
+    "SyncFunctionContext",
     "Table",
     "UsageError",
     "View",
@@ -133,3 +141,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, for completion in a notebook: most are not imported yet."""
+    return __all__

@@ -31,7 +31,7 @@ from assay.runner import open_run, run_blocking
 from assay.store.comparison import ComparisonResult
 from assay.store.comparison import compare as compare_runs
 from assay.store.runs import find_run, state_of
-from assay.suites import command_table, find_suite, suite_names
+from assay.suites import BUILT_IN, command_table, find_suite, is_path, suite_names
 
 if TYPE_CHECKING:
     from assay.store.hop import BaseDataStore
@@ -114,8 +114,12 @@ def options_of(suite: str) -> type[SuiteOptions]:
 def spec(suite: str, **values: Any) -> RunSpec:
     """Build a spec from plain values: `spec("task", tasks=["t.yaml"], model="local/smollm2")`.
 
-    `values` are the options of the suite's command, with `_` for `-`. Raises UsageError for an unknown option.
+    `suite` is a name such as "memory-test", the words of a command such as "memory test", or `file.py:Name`. `values`
+    are the options of the suite's command, with `_` for `-`. Raises UsageError for an unknown suite or option.
     """
+    if not is_path(suite):
+        commands = {about.command: name for name, about in BUILT_IN.items()}
+        suite = commands.get(suite, suite.replace(" ", "-").replace("_", "-") if "-" not in suite else suite)
     return build(suite, options_of(suite), values)
 
 
@@ -140,15 +144,21 @@ def load(name: str | Path) -> Run:
     return Run(state.folder, state.info, summary, summary.exit_code, asked=False)
 
 
-def compare(names: Run | Sequence[str | Path | Run], flips: int = 10) -> ComparisonResult:
+def compare(*runs: str | Path | Run | Sequence[str | Path | Run], flips: int = 10) -> ComparisonResult:
     """Compare the first of these runs with each other one. A name is RUN or RUN@SUBJECT. Sends no requests.
+
+    `compare(before, after)` and `compare([before, after])` are the same.
 
     With a single run, its first subject is compared with each other subject. `print` shows a line for each metric.
     `flips` limits the cases that are listed because they changed between right and wrong.
     """
-    runs = [names] if isinstance(names, Run) else names
-    folders = [name.folder if isinstance(name, Run) else name for name in runs]
-    return compare_runs([str(folder) for folder in folders], flips)
+    names: list[str] = []
+    for item in runs:
+        some = [item] if isinstance(item, (str, Path, Run)) else item
+        names += [str(run.folder if isinstance(run, Run) else run) for run in some]
+    if not names:
+        raise UsageError("name the runs to compare: assay.compare(before, after)")
+    return compare_runs(names, flips)
 
 
 def pull_model(name: str, say: Callable[[str], None]) -> Path:

@@ -168,6 +168,12 @@ async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
 def _open(values: dict[str, Any]) -> Runner:
     """Return the runner of an evaluation, from the parameters of `evaluate`. It makes no call and writes no file."""
     rows, where = read_rows(values.pop("rows"))
+    if callable(values["judge"]):
+        function = describe_callable(values["judge"])
+        raise UsageError(
+            f"judge= takes a name, not a function. Put the function into a file: judge='python/FILE.py:{function}'. "
+            "It takes the prompt and the parameters"
+        )
     subjects = _name_subjects(values.pop("answer"), values.pop("model"), values.pop("prompt"))
     score = values.pop("score")
     scorers = list(score) if isinstance(score, Sequence) and not isinstance(score, str) else [score]

@@ -103,6 +103,8 @@ class Run:
                 raise UsageError(
                     f"no metric {name!r} has {_words(subject, set, filter)}; there are:\n{self._ways(name)}"
                 )
+            if not names:
+                raise UsageError(f"there is no metric named {name!r}: the run has no scorers. Pass score=")
             raise UsageError(unknown("metric", name, names))
         raise UsageError(
             f"{name!r} is the name of {len(matches)} metrics; say which one:\n{self._ways(name)}"
@@ -127,9 +129,14 @@ class Run:
         """Yield the cases that have ended, in data order.
 
         `failed=True` yields those without an answer or with a score that is 0 or invalid, `failed=False` the others.
+        Raises UsageError at the end of the iteration if no case of a finished run has this tag or subject.
         """
         reader = RunCases(self.folder)
+        tags: set[str] = set()
+        subjects: set[str] = set()
         for view in reader:
+            tags.update(view.end.tags)
+            subjects.add(view.end.subject)
             if failed is not None and view.failed is not failed:
                 continue
             if tag is not None and tag not in view.end.tags:
@@ -137,12 +144,19 @@ class Run:
             if subject is not None and view.end.subject != subject:
                 continue
             yield RunCase(view, reader)
+        if self.summary.state != "finished" or not subjects:
+            return
+        if tag is not None and tag not in tags:
+            raise UsageError(unknown("tag", tag, sorted(tags)))
+        if subject is not None and subject not in subjects:
+            raise UsageError(unknown("subject", subject, sorted(subjects)))
 
     def check(self, max_errors: int = 0) -> Run:
         """Return this run. Raises CheckFailed if it stopped, measured nothing, or has more than `max_errors` errors.
 
         A case without an answer or with an invalid score is an error. A wrong answer is not.
         """
+        __tracebackhide__ = True  # pytest shows the line that called `check`
         if self.exit_code:
             raise CheckFailed(f"{self.folder}: {self._why_not_fine()}")
         errors = [case for case in self.cases(failed=True) if case.error_message]

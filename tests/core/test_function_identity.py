@@ -402,7 +402,7 @@ json.mine = mine
 def f(r): return json.mine(r)
 """,
     "a list instead of a tuple": """
-X = tuple("OLD") if "OLD" == "OLD" else list("OLD")
+X = tuple("ab") if "OLD" == "OLD" else list("ab")
 def f(r): return f"{X}"
 """,
     "a dict with a default": """

@@ -74,7 +74,7 @@ def command(
 
     if min_kappa is not None and gate is None:
         raise UsageError(f"--min-kappa needs {GATE}: it sets which judges may decide the exit code")
-    compared = api.compare(runs, flips)
+    compared = api.compare(runs, flips=flips)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(compared), indent=2))
     else:

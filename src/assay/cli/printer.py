@@ -443,7 +443,7 @@ def print_pairs(run: Run) -> None:
             if position and (subjects[position] in references or not others):
                 continue
             sides = [f"{run.folder}@{name}" for name in (subjects[position], *others)]
-            for pair in api.compare(sides, 0).comparisons:
+            for pair in api.compare(sides, flips=0).comparisons:
                 # In the order of the main table. Scores that are not in the report are shown by `assay compare`.
                 chosen = [row for name in labels for row in pair.rows if row.metric == name]
                 chosen = chosen or pair.rows[:1]

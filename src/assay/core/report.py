@@ -78,6 +78,10 @@ class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
         left_out = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
         return f"{name} {value}, left out: {left_out}" if left_out else f"{name} {value}"
 
+    def __repr__(self) -> str:
+        # Notebooks and pytest show it. All fields in one line would hide the number.
+        return f"<Metric {self}>"
+
 
 class Slice(Struct, kw_only=True, omit_defaults=True):
     """Metrics of the cases that share a tag, category, data set or field: `by="tag", name="maths"`."""
@@ -93,6 +97,13 @@ class Slice(Struct, kw_only=True, omit_defaults=True):
     def title(self) -> str:
         """The name to print."""
         return self.label or self.name
+
+    def __str__(self) -> str:
+        """`maths: exact_match 0.750 (0.30–0.95) 3/4; near 1.000 (0.51–1.00) 4/4`."""
+        return f"{self.title}: {'; '.join(map(str, self.metrics))}"
+
+    def __repr__(self) -> str:
+        return f"<Slice {self}>"
 
 
 Cell = str | int | float | Metric | None
@@ -232,7 +243,8 @@ class PairedRow(Struct, kw_only=True):
     def __str__(self) -> str:
         """`exact_match 0.250 → 0.750: +0.500 (-0.06 to 0.83), n=8, won 4, lost 0, p=0.12: unclear`."""
         if self.base is None or self.new is None or self.difference is None:
-            return f"{self.name}: no pair has two values"
+            reasons = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
+            return f"{self.name}: no pair has two values{f'; left out: {reasons}' if reasons else ''}"
         text = f"{self.name} {self.base:.3f} → {self.new:.3f}: {self.difference:+.3f}"
         if self.interval is not None:
             text += f" ({self.interval[0]:.2f} to {self.interval[1]:.2f})"

@@ -73,6 +73,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     files: list[str]
     report: Report | None = None
     failures: dict[str, int] = {}
+    first_failures: dict[str, str] = {}
+    """The message of the first failure of each kind in `failures`."""
     newest: str = ""
     unscored: int = 0
 
@@ -219,7 +221,8 @@ def lock_folder(path: Path) -> int:
     except BlockingIOError:
         os.close(fd)
         raise RunBusy(
-            f"another process is working on {path}. Wait for it, or pass --fresh to start a second run"
+            f"another process is working on {path}. Wait for it, or pass --fresh (in Python fresh=True) "
+            "to start a second run"
         ) from None
     return fd
 

@@ -583,3 +583,88 @@ def test_a_case_becomes_a_row_of_a_table() -> None:
             "error": "",
         }
     ]
+
+
+def test_runs_with_more_rows_are_compared_on_the_rows_that_both_have() -> None:
+    more = [*ROWS, {"question": "9+9", "answer": "18"}]
+    target = "answer"
+    before = assay.evaluate(
+        ROWS, answer=lambda question: "4", score="exact_match", target=target, name="grows"
+    )
+    after = assay.evaluate(
+        more, answer=lambda question: "4", score="exact_match", target=target, name="grows"
+    )
+    (comparison,) = assay.compare(before, after).comparisons
+    assert comparison.paired == len(ROWS)
+    assert [row.n for row in comparison.rows] == [len(ROWS)]
+
+
+def test_scores_of_a_changed_scorer_are_not_compared() -> None:
+    def near(answer: str, target: str) -> bool:
+        return answer == target
+
+    before = assay.evaluate(ROWS, answer=lambda question: "4", score=near, target="answer", name="before")
+
+    def near(answer: str, target: str) -> bool:  # type: ignore[no-redef]
+        return answer <= target
+
+    after = assay.evaluate(ROWS, answer=lambda question: "4", score=near, target="answer", name="after")
+    assert "no pair has two values; left out: " in str(assay.compare(before, after))
+
+
+def test_compare_takes_runs_and_names_alone_and_in_a_list() -> None:
+    subjects = {"a": lambda question: "4", "b": lambda question: question}
+    run = assay.evaluate(ROWS, answer=subjects, score="exact_match", target="answer", name="forms")
+    texts = {str(assay.compare(each)) for each in (run, run.folder, str(run.folder), [run])}
+    assert len(texts) == 1
+    assert repr(assay.compare(run)) == texts.pop()
+    with pytest.raises(assay.UsageError, match="name the runs to compare"):
+        assay.compare()
+
+
+def test_numbers_are_readable_in_a_notebook() -> None:
+    run = assay.evaluate(
+        ROWS, answer=lambda question: "4", score="exact_match", target="answer", tags="question"
+    )
+    assert repr(run["exact_match"]) == f"<Metric {run['exact_match']}>"
+    assert run.report is not None
+    part = run.report.entries[0].slices[0]
+    assert str(part) == f"{part.name}: {part.metrics[0]}"
+
+
+def test_an_unknown_tag_or_subject_is_no_empty_list_of_cases() -> None:
+    run = assay.evaluate(ROWS, answer=lambda question: "4", tags="question")
+    with pytest.raises(assay.UsageError, match="there is no tag named 'zz'"):
+        list(run.cases(tag="zz"))
+    with pytest.raises(assay.UsageError, match="there is no subject named 'zz'"):
+        list(run.cases(subject="zz"))
+    with pytest.raises(assay.UsageError, match="the run has no scorers"):
+        run["exact_match"]
+
+
+def test_a_prompt_without_a_column_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+    assay.evaluate(
+        ROWS, model=lambda prompt: prompt, prompt="Solve {question}", target="answer", name="braces"
+    )
+    assert "names no column, so every row sends the same text. A column is written {{ question }}" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_function_as_judge_is_refused_with_the_way_to_name_it() -> None:
+    def referee(prompt: str) -> str:
+        return prompt
+
+    with pytest.raises(assay.UsageError, match="judge='python/FILE.py:referee'"):
+        assay.evaluate(ROWS, answer=str, score="judge", target="answer", judge=referee)  # type: ignore[arg-type]
+
+
+def test_a_suite_is_named_by_its_name_or_by_the_words_of_its_command() -> None:
+    names = ("memory-test", "memory test", "memory_test")
+    assert {assay.spec(name, data="talks.json").suite for name in names} == {"memory-test"}
+    assert assay.spec("judge calibrate", labels="labels.jsonl").suite == "calibration"
+
+
+def test_public_names_are_listed_for_completion() -> None:
+    assert {"evaluate", "ScorerLike", "FunctionContext"} <= set(dir(assay))
+    assert all(hasattr(assay, name) for name in dir(assay))

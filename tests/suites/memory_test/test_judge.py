@@ -201,7 +201,7 @@ def test_memories_are_compared_by_the_judge(tmp_path: Path) -> None:
     """The comparison uses the questions of the last tests, and shows answers where the memories differ."""
     talks = Talks(tmp_path)
     run = talks.run(memory=[talks.own, "none"], judge="offline", segments=2)
-    (comparison,) = api.compare([str(run.folder)], 100).comparisons
+    (comparison,) = api.compare([str(run.folder)], flips=100).comparisons
     (row,) = [row for row in comparison.rows if row.metric == "judged"]
     assert (row.n, row.base, row.new, row.losses) == (4, 1.0, 0.0, 4)
     (example, *_) = [flip for flip in comparison.now_failing.shown if flip.metric == "judged"]

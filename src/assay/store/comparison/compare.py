@@ -113,6 +113,10 @@ class ComparisonResult(Struct, kw_only=True):
             lines += [" → ".join(sides), *(f"  {row}" for row in comparison.rows)]
         return "\n".join(lines)
 
+    def __repr__(self) -> str:
+        # A notebook shows it. The fields of all cases that changed would hide the numbers.
+        return str(self)
+
 
 def compare(names: Sequence[str], flips: int = 10) -> ComparisonResult:
     """Compare the first run with each other run. A name is RUN or RUN@SUBJECT.

@@ -201,6 +201,7 @@ class EvaluateScorer(Scorer):
         self._target = target
         # Changed gold or another target column changes the id, so that every case is scored again. Equal judge calls
         # are not sent again: logged replies are looked up by `call_stage`, which does not contain the id.
+        self._identity = fingerprint([identity, rows.target_columns])
         self.id = f"{name}@{fingerprint([identity, rows.all_gold(), rows.target_columns])}"
 
     @property
@@ -230,6 +231,8 @@ class EvaluateScorer(Scorer):
             repeats = [self.without_answer()]
         else:
             repeats = [await self.measure(answer, number, view.records, ctx) for answer in answers]
+        # Runs with different rows have different scorer ids. `assay compare` pairs their scores if these are equal.
+        gold = fingerprint([self._identity, self._rows.gold(number)])
         scores = []
         for name in dict.fromkeys(name for repeat in repeats for name in repeat):
             scored = _mean([repeat[name] for repeat in repeats if name in repeat])
@@ -241,7 +244,7 @@ class EvaluateScorer(Scorer):
                     status=scored.status,
                     value=scored.value,
                     reason=scored.reason,
-                    data=scored.data,
+                    data={**(scored.data or {}), "gold": gold},
                     expected=expected,
                 )
             )

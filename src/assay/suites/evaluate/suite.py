@@ -211,6 +211,12 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
                 raise UsageError(
                     f"the prompt names {name!r}, but the rows have no such column; they have: {columns}"
                 )
+        if not names and self._rows.count > 1:
+            column = self._rows.input_columns[0] if self._rows.input_columns else "column"
+            self._notices.append(
+                f"the prompt {source[:40]!r} names no column, so every row sends the same text. "
+                f"A column is written {{{{ {column} }}}}"
+            )
         return template
 
     def identity_of(self, function: Callable[..., Any], what: str) -> dict[str, Any]:

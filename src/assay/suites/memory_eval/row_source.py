@@ -29,7 +29,7 @@ class Baseline(NamedTuple):
 
 
 class SampleLines(NamedTuple):
-    """The rows of a sample, and the bytes of their lines in the two pipeline files."""
+    """The rows of a sample, and the bytes of their lines in `pipeline_sessions.jsonl` and `pipeline_qa.jsonl`."""
 
     rows: SampleRows
     sessions: list[bytes]
