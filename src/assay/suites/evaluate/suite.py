@@ -415,8 +415,11 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         passed: bool | None = True
         judged = {name for judge in judges for name in judge.metrics}
         metrics = [metric for entry in entries for metric in entry.metrics]
-        if metrics and not any(metric.denominator for metric in metrics):
-            passed = False  # nothing was measured
+        answered = sum(entry.counts["ok"] for entry in entries)
+        failed = sum(entry.counts["subject_error"] for entry in entries)
+        if (metrics and not any(metric.denominator for metric in metrics)) or (failed and not answered):
+            # Nothing was measured, or no case has an answer: a truth scorer counts those as wrong, but nothing worked.
+            passed = False
         elif any(metric.name in judged and metric.left_out.get("invalid") for metric in metrics):
             passed = None
         return Outcome(Report(entries=entries, entry_word="subject", passed=passed))
