@@ -14,7 +14,7 @@ from assay import Context, Match, Metric, Outcome, Problem, Request, Score, Stru
 class QuizOptions(assay.SuiteOptions, frozen=True, kw_only=True):
     """Ask the questions of FILE and count the exact answers."""
 
-    file: Annotated[str, assay.ask("Lines of question and answer.", positional="FILE", content=True)] = ""
+    file: Annotated[str, assay.ask("Lines of question and answer.", positional="FILE", content=True)]
     shout: Annotated[bool, assay.ask("Ask in capital letters.")] = False
 
 

@@ -500,6 +500,7 @@ class Runner:
             state = "stopped"
         else:
             state = "incomplete" if unanswered else "finished"
+        failures, first_failures = journal.failures()
         return Summary(
             state=state,
             score=self.score,
@@ -514,7 +515,8 @@ class Runner:
             this_start=self._spent_now,
             files=[str(path) for path in outcome.files] if outcome else [],
             report=outcome.report if outcome else None,
-            failures=journal.failures(),
+            failures=failures,
+            first_failures=first_failures,
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._unscored,
         )
@@ -581,9 +583,11 @@ def run_blocking(open_runner: Callable[[], Runner]) -> Run:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        with asyncio.Runner(loop_factory=_new_event_loop) as loop:
-            return loop.run(_opened(open_runner, signals=True))
-    return _RunThread(open_runner).wait()
+        pass  # the run starts below: started here, every traceback of the run would begin with this error
+    else:
+        return _RunThread(open_runner).wait()
+    with asyncio.Runner(loop_factory=_new_event_loop) as loop:
+        return loop.run(_opened(open_runner, signals=True))
 
 
 async def _opened(open_runner: Callable[[], Runner], *, signals: bool) -> Run:

@@ -210,3 +210,42 @@ def test_a_csv_and_a_parquet_file_are_read_like_json(assay_in: Assay, sums: Path
         row = json.loads(samples.read_text().splitlines()[2])
         assert row["doc"] == {"question": "2+2?", "answer": 4}
         samples.unlink()
+
+
+def test_a_model_function_with_wrong_parameters_is_refused(assay_in: Assay, sums: Path) -> None:
+    """Called for each document, it would fail each of them, and the score would be 0."""
+    (sums / "short.py").write_text("def answer(prompt):\n    return '1'\n")
+    done = assay_in("task", "sums.yaml", "--model", "python/short.py:answer")
+    assert done.returncode == 2
+    assert "it is called as f(prompt, params), but takes (prompt)" in done.stderr
+
+
+def test_a_misspelt_function_and_a_missing_provider_get_a_hint(assay_in: Assay, sums: Path) -> None:
+    assert (
+        "did you mean 'answer'?" in assay_in("task", "sums.yaml", "--model", "python/model.py:anser").stderr
+    )
+    assert (
+        "such as python/model.py:answer" in assay_in("task", "sums.yaml", "--model", "model.py:answer").stderr
+    )
+
+
+def test_a_function_as_metric_and_a_wrong_token_limit_are_problems_of_the_file(
+    assay_in: Assay, sums: Path
+) -> None:
+    text = (sums / "sums.yaml").read_text().partition("metric_list")[0]
+    (sums / "mine.py").write_text("def near(references, predictions):\n    return 1\n")
+    (sums / "bad.yaml").write_text(text + "metric_list: [{metric: 'mine.py:near'}]\n")
+    done = assay_in("check", "bad.yaml")
+    assert "mine.py:near is not a metric: a metric has AGGREGATIONS and build()" in done.stdout
+    assert "write `metric: !function mine.near`" in done.stdout
+    kept = "".join(line for line in text.splitlines(keepends=True) if "generation_kwargs" not in line)
+    (sums / "bad.yaml").write_text(kept + "generation_kwargs: {max_gen_toks: lots}\n")
+    assert "max_gen_toks: expected a whole number, found 'lots'" in assay_in("check", "bad.yaml").stdout
+
+
+def test_several_runs_are_listed_with_model_and_score(assay_in: Assay, sums: Path) -> None:
+    assay_in(*RUN)
+    assay_in(*RUN, "--limit", "2")
+    lines = assay_in("show", "out").stderr.splitlines()
+    assert lines[0] == "'out' has 2 runs. Pass one of them:"
+    assert all("  python/model.py:answer  finished  sums exact_match,none 0." in line for line in lines[1:])

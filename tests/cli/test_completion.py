@@ -235,3 +235,7 @@ def test_the_script_is_printed(folder: Path, shell: str) -> None:
     assert done.stdout.endswith("\n")
     assert "_ASSAY_COMPLETE" in done.stdout
     assert done.stderr == ""
+
+
+def test_names_of_schemas_are_completed(folder: Path) -> None:
+    assert completions(folder, "bash", "assay schema ta") == ["plain,task"]

@@ -137,3 +137,54 @@ def test_a_dry_run_says_how_often_it_will_ask(talks: Talks, capsys: pytest.Captu
     assert answers[1:3] == [model, "32"]
     assert not os.path.lexists(".sage")
     assert talks.asked() == []
+
+
+def test_a_file_of_another_data_set_is_named(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    assert typed("memory", "test", "--data", "talks.json", "--memory", "bm25", "--no-answer") == 2
+    assert "talks.json is not in the format of 'locomo': it looks like 'plain'; pass --dataset plain" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("def make(): pass", "it is called as f(context), but takes ()"),
+        ("class make:\n  def __init__(self, a, b): pass", "it is called as f(context), but takes (a, b)"),
+    ],
+)
+def test_a_memory_that_cannot_be_made_is_refused_before_the_run(
+    talks: Talks, capsys: pytest.CaptureFixture[str], body: str, message: str
+) -> None:
+    (talks.folder / "mine.py").write_text(body)
+    assert measured(talks, "--memory", "mine.py:make") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_failures_of_a_memory_say_what_a_memory_has(talks: Talks, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last lines of a run have the first failure of each kind, and the command that lists all of them."""
+    methods = {"add": "(self, messages)", "reset": "(self)", "items": "(self)", "end_session": "(self)"}
+    lines = [f"    def {name}{arguments}: pass" for name, arguments in methods.items()]
+    (talks.folder / "half.py").write_text(
+        "\n".join(["class Mine:", "    def __init__(self, context): pass", *lines, ""])
+    )
+    measured(talks, "--memory", "half.py:Mine", "--output-dir", "half")
+    out = capsys.readouterr().out
+    lacks = "half: Mine lacks search; a memory has reset, add, search, items, end_session"
+    assert f"  2 × user_code: {lacks}\n  list them with: assay show half/assay/" in out
+    with (talks.folder / "half.py").open("a") as file:
+        file.write("    def search(self, query, k): return ['text']\n")
+    measured(talks, "--memory", "half.py:Mine", "--output-dir", "half")
+    assert "it must return a list of SearchHit(MemoryItem(…), score), not of str" in capsys.readouterr().out
+
+
+def test_a_flipped_question_is_compared_by_what_was_found(
+    talks: Talks, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured(talks, "--memory", "none,oracle", "--output-dir", "two")
+    capsys.readouterr()
+    assert typed("compare", "two") == 0
+    out = capsys.readouterr().out
+    assert "now passing" in out
+    assert 'new: ["D' in out or "new: D" in out
+    assert "insert_seconds" not in out

@@ -39,7 +39,7 @@ def test_the_report_has_rates_steps_and_the_worst_tests(
     assert ["#a", "0.500", "(0.09–0.91)", "1/2", "1", "1"] in shown
     assert any(line[:5] == ["two", "3", "0", "0", "1"] and line[-3:] == ["3", "9", "6"] for line in shown)
     assert "baseline: failed tests (1)" in done.out
-    assert "✗ tests/bad failed at step two, 2 of 2 checks" in done.out
+    assert "✗ tests/bad failed at step two, 2 of 2 checks failed" in done.out
     assert '- "gloomy"' in done.out
     assert '+ "hello"' in done.out
     for name in ("results.jsonl", "results.csv", "junit.xml", "summary.json"):

@@ -35,6 +35,7 @@ def cases(tmp_path: Path) -> RunCases:
         ("two/abc1", 2),
         ("two/ab", 2),
         ("second", 1),
+        ("row second", 1),
         ("two/first", 2),
         ("test-a", 3),
         ("two/test-b", 3),

@@ -250,3 +250,31 @@ def test_a_suite_that_cannot_be_imported_takes_no_command_away(tmp_path: Path) -
     done = broken.typed("quiz", "quiz.jsonl")
     assert done.code == 2
     assert "the suite 'quiz' of further_quiz cannot be loaded" in done.err
+
+
+def test_a_suite_without_a_required_member_is_named_with_it(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(QUIZ.read_text().replace("def case(", "def caes("))
+    done = Installed(tmp_path, "half.py:Quiz", ["run", "half.py:Quiz"], "half.py:Quiz").typed(
+        "run", "half.py:Quiz", "quiz.jsonl", "--model", "script/replies.jsonl"
+    )
+    assert done.code == 2
+    assert "half.py:Quiz is not a complete suite: it lacks case" in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_traceback_of_a_suite_begins_with_its_own_error(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text(QUIZ.read_text().replace("done = [", "done = nothing + ["))
+    (tmp_path / "quiz.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n')
+    (tmp_path / "replies.jsonl").write_text('{"text": "2"}\n')
+    done = Installed(tmp_path, "half.py:Quiz", ["run", "half.py:Quiz"], "half.py:Quiz").typed(
+        "run", "half.py:Quiz", "quiz.jsonl", "--model", "script/replies.jsonl"
+    )
+    assert "name 'nothing' is not defined" in done.err
+    assert "no running event loop" not in done.err
+
+
+def test_a_missing_argument_is_named_as_the_help_names_it(tmp_path: Path) -> None:
+    (tmp_path / "quiz.py").write_text(QUIZ.read_text())
+    suite = Installed(tmp_path, "quiz.py:Quiz", ["run", "quiz.py:Quiz"], "quiz.py:Quiz")
+    done = suite.typed("run", "quiz.py:Quiz", "--model", "script/replies.jsonl")
+    assert (done.code, done.err.strip()) == (2, "FILE is missing")

@@ -1,7 +1,8 @@
 """`assay completion`: the script that makes a shell complete `assay` commands, and the values it completes.
 
 The script calls `assay` with the variable `_ASSAY_COMPLETE` at every press of Tab, so that everything here must be
-quick: names come from file names and tables, and no module that runs an evaluation is imported.
+quick: names come from file names and tables, and no module that runs an evaluation is imported. Only the names of
+schemas need the suites.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 COMPLETE_VARIABLE = "_ASSAY_COMPLETE"
 """The environment variable by which the script asks for completions; click derives its name from `assay`."""
 
-# Bash adds a space after a word that is complete. After `openai/` the name of the model has to follow.
+# Bash adds a space after a word that is complete. After `openai/` the name of the model has to follow. Without words of
+# ours, bash lists files, which click's `nosort` would leave in the order of the disk.
 _BASH_NO_SPACE = """
 _assay_completion_no_space() {
     _assay_completion "$@"
     if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == */ ]]; then
         compopt -o nospace
+    elif [[ ${#COMPREPLY[@]} -eq 0 ]]; then
+        compopt +o nosort
     fi
 }
 complete -o nosort -F _assay_completion_no_space assay
@@ -111,6 +115,13 @@ def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str)
     from assay.suites import suite_names
 
     return _starting_with(incomplete, suite_names()) or complete_files(ctx, param, incomplete)
+
+
+def complete_schemas(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the names of JSON Schemas. Imports the suites, which takes a third of a second."""
+    from assay import api
+
+    return _starting_with(incomplete, list(api.file_schemas()))
 
 
 def complete_models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

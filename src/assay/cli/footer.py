@@ -17,13 +17,21 @@ if TYPE_CHECKING:
 
 # If there are more files than this, only their folders are listed, with counts.
 MOST_FILES = 8
+# Characters of a failure's message. `assay show RUN CASE` prints all of it.
+MAX_MESSAGE = 160
 
 
 def print_footer(run: Run) -> None:
     """Print calls and tokens, failures, result files, and the command that continues the run if it is not complete."""
     click.echo(_cost(run))
     for kind, count in run.summary.failures.items():
-        click.echo(f"  {count:,} × {kind}")
+        # Older runs have no message here.
+        message = " ".join(run.summary.first_failures.get(kind, "").split())
+        if len(message) > MAX_MESSAGE:
+            message = message[: MAX_MESSAGE - 1] + "…"
+        click.echo(f"  {count:,} × {kind}{message and ': ' + message}")
+    if run.summary.failures:
+        click.echo(f"  list them with: assay show {run.folder} --failed")
     files = run.files
     if run.summary.newest:
         # The run folder has the same files. These are the copies that a user opens.

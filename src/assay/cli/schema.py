@@ -6,11 +6,12 @@ import json
 
 import click
 
+from assay.cli.completion import complete_schemas
 from assay.screen import table
 
 
 @click.command("schema", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("name", required=False, metavar="[NAME]", shell_complete=complete_schemas)
 def command(name: str | None) -> int:
     """Print the JSON Schema (2020-12) of a file that assay reads. Without NAME, list the names.
 

@@ -13,6 +13,7 @@ import click
 from assay.cli.completion import complete_runs
 from assay.cli.printer import print_run, print_sections
 from assay.core.errors import AssayError
+from assay.core.types import CLOSING_KINDS
 from assay.screen import block, heading, rule, table
 from assay.suites import find_suite
 
@@ -26,8 +27,6 @@ MAX_CHARS = 4000
 MAX_SCORES = 8
 # Characters of a reply in the table of cases.
 MAX_PREVIEW = 50
-# Kinds of records at the end of a case that contain no answer.
-CLOSING_KINDS = ("fed", "used", "imported")
 
 
 @click.command("show", context_settings={"help_option_names": ["-h", "--help"]})
@@ -40,15 +39,16 @@ CLOSING_KINDS = ("fed", "used", "imported")
 def command(run: str, case: str | None, failed: bool, limit: int) -> int:
     """Show the report of a run and its first cases; with CASE, the calls, records and scores of one case.
 
-    RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is a number in
-    data order, the beginning of a case's key, or the id in the data of a test, a row or a
-    conversation, also as SET/ID.
+    RUN is a run folder, an output folder with one run, or the beginning of a run's name. CASE is the number of a
+    case, which the list of cases shows first; the id in the data of a test, a row or a conversation, also as
+    SET/ID; or the beginning of its key. If ids are numbers too, write `row 4` or `row 4 with PROFILE`.
 
     \b
     Examples:
       assay show results
       assay show results --failed --limit 5
       assay show results 17
+      assay show results "row 4"
     """
     # Imported here because completion and --help need neither.
     from assay import api

@@ -160,6 +160,8 @@ class MemoryPlugin(NamedTuple):
 
 def find_memory(name: str) -> MemoryPlugin:
     """Find a memory by its name or by `path/to/file.py:make`."""
+    from assay.core.user_code import signature_problem  # imports asyncio, which `--help` does not need
+
     plugin = registry.find("memory", name)
     module = sys.modules.get(getattr(plugin, "__module__", ""))
     about = getattr(plugin, "ABOUT", None) or getattr(module, "ABOUT", AboutMemory(summary=name))
@@ -169,6 +171,8 @@ def find_memory(name: str) -> MemoryPlugin:
             f"{name!r} is no memory: it needs make(context), and ABOUT, if any, is an AboutMemory; "
             "see docs/memories.md"
         )
+    if problem := signature_problem(make, ("context",)):
+        raise UsageError(f"{name!r} is no memory: {problem}; see docs/memories.md")
     return MemoryPlugin(about, make, registry.short(name))
 
 

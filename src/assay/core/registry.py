@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,11 +92,16 @@ def identity(name: str) -> str:
 
 def unknown(kind: str, name: str, choices: list[str]) -> str:
     """Return the message for an unknown name, with similar names or with all choices."""
+    hint = _similar(name, choices) or f"; known: {', '.join(choices)}"
+    return f"there is no {kind} named {name!r}{hint}"
+
+
+def _similar(name: str, choices: Iterable[str]) -> str:
+    """Return the end of a message about an unknown name: the names that are similar to it, if any."""
     from difflib import get_close_matches  # imported here because only a typo needs it
 
-    near = get_close_matches(name, choices, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(choices)}"
-    return f"there is no {kind} named {name!r}; {hint}"
+    near = get_close_matches(name, list(choices), n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 def load_from_file(reference: str) -> Any:
@@ -107,7 +113,7 @@ def load_from_file(reference: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise UsageError(f"{path} has no {attribute!r}") from None
+        raise UsageError(f"{path} has no {attribute!r}{_similar(attribute, vars(module))}") from None
 
 
 def _entry_points(kind: str) -> EntryPoints:

@@ -226,7 +226,10 @@ def build(suite: str, options: type[SuiteOptions], values: dict[str, Any], where
         spec = msgspec.convert(common_values, RunSpec, strict=False)
     except msgspec.ValidationError as error:
         message, _, path = str(error).partition(" - at `$.")
-        if path:
+        missing = message.removeprefix("Object missing required field `").rstrip("`")
+        if missing in own and missing != message:
+            message = f"{own[missing].extra.get('positional', '--' + missing.replace('_', '-'))} is missing"
+        elif path:
             message = f"option {path.rstrip('`')!r}: {message}"
         raise UsageError(prefix + message) from None
     return msgspec.structs.replace(spec, options=own_options)

@@ -147,6 +147,10 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
+CLOSING_KINDS = ("fed", "used", "imported")
+"""Kinds of records at the end of a case that contain no answer."""
+
+
 class Record(Struct, frozen=True, omit_defaults=True, tag="record", tag_field="type"):
     """One output of a case. `part` tells outputs of one kind apart, such as "summarise/3"."""
 

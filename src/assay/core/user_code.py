@@ -138,6 +138,19 @@ class UserCodeError(Exception):
         return f"{self.message} ({self.where})" if self.where else self.message
 
 
+def signature_problem(function: Callable[..., Any], parameters: tuple[str, ...]) -> str:
+    """Return why a function cannot be called with these positional parameters; an empty text if it can."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # not callable, or written in C without a signature
+        return ""
+    try:
+        signature.bind(*parameters)
+    except TypeError as error:
+        return f"it is called as f({', '.join(parameters)}), but takes {signature}: {error}"
+    return ""
+
+
 async def call(
     function: Callable[..., Any],
     args: tuple[Any, ...] = (),

@@ -73,6 +73,8 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     files: list[str]
     report: Report | None = None
     failures: dict[str, int] = {}
+    first_failures: dict[str, str] = {}
+    """The message of the first failure of each kind in `failures`."""
     newest: str = ""
     unscored: int = 0
 

@@ -20,6 +20,8 @@ from assay.journal.lines import JournalFile, SyncThread, read_lines
 from assay.journal.reader import RunReader
 from assay.journal.redact import Redactor
 
+# Characters of a failure's message in summary.json. The end of the case has all of it.
+_MAX_FAILURE_MESSAGE = 500
 Replies = dict[tuple[str, str, int], Call]
 """Logged calls by (stage, hash, n)."""
 
@@ -111,14 +113,22 @@ class Journal:
         """Return calls, retries, failed calls and tokens of all starts of this run."""
         return sum_spending(self.folder)
 
-    def failures(self) -> dict[str, int]:
-        """Return the number of failed cases by kind of failure, the most frequent kind first."""
+    def failures(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Return the number of failed cases by kind of failure, and the message of the first failure of each kind.
+
+        The most frequent kind comes first.
+        """
         kinds: Counter[str] = Counter()
+        messages: dict[str, str] = {}
         for index, code in enumerate(self.index.ask.codes):
             if code not in (0, OK):
                 end = self.reader.end(index)
-                kinds[end.failure.kind if end and end.failure else "unknown"] += 1
-        return dict(kinds.most_common())
+                failure = end.failure if end else None
+                kind = failure.kind if failure else "unknown"
+                kinds[kind] += 1
+                if failure:
+                    messages.setdefault(kind, failure.message[:_MAX_FAILURE_MESSAGE])
+        return dict(kinds.most_common()), messages
 
     def call(self, call: Call) -> None:
         """Log one call. The caller must do this before the case gets the reply."""

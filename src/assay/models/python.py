@@ -106,6 +106,8 @@ def connect(connection: Connection) -> PythonModel:
     if ".py:" not in connection.name:
         raise UsageError(f"python/{connection.name} names no function: write python/FILE.py:function")
     function = load_from_file(connection.name)
+    if problem := user_code.signature_problem(function, ("prompt", "params")):
+        raise UsageError(f"python/{connection.name} cannot be used as a model: {problem}")
     # The file's content is the model's identity: after an edit it is another model.
     path = Path(connection.name.rpartition(":")[0])
     return PythonModel(

@@ -72,12 +72,15 @@ class RunCases:
     def find(self, name: str) -> CaseView:
         """Return the case that `name` identifies. Raises UsageError if there is none, or more than one.
 
-        These meanings are tried in order: the number of a case; its key; its label; an id or a part in its
-        scores; the beginning of its key. All but the number may follow `SET/`.
+        These meanings are tried in order: the number of a case; its key; its label, also as `row LABEL` and
+        `row LABEL with SUBJECT`; an id or a part in its scores; the beginning of its key. Keys, labels and ids may
+        follow `SET/`.
         """
         if name.isdigit() and (view := self.case(int(name))):
             return view
         set_name, _, key = name.rpartition("/")
+        # Reports and lists call a case `row 4 with drawn`. The first word depends on the suite.
+        name_without_word = name.partition(" ")[2]
         by_key, by_label, by_prefix = [], [], []
         for end in self.ends():
             if not set_name or end.set == set_name:
@@ -85,7 +88,8 @@ class RunCases:
                     by_key.append(end)
                 elif end.case.startswith(key):
                     by_prefix.append(end)
-            if name in (end.label, f"{end.set}/{end.label}"):
+            names = (end.label, f"{end.label} with {end.subject}", f"{end.set}/{end.label}")
+            if end.label and (name in names or name_without_word in names[:2]):
                 by_label.append(end)
         ends = by_key or by_label or self._ends_by_scores(name) or by_prefix
         if not ends:

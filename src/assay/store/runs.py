@@ -14,6 +14,8 @@ from assay.journal.index import RunIndex
 
 # Levels of folders that are searched for output folders. A deeper search could walk a whole disk.
 _DEPTH = 4
+_MAX_CHOICES = 20  # runs that an error message lists; the newest ones
+_MAX_HEADLINE = 60  # characters of a run's score in such a message
 
 
 class RunState(NamedTuple):
@@ -74,8 +76,20 @@ def find_run(name: str, other_than: str = "") -> Path:
     if not folders:
         raise UsageError(none_message)
     if len(folders) > 1:
-        raise UsageError(several_message + "\n".join(f"  {folder}" for folder in folders[:20]))
+        raise UsageError(several_message + "\n".join(map(_line, folders[-_MAX_CHOICES:])))
     return folders[0]
+
+
+def _line(folder: Path) -> str:
+    """Return the line of a run in a message with several runs: its folder, model and score."""
+    try:
+        run = state_of(folder)
+    except (InputError, UsageError):
+        return f"  {folder}"
+    score = run.headline if len(run.headline) <= _MAX_HEADLINE else run.headline[: _MAX_HEADLINE - 1] + "…"
+    return "  " + "  ".join(
+        filter(None, (str(folder), str(run.info.spec.get("model", "")), run.state, score))
+    )
 
 
 def states(root: Path, warn: Callable[[str], object] | None = None) -> Iterator[RunState]:

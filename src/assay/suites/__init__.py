@@ -119,6 +119,10 @@ def find_suite(name: str) -> type[Suite[Any, Any]]:
         raise UsageError(unknown("suite", name, suite_names()))
     if not (isinstance(suite, type) and issubclass(suite, Suite)):
         raise UsageError(f"{name} is not a suite: it must be a subclass of assay.core.suite.Suite")
+    if missing := sorted(suite.__abstractmethods__):
+        raise UsageError(
+            f"{name} is not a complete suite: it lacks {', '.join(missing)}; see docs/extending.md"
+        )
     return suite
 
 

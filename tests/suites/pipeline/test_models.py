@@ -89,5 +89,5 @@ def test_a_pipeline_of_code_needs_no_model(lab: PipelineLab) -> None:
 def test_a_pipeline_with_prompts_needs_a_model(lab: PipelineLab) -> None:
     """The message shows the flag."""
     lab.pipeline(says("one"))
-    with pytest.raises(assay.core.errors.UsageError, match="no model is named; write PROVIDER/NAME"):
+    with pytest.raises(assay.core.errors.UsageError, match="no model is named; pass --model PROVIDER/NAME"):
         lab.run(model="")

@@ -221,7 +221,7 @@ def test_a_test_that_took_too_long_fails(lab: PipelineLab, capsys: pytest.Captur
     lab.tests(case(performance_baseline={"max_seconds": 0.01}))
     done = typed(capsys, *COMMAND)
     assert done.code == 1
-    assert "tests/t failed, 1 of 1 checks" in done.out
+    assert "tests/t failed, 1 of 1 checks failed" in done.out
     assert "is more than 0.01" in done.out
 
 

@@ -53,8 +53,8 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
     (failed,) = entry.examples
     assert failed.total == 2
     assert [(one.label, one.part, one.verdict) for one in failed.shown] == [
-        ("tests/e", "e", "errored at step one, 1 of 1 checks"),
-        ("tests/f", "f", "failed at step one, 1 of 1 checks"),
+        ("tests/e", "e", "errored at step one, 1 of 1 checks failed"),
+        ("tests/f", "f", "failed at step one, 1 of 1 checks failed"),
     ]
     (difference,) = failed.shown[1].differences
     assert (difference.path, difference.expected, difference.actual) == ("one", 1, 2)

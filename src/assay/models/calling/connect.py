@@ -19,10 +19,9 @@ def connect(spec: RunSpec, named: str | Role) -> Model:
     role = role_of(named)
     provider, _, name = role.model.partition("/")
     if not name:
-        problem = f"{role.model!r} is not a model" if role.model else "no model is named"
-        raise UsageError(
-            f"{problem}; write PROVIDER/NAME, such as local/smollm2. `assay models` lists providers"
-        )
+        problem = f"{role.model!r} is not a model; write" if role.model else "no model is named; pass --model"
+        example = f"python/{role.model}" if ".py:" in role.model else "local/smollm2"
+        raise UsageError(f"{problem} PROVIDER/NAME, such as {example}. `assay models` lists providers")
     connection = Connection(
         name=name,
         base_url=role.base_url or spec.base_url,

@@ -47,6 +47,8 @@ STORAGE, RETRIEVAL = "storage", "retrieval"
 EMBEDDER_ROLE = "embedder"
 # Texts per embedding request. Some endpoints accept only a few hundred.
 _EMBED_BATCH = 64
+# The methods of `core.memory.Memory`.
+_METHODS = ("reset", "add", "search", "items", "end_session")
 
 T = TypeVar("T")
 EmbedFunction = Callable[[Sequence[str]], Awaitable["NDArray[Any]"]]
@@ -134,8 +136,12 @@ class TimedMemory:
         counts[1] += output_tokens
 
 
-def _checked_hit(hit: SearchHit) -> SearchHit:
+def _checked_hit(hit: Any) -> SearchHit:
     """Return a hit that the journal can store: a score such as numpy.float32 becomes a float."""
+    if not isinstance(hit, SearchHit):
+        raise TypeError(
+            f"it must return a list of SearchHit(MemoryItem(…), score), not of {type(hit).__name__}"
+        )
     if type(hit.item.id) is not str or type(hit.item.text) is not str:
         raise TypeError("id and text of an item must be texts")
     return hit if type(hit.score) is float else SearchHit(hit.item, float(hit.score))
@@ -210,6 +216,10 @@ class MemorySet:
                 memory.memory = user_code.call_here(plugin.make, (context,))
             except UserCodeError as error:
                 raise CaseFailed(error.failure(f"{name}: {error}")) from error
+            if missing := [method for method in _METHODS if not hasattr(memory.memory, method)]:
+                kind = type(memory.memory).__name__
+                message = f"{name}: {kind} lacks {', '.join(missing)}; a memory has {', '.join(_METHODS)}"
+                raise CaseFailed(Failure("user_code", message))
             yield memory
 
     def _embed_function(self, ctx: Context) -> EmbedFunction:

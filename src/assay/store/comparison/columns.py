@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Report
-from assay.core.types import End, Score
+from assay.core.types import CLOSING_KINDS, End, Score
 from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import RunIndex
 from assay.journal.reader import RunReader
@@ -144,10 +144,17 @@ class RunColumns:
             scores += self._reader.scores(index, scorer)
         return scores
 
-    def last_record(self, index: int) -> Any:
-        """Return the data of the last record of a case."""
+    def answer(self, index: int, part: str) -> Any:
+        """Return the answer of a case, or of the question `part` of a conversation. None if there is no record of it.
+
+        For a question that was only searched for, this is the list of the items that the search returned.
+        """
         records = self._reader.records(index)
-        return records[-1].data if records else None
+        for record in records:
+            if part and record.part == part and isinstance(record.data, dict):
+                hits = [hit[0] for hit in record.data.get("hits", [])]
+                return record.data.get("answer") or hits
+        return records[-1].data if records and records[-1].kind not in CLOSING_KINDS else None
 
     def end(self, index: int) -> End:
         """Return the `end` of a case that is in the columns."""

@@ -299,7 +299,7 @@ class FlipReader:
         assert score.value is not None
         answer = _first_field(("filtered", "answer", "actual"), part_scores)
         if answer is None:
-            answer = self._runs[side].last_record(score.index)
+            answer = self._runs[side].answer(score.index, score.part)
         return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
 
 

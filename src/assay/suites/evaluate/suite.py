@@ -17,7 +17,8 @@ from msgspec import Struct
 from assay.core import files
 from assay.core.connect import Role
 from assay.core.errors import UsageError, cannot_write
-from assay.core.function_identity import FunctionIdentity, describe_callable, identify
+from assay.core.function_identity import FunctionIdentity, identify
+from assay.core.function_source import describe_callable
 from assay.core.hashing import fingerprint
 from assay.core.report import Report
 from assay.core.spec import RunSpec, apply_limit

@@ -17,7 +17,7 @@ import msgspec
 from assay.core import registry
 from assay.core.chart import ChartPoint, svg
 from assay.core.connect import CHAT, Role
-from assay.core.errors import Problem, UsageError
+from assay.core.errors import InputError, Problem, UsageError
 from assay.core.files import write_json, write_whole
 from assay.core.hashing import file_sha256, fingerprint
 from assay.core.json_schema import FileSchema
@@ -57,7 +57,7 @@ from assay.solvers.memory.timed_memory import MemorySet, find_memories
 from assay.store.judges import panel_judge, with_calibration
 from assay.suites.memory_test.conversation import Conversation
 from assay.suites.memory_test.file_schema import file_schemas
-from assay.suites.memory_test.loaders import check_file, find_loader, recognise_dataset
+from assay.suites.memory_test.loaders import check_file, find_loader, find_other_format, recognise_dataset
 from assay.suites.memory_test.options import MemoryTestOptions
 from assay.suites.memory_test.pipeline_caller import PipelineCaller
 from assay.suites.memory_test.schedule import ScheduleOptions
@@ -183,7 +183,14 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             final=options.final_test,
             categories=tuple(options.categories),
         )
-        conversations = list(self._loader.conversations(self._data))
+        try:
+            conversations = list(self._loader.conversations(self._data))
+        except InputError as error:
+            if hint := find_other_format(self._data, options.dataset):
+                raise UsageError(
+                    f"{self._data} is not in the format of {options.dataset!r}: {hint}"
+                ) from error
+            raise
         _refuse_unknown_categories(options.categories, conversations)
         chosen = _choose(conversations, options.task_id)
         callers = [

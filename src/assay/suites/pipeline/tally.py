@@ -96,7 +96,7 @@ class VariantTally:
         if first_wrong.get("step"):
             verdict += f" at step {first_wrong['step']}"
         if checks:
-            verdict += f", {failed_checks} of {len(checks)} checks"
+            verdict += f", {failed_checks} of {len(checks)} checks failed"
         example = Example(
             label=f"{set_name}/{test.id}",
             index=score.index,

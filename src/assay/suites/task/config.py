@@ -140,6 +140,8 @@ FUNCTION_KEYS = frozenset(
     }
 )
 # Keys of unsupported features, with the reason for the error message.
+# Names of the token limit in task files.
+TOKEN_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
 _REFUSED = {
     "doc_to_image": "image input is not supported",
     "doc_to_audio": "audio input is not supported",
@@ -287,6 +289,10 @@ def find_generation_problems(generation: Any, where: Callable[[str], str]) -> It
     stops = until if isinstance(until, list) else [until]
     if not all(isinstance(stop, str) for stop in stops):
         yield Problem(where("until"), f"expected text or a list of texts, found {until!r}")
+    for key in TOKEN_LIMITS:
+        tokens = generation.get(key)
+        if tokens is not None and type(tokens) is not int:
+            yield Problem(where(key), f"expected a whole number, found {tokens!r}")
     if "temperature" in generation:
         temperature = generation["temperature"]
         try:

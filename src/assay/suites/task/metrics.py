@@ -10,6 +10,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -125,7 +126,14 @@ class _MetricReader:
         if self._output != GENERATE and name not in LIKELIHOOD_METRICS[self._output]:
             names = list(LIKELIHOOD_METRICS[self._output])
             raise UsageError(unknown(f"metric for {self._output}", name, names))
-        return registry.find("metric", name)
+        metric = registry.find("metric", name)
+        if not hasattr(metric, "build") or not hasattr(metric, "AGGREGATIONS"):
+            file, _, attribute = name.partition(".py:")
+            raise UsageError(
+                f"{name} is not a metric: a metric has AGGREGATIONS and build(), see docs/extending.md. "
+                f"For a function of (references, predictions) write `metric: !function {Path(file).name}.{attribute}`"
+            )
+        return metric
 
     def _build_measure(self, module: Any, aggregation: str, options: dict[str, Any]) -> Measure:
         # A metric may compute other values for another aggregation, as f1 does with `build_mean`.

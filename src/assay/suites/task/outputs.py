@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from assay.core.types import Request
-from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig
+from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TOKEN_LIMITS, TaskConfig
 from assay.suites.task.prompts import (
     BadDocument,
     Document,
@@ -23,9 +23,7 @@ from assay.suites.task.prompts import (
     choices_of,
 )
 
-# Names of the token limit in task files. The harness does not know max_new_tokens: it sends this name on to
-# the endpoint, and the limit stays 256.
-_TOKEN_LIMITS = ("max_gen_toks", "max_new_tokens", "max_tokens")
+# The harness does not know max_new_tokens: it sends this name on to the endpoint, and the limit stays 256.
 _HARNESS_TOKEN_LIMITS = ("max_gen_toks", "max_tokens")
 # `until` is sent as `stop`. `do_sample` is an option of transformers that endpoints do not have.
 _NOT_SENT = frozenset({"until", "do_sample"})
@@ -165,7 +163,7 @@ def wire_params(generation: dict[str, Any] | None, *, quirks: bool, seed: int) -
     """
     if generation is None:
         return {}
-    limits = _HARNESS_TOKEN_LIMITS if quirks else _TOKEN_LIMITS
+    limits = _HARNESS_TOKEN_LIMITS if quirks else TOKEN_LIMITS
     # The harness's default limit.
     tokens = 256
     for key in limits:

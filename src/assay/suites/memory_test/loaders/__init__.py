@@ -120,6 +120,12 @@ def read_conversations(path: Path, build: Build) -> list[Conversation]:
     return conversations
 
 
+def find_other_format(path: Path, dataset: str) -> str:
+    """Return a hint if a file that `dataset` cannot read belongs to another data set; else an empty text."""
+    other = recognise_dataset(path)
+    return "" if other in (None, dataset) else f"it looks like {other!r}; pass --dataset {other}"
+
+
 def recognise_dataset(path: Path) -> str | None:
     """Return the name of the data set that a file belongs to; None for any other file. Reads one conversation."""
     if path.suffix != ".json" or not path.is_file():
@@ -137,12 +143,23 @@ def recognise_dataset(path: Path) -> str | None:
 
 
 def check_file(path: Path) -> list[Problem]:
-    """Return all problems of a file of conversations, with their places. An unknown file is read as LoCoMo."""
+    """Return all problems of a file of conversations, with their places. An unknown file is read as LoCoMo.
+
+    Evidence that names missing messages is a warning: LoCoMo has some, and a run counts it as `unknown places`.
+    """
     try:
-        find_loader(recognise_dataset(path) or "locomo").conversations(path)
+        conversations = list(find_loader(recognise_dataset(path) or "locomo").conversations(path))
     except InputError as error:
         return error.problems
-    return []
+    problems: list[Problem] = []
+    for conversation in conversations:
+        message_ids = {message.id for session in conversation.sessions for message in session.messages}
+        for question in conversation.questions:
+            if missing := [place for place in question.places if place not in message_ids]:
+                where = f"{path} {conversation.sample_id}, question {question.source_index + 1}"
+                message = f"evidence: there is no message {', '.join(missing)}"
+                problems.append(Problem(where, message, "warning"))
+    return problems
 
 
 def text_list(value: str | list[str] | None) -> list[str]:
